@@ -1,6 +1,6 @@
-"""What a pack of kernels and a test suite may import: the declarations and `check`, and nothing heavy.
+"""The public names for packs and test suites: the declarations and `check`. Importing this package loads nothing heavy.
 
-Names are looked up when they are first used: pytest imports this package in every suite of an environment that has it.
+Names are looked up when they are first used, since pytest imports this package in every suite of its environment.
 """
 
 from __future__ import annotations
@@ -91,11 +91,11 @@ _HOME = {
     "op_of": "fuzz.references.derive",
     "register": "oracles.ops",
 }
-"""The module of each name. A name that is not here is the order of a sum."""
+"""The module of each name. Names that are missing here are orders of sums."""
 
 
 def __getattr__(name: str) -> object:
-    if name == "Any":  # until the next version: it shadows that of typing
+    if name == "Any":  # kept until the next version: it shadows typing.Any
         warn("fuzz.Any is fuzz.AnyOrder now", DeprecationWarning, stacklevel=2)
         return __getattr__("AnyOrder")
     if name not in __all__:

@@ -1,6 +1,6 @@
-"""What a pack writes the formula of an op with: `from fuzz import formula as f`, then `f.exp(x)`.
+"""The functions with which a pack writes the formula of an op: `from fuzz import formula as f`, then `f.exp(x)`.
 
-A formula is ordinary Python: operators, these functions, and all elementary ones, on `Node`s. See
+A formula is ordinary Python with operators, these functions and all elementary functions, on `Node`s. See
 `oracles/formula/trace.py`.
 """
 
@@ -46,7 +46,7 @@ __all__ = [  # noqa: PLE0604 (`NAMES` are strings)
 
 
 def __getattr__(name: str) -> Callable[..., Node]:
-    """Return what an elementary function makes of a value, by the function's name."""
+    """Return the elementary function with this name, which maps a node to a node."""
     if name not in NAMES:
         known = ", ".join(sorted(each for each in __all__ if each.islower()))
         raise AttributeError(f"fuzz.formula has no function {name!r}; it has {known}")

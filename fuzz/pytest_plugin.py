@@ -1,6 +1,6 @@
-"""The pytest plugin: options, and the fixture that makes one test of each target of a pack.
+"""The pytest plugin: its options, and the fixture that makes one test for each target of a pack.
 
-It is loaded in every suite of an environment that has it, so it imports nothing but pytest until a test asks for more.
+Every suite of its environment loads it, so it imports nothing but pytest until a test needs more.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 _FIXTURE = "kernelfuzz_target"
 _MARKER = "kernelfuzz_pack"
 _PASSED = "kernelfuzz_passed"
-"""The property of a test's report with what a check ran that passed."""
+"""The property of a test's report that holds lines about passed checks."""
 _SHOWN = 10
-"""The most checks that passed whose lines stand in the summary, unless more is asked for with -v."""
+"""The most passed checks whose lines are in the summary, unless -v asks for all."""
 _UNDECLARED = "kernelfuzz_undeclared"
-"""The property of a test's report with what the kernels that it checks do not declare."""
+"""The property of a test's report that holds what the checked kernels do not declare."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -79,7 +79,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """What of the command line is for kernelfuzz: a misspelt glob is seen there."""
+    """Return the options for kernelfuzz, so that a misspelt glob is noticed."""
     names = ("max-time", "seed", "targets")
     said = [f"{name} {config.getoption(f'--kernelfuzz-{name}')}" for name in names
             if config.getoption(f"--kernelfuzz-{name}") not in (None, [])]  # fmt: skip
@@ -87,7 +87,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that uses the fixture becomes one test for each target of its pack."""
+    """Make a test that uses the fixture one test for each target of its pack."""
     if _FIXTURE not in metafunc.fixturenames:
         return
     from fuzz.tasks.check.check import pack_targets
@@ -102,7 +102,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """What its checks ran and did not exercise goes with the test's report, from whatever process ran it."""
+    """Add to the test's report what its checks ran and did not exercise; so it arrives from any process."""
     yield
     from fuzz.tasks.check.plan import GIVEN
 
@@ -115,7 +115,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What the checks that passed ran, and what no check exercised, since the kernels do not declare it."""
+    """Print what the passed checks ran, and what no check exercised because the kernels do not declare it."""
     reports = [report for several in terminalreporter.stats.values() for report in several]
     called = [report for report in reports if getattr(report, "when", "") == "call"]
     told = [(name, str(value)) for report in called for name, value in report.user_properties]
@@ -171,14 +171,14 @@ def _seed(text: str | None) -> Seed:
 
 
 class _Terminal:
-    """The terminal of pytest, whatever it captures: what checks show on it begins below the line that pytest is at."""
+    """The terminal of pytest, even while it captures output. A check's lines begin below pytest's present line."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._file: TextIO | None = None
 
     def console(self) -> Console:
-        """Return the console for what a check shows while it goes on; a silent one where there is no terminal."""
+        """Return the console for a check's progress; a silent one if there is no terminal."""
         from rich.console import Console
 
         from fuzz.report import console
@@ -194,7 +194,7 @@ class _Terminal:
         return Console(file=below, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
     def write(self, text: str) -> int:
-        """Write it, to the file that pytest's words go to."""
+        """Write text to the file that pytest writes to, on a new line."""
         reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
         if reporter.currentfspath is not None:
             with self._uncaptured():
@@ -203,7 +203,7 @@ class _Terminal:
         return self._file.write(text) if self._file is not None else 0
 
     def close(self) -> None:
-        """Leave it."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()
 
@@ -229,7 +229,7 @@ def _seconds(option: str, text: str | None) -> float | None:
 
 
 def _cache_folder(config: pytest.Config) -> Path:
-    """Return a folder of what pytest keeps from run to run; where it keeps nothing, one outside the source tree."""
+    """Return a folder that pytest keeps from run to run; if it keeps none, one outside the source tree."""
     cache = getattr(config, "cache", None)
     if cache is None:
         import tempfile

@@ -1,4 +1,4 @@
-"""The truth: numeric contracts, exact values, certified enclosures, tolerances. Imports nothing of `fuzz`.
+"""The oracle: numeric contracts, exact values, certified enclosures, tolerances. It imports nothing of `fuzz`.
 
 Importing the package loads neither NumPy nor mpmath; `oracles.truth` does.
 """

@@ -1,7 +1,7 @@
-"""The graph of an op, for the operands that a case has and the algorithms that a kernel declares.
+"""The graph of an op's formula, for the operands that a case has and the algorithms that a kernel declares.
 
-An algorithm is another way to calculate the same exact value. It replaces one local of the op's formula; its arguments
-are locals, tensors and parameters of the formula, by their names.
+An algorithm is another way to calculate the exact value of one local in the op's formula, in whose place it is used. It
+is a function whose arguments are locals, tensors and parameters of the formula, by their names.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from oracles.formula.trace import FormulaError, Node, Trace, ordered, run, trace
 from oracles.op import Op
 
 FORMULA = "formula"
-"""The name that stands for the formula's own way to calculate a local."""
+"""The name of the formula's own way to calculate a local, beside the names of algorithms."""
 _BITS = 400
 _AGREE = mpmath.ldexp(1, -200)
-"""The relative difference that two algorithms may have, calculated with `_BITS` bits."""
+"""The relative difference, calculated with `_BITS` bits, up to which two algorithms have the same exact value."""
 _SIZE = 3
 _MOST_TERMS = 1 << 14
-"""Algorithms are compared in mpmath if no step has more elements than this: windows of windows have more terms than
-elements."""
+"""The most terms that a step of the formula may have if algorithms are to be compared in mpmath. A step may have more
+terms than any tensor has elements, as windows of windows do."""
 _MOST_ELEMENTS = 1 << 11
-"""If fixed extents give a tensor more elements, both are compared in float64 instead, with bounds of its errors: mpmath
-takes seconds for each graph of some ten thousand elements."""
+"""The most elements that a tensor may have if algorithms are to be compared in mpmath, which takes seconds for ten
+thousand. For more, which fixed extents can require, they are compared in float64 with bounds of its errors."""
 
 
 def traced(
@@ -47,13 +47,13 @@ def traced(
     *,
     beside: bool = False,
 ) -> Trace:
-    """Return the graph of an op for the operands and parameters that a case has, with these algorithms.
+    """Return the graph of an op's formula for the operands and parameters that a case has, with these algorithms.
 
-    What is absent is not passed to the formula, whose own defaults apply; absent outputs are not calculated. "..."
-    stands for all dimensions but that of the rows. Stacked operands have the dimensions of the first input, and all
-    tensors of problems that lie beside each other have `BESIDE` too. An algorithm for a local that the formula does not
-    calculate from these operands changes nothing. Raises FormulaError for an algorithm that the op does not have, and
-    for one whose value is not that of the local.
+    `algorithm` maps locals to names. Absent inputs and parameters are not passed to the formula, whose own defaults
+    apply; absent outputs are not calculated. `stacked` operands get the dimensions of the first input. With `beside`,
+    problems are stacked, and all tensors have the dimension `BESIDE` too. An algorithm for a local that the formula
+    does not calculate from these operands changes nothing. Raises FormulaError for an algorithm that the op does not
+    have, and for one with another exact value than the local.
     """
     return _traced(op, frozenset(present), tuple(sorted((algorithm or {}).items())), frozenset(stacked), beside)
 
@@ -74,7 +74,7 @@ def _traced(
         return graph
     whole = present | {each.name for each in op.outputs}
     if whole != present:
-        graph = _traced(op, whole, (), stacked, beside)  # so that formulas with fewer outputs have the same nodes
+        graph = _traced(op, whole, (), stacked, beside)  # graphs of fewer outputs share its nodes
         outputs = {name: node for name, node in graph.outputs.items() if name in present}
         if not outputs:
             raise FormulaError(f"{op.name}: a case has at least one of the outputs {', '.join(graph.outputs)}")
@@ -95,7 +95,7 @@ def _traced(
 
 @lru_cache(maxsize=1024)
 def is_addend(op: Op, name: str) -> bool:
-    """Whether an operand that may be absent is added to something: in its place a kernel may add a zero."""
+    """Whether an optional operand is added to something, so that a case without it is the same as a case with zeros."""
     known = [*(each.name for each in op.operands), *(each.name for each in op.parameters)]
     without, whole = traced(op, [each for each in known if each != name]), traced(op, known)
     random, parameters = np.random.default_rng(0), {each.name: 0.5 for each in op.parameters}
@@ -131,8 +131,8 @@ def _with(graph: Trace, local: str, function: Callable[..., Any]) -> Trace:
 
 
 def _replaced(graph: Trace, name: str, node: Node, own: Mapping[str, Node]) -> Trace:
-    """Return the graph with another node in place of a local, wherever it is used; `own` are names for its parts.
-    Raises FormulaError if the node is made of the local itself."""
+    """Return the graph with `node` in place of a local wherever the local is used. `own` are further nodes by name, on
+    which `node` depends. Raises FormulaError if the node depends on the local itself."""
     old = graph.named(name)
     if node is old:  # the algorithm changes nothing for these operands
         return graph
@@ -164,7 +164,7 @@ Same = Sequence[tuple[str, Node, Node]]
 
 
 def _differing(both: Sequence[Inputs], outputs: Same) -> str:
-    """Return the name of an output that differs between two graphs; "" if none does."""
+    """Return the name of an output whose exact values differ between two graphs, in mpmath; "" for none."""
     with mpmath.workprec(_BITS):
         right, found = (evaluate(each, Precise()) for each in both)
         for name, one, two in outputs:
@@ -175,7 +175,7 @@ def _differing(both: Sequence[Inputs], outputs: Same) -> str:
 
 
 def _differing_nearly(both: Sequence[Inputs], outputs: Same) -> str:
-    """Return the name of an output that differs in float64 by more than both graphs' errors; "" if none does."""
+    """Return the name of an output that differs in float64 by more than both error bounds; "" for no output."""
     right, found = (evaluate(each, Rigorous()) for each in both)
     for name, one, two in outputs:
         a, b = right[one], found[two]
@@ -188,14 +188,14 @@ def _differing_nearly(both: Sequence[Inputs], outputs: Same) -> str:
 
 
 def _tensors(op: Op, graph: Trace, random: np.random.Generator) -> dict[str, NDArray[Any]]:
-    """Return random values of all tensors, with extents that satisfy the relations between them."""
+    """Return random values of all tensors. Their extents satisfy the fixed extents and counts of the formula."""
     free = {dim for dims in graph.tensors.values() for dim in dims} - graph.counts.keys()
     sizes = completed(graph.counts, grown(graph.counts, {dim: op.fixed.get(dim, _SIZE) for dim in free}, op.fixed))
     return {name: _data(op, name, [sizes[dim] for dim in dims], random) for name, dims in graph.tensors.items()}
 
 
 def _data(op: Op, name: str, shape: Sequence[int], random: np.random.Generator) -> NDArray[Any]:
-    """Return random values of a tensor."""
+    """Return random values of a tensor: flags, places along its dimension, or numbers from 1 to 2."""
     operand = op.operand(name)
     if operand.dtype == "bool":
         return random.random(shape) < 0.5

@@ -1,8 +1,8 @@
-"""Arrangement: how the tensors of a problem, as kernels have them, become those of its formula, and back.
+"""Arrangement of the tensors of a problem: from the axes that kernels see to the axes of the formula, and back.
 
-To the formula all dimensions without a name are one, "...". An arranged tensor has an axis for each of its dimensions,
-wherever the row of the first input lies in the case: (rows, n) for "... n". An arranged output has them in the order of
-the formula.
+In the formula all unnamed dimensions are one dimension, "...". An arranged tensor has one axis for each of its
+dimensions, (rows, n) for "... n", whichever axis the row has in the case. The axes of an arranged output are in the
+order of the formula's dimensions.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Arrangement:
     given: Mapping[str, Shape]
     """The shapes of the inputs, by name."""
     axis: int
-    """The index of the row among the axes of the first input."""
+    """The axis of the first input along which a row lies."""
 
     @lazy
     def extents(self) -> Extents:
@@ -45,12 +45,12 @@ class Arrangement:
 
     @lazy
     def outer(self) -> Shape:
-        """Return the extents of the dimensions without a name."""
+        """Return the extents of the unnamed dimensions."""
         return self.op.outer(self.grid, self.axis)
 
     @lazy
     def sizes(self) -> Extents:
-        """Return the extents of all dimensions. That of "..." is the product of the dimensions without a name."""
+        """Return the extents of all dimensions. That of "..." is the product of the unnamed dimensions."""
         found = {OUTER: math.prod(self.outer), **self.op.sizes(self.grid, self.axis), **self.extents}
         return self.op.whole(found) or found
 
@@ -59,7 +59,7 @@ class Arrangement:
         return self.op.shape(name, self.grid, self.axis, self.extents)
 
     def checked(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
-        """Return an input. Raises ProblemError if its shape does not fit."""
+        """Return an input unchanged. Raises ProblemError if its shape does not fit the first input and the op."""
         known = self.op.possible_shapes(name, self.grid, self.axis, self.extents)
         known = known if self.op.operand(name).stackable else known[:1]
         if array.shape not in known:
@@ -68,7 +68,7 @@ class Arrangement:
         return array
 
     def collapsed(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
-        """Return a tensor with an axis for each of its dimensions, in its own order."""
+        """Return a tensor with one axis for each of its dimensions, in the order in which the op declares them."""
         dims = self.op.operand(name).axes
         if name in self.op.alike and self.axis != array.ndim - 1:
             array = np.moveaxis(array, self.axis, -1)
@@ -78,13 +78,13 @@ class Arrangement:
         return array.reshape(math.prod(array.shape[:outer]), *array.shape[outer:])
 
     def arranged(self, output: str, array: NDArray[Any], dims: Sequence[str]) -> NDArray[Any]:
-        """Return an output in the order of the formula's dimensions, with an axis of one element for each that it
-        lacks."""
+        """Return an output with its axes in the order of the formula's `dims`; an axis of a dimension that it lacks has
+        one element."""
         return np.atleast_1d(self.collapsed(output, array).transpose(self._order(output, dims)))
 
     def returned(self, output: str, values: NDArray[Any], sizes: Extents) -> NDArray[Any]:
-        """Return an output as a kernel returns it, from values that have an axis for each dimension of the formula. An
-        axis has all elements of its dimension, or one."""
+        """Return an output in the shape that a kernel returns, from values with an axis for each dimension of the
+        formula. An axis of the values has all elements of its dimension, or one element."""
         own, shape = self.op.operand(output).axes, self.shape(output)
         full = np.broadcast_to(values, [size if dim in own else 1 for dim, size in sizes.items()])
         found = full.reshape([size for dim, size in sizes.items() if dim in own])
@@ -95,7 +95,7 @@ class Arrangement:
         return np.moveaxis(found.reshape(turned), -1, self.axis)
 
     def place(self, output: str, flat: int, dims: Sequence[str]) -> Shape:
-        """Return the index into the output as returned, given the flat index into the arranged output."""
+        """Return the index into the output as a kernel returns it, for a flat index into the arranged output."""
         own = self.op.operand(output).axes
         arranged = [own[axis] for axis in self._order(output, dims)]
         at = dict(zip(arranged, index_of(flat, tuple(self.sizes[dim] for dim in arranged)), strict=True))

@@ -1,4 +1,4 @@
-"""A judgement in full: exact value, conformance set, every term of the budget, and the facts of the row."""
+"""The full explanation of one judgement: exact value, conformance set, the terms of the budget, facts about the row."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class ShownNumber:
 
 @dataclass(frozen=True)
 class Breakdown:
-    """Why one element was judged as it was, as text that is ready to print and numbers of the output's dtype."""
+    """The reasons for the judgement of one element: text that is ready to print, and numbers of the output's dtype."""
 
     output: str
     index: tuple[int, ...]
     """The index of the element in the output as the kernel returned it."""
     passes: bool
     exact: str
-    """The value of the declaration without inexact steps, unrounded, to `DIGITS` digits."""
+    """The exact value, to `DIGITS` digits, of the formula with only the roundings that the contract prescribes."""
     low: ShownNumber
     high: ShownNumber
     """`low` and `high` are the ends of the conformance set, signed."""
@@ -50,17 +50,17 @@ class Breakdown:
     """The difference (got - exact) in units of the spacing of the output's dtype at the exact value; in units of 1 for
     integers."""
     ratio: float
-    """The err/budget of the element."""
+    """The err/budget of the element: above 1 it fails."""
     terms: tuple[Term, ...]
     """The terms of the budget to first order, in units of the output."""
     facts: tuple[tuple[str, str], ...]
-    """Facts about the row: name and text."""
+    """Facts about the row, such as its mean: pairs of name and text."""
     given: tuple[tuple[str, str], ...]
-    """The operands from which the element was calculated: name and text."""
+    """The operands from which the element was calculated: pairs of name and text."""
     remarks: tuple[str, ...] = ()
     """Special rules that apply to the element: NaN required, may be zero, ..."""
     may_be_nan: bool = False
-    """Whether NaN is right."""
+    """Whether NaN conforms."""
 
 
 def breakdown(
@@ -72,8 +72,8 @@ def breakdown(
     facts: tuple[tuple[str, str], ...],
     given: tuple[tuple[str, str], ...],
 ) -> Breakdown:
-    """Return the judgement of `got`, or of the expected value if `got` is None, in words. `bounds` must be stable;
-    works at any precision that mpmath is set to."""
+    """Return the explanation of the judgement of `got`; None explains that of the expected value. `bounds` are the
+    result of `stable`, so that they hold at any working precision of mpmath."""
     form = bounds.form
     low, high, expected = (_signed(each, bounds.sign) for each in (*bounds.ends, bounds.rounded(bounds.centre)))
     got = expected if got is None else got
@@ -104,8 +104,8 @@ def _rounding(bounds: Bounds, got: float) -> Term:
 
 
 def _signed(value: float, sign: int) -> float:
-    """Return the value; a zero, which mpmath has without a sign, gets the one that it must have: -0.0 is not +0.0
-    here."""
+    """Return the value. A zero gets the sign that the contract requires: mpmath's zero has no sign, but -0.0 and +0.0
+    differ in outputs."""
     return value or math.copysign(0.0, sign) if sign else value
 
 
@@ -115,7 +115,7 @@ def digits(value: mpf) -> str:
 
 
 def err_over_budget(bounds: Bounds, got: float, ok: bool) -> float:
-    """Return what `oracles.enclosure.err_over_budget` returns, in mpmath, adjusted to the verdict `ok`."""
+    """Return the err/budget of `oracles.enclosure.err_over_budget`, in mpmath: at most 1 if `ok`, else above 1."""
     if not mpmath.isfinite(got) or not mpmath.isfinite(bounds.centre):
         return 0.0 if ok else float("inf")
     if ok and bounds.beside is not None and not conforms(replace(bounds, beside=None), got):
@@ -138,7 +138,7 @@ def _half_cell(bounds: Bounds, got: float) -> mpf:
     upward = value < bounds.centre
     fraction, exponent = mpmath.frexp(value)
     smallest = form.emin - form.precision + 1
-    # frexp gives 0 the exponent 0, which would be the cell of a number near 1.
+    # frexp returns the exponent 0 for 0, which would give 0 the cell of a number near 1.
     quantum = max(int(exponent) - form.precision, smallest) if value else smallest
     inward = upward == (value < 0)
     if inward and abs(fraction) == 0.5 and exponent > form.emin + 1:
@@ -156,6 +156,6 @@ def _ulps(exact: mpf, got: float, form: Format) -> float:
 
 
 def _number(value: float, form: Format, integer: bool) -> ShownNumber:
-    """Return the value as the format has it: a format without infinity has NaN where it overflows."""
+    """Return the value as a number of the format. In a format without infinity an infinite value becomes NaN."""
     value = value if form.infinities or math.isfinite(value) else math.nan
     return ShownNumber(value, "" if integer else bits(value, form))

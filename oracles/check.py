@@ -1,4 +1,4 @@
-"""Checks of an op's formula before any case of it is read, so that a mistake is reported in one line."""
+"""Checks of an op's formula, made before any case is read, so that a mistake is reported in one line."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def check(op: Op) -> None:
 
 
 def _check_integers(op: Op, graph: Trace) -> None:
-    """Raise OpError for an output of integers that may lie between two: no cast says to which of them."""
+    """Raise OpError for an integer output whose value may be a fraction: kernels may round or truncate it."""
     known = whole_numbers(graph, op.integers)
     for each in op.outputs:
         if each.integers and graph.outputs[each.name] not in known:
@@ -45,7 +45,7 @@ def _check_integers(op: Op, graph: Trace) -> None:
 
 
 def _check_algorithm(op: Op, local: str, name: str) -> None:
-    """Check an algorithm with all inputs, and with the required ones alone: a local may be an optional input, too."""
+    """Raise OpError if an algorithm fails with all inputs, or with the required ones: a local may be optional."""
     others = [*(each.name for each in op.outputs), *(each.name for each in op.parameters)]
     for inputs in ([each.name for each in op.inputs], [each.name for each in op.inputs if not each.optional]):
         try:
@@ -57,7 +57,7 @@ def _check_algorithm(op: Op, local: str, name: str) -> None:
 
 
 def _read(op: Op, inputs: list[str]) -> Trace:
-    """Return the graph for these inputs: with all parameters if all inputs are there, else with the required ones."""
+    """Return the graph for these inputs, with all parameters if all inputs are given, else with the required ones."""
     numbers = [each.name for each in op.parameters if len(inputs) == len(op.inputs) or each.neutral is None]
     dims = {name: op.operand(name).axes for name in inputs}
     try:
@@ -67,7 +67,7 @@ def _read(op: Op, inputs: list[str]) -> Trace:
                 where, known = f"{node.kind}({node.label!r})", ", ".join(map(repr, found.dims))
                 raise FormulaError(f"{where}: given {', '.join(inputs)} there are only the dimensions {known}")
             if node.kind == "function":
-                function(node.label, node.value, node.low)  # raises for a constant that the family does not have
+                function(node.label, node.value, node.low)  # raises if the family has no such constant
         return found
     except FormulaError as error:
         raise OpError(f"{op.name}: {error}") from error

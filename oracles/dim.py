@@ -1,4 +1,4 @@
-"""A dimension of an op, with what the formula implies for it."""
+"""A dimension of an op, with the properties that follow from the formula."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from oracles.operand import Operand, Parameter
 
 @dataclass(frozen=True)
 class OpDim:
-    """One named dimension of an op, or all those without a name, "..."."""
+    """One named dimension of an op, or all unnamed dimensions together, "..."."""
 
     name: str
     batched: frozenset[str]
-    """The outputs whose slices along it depend only on the same slices of the inputs, and on inputs without it: slices
-    may come in any order and number."""
+    """The outputs whose slices along the dimension depend only on the same slices of the inputs, and on inputs that
+    lack the dimension. So slices may come in any order and number."""
     meets: bool
-    """Whether values meet along it somewhere: they are summed, say, or their places count."""
+    """Whether some output combines values along the dimension, by a sum for example, or depends on their places."""
     reduced: bool
-    """Whether the formula sums along it, or takes a maximum."""
+    """Whether the formula has a reduction along the dimension, such as a sum or a maximum."""
 
 
 def dims_of(
@@ -47,7 +47,7 @@ def dims_of(
 def counts_of(
     formula: Callable[..., Mapping[str, Any]], inputs: Sequence[Operand], parameters: Sequence[Parameter]
 ) -> Counts:
-    """Return the dimensions that the formula makes and no input has, with their extents."""
+    """Return the dimensions whose extents the formula states, with the expressions of these extents."""
     return trace(formula, {each.name: each.axes for each in inputs}, [each.name for each in parameters]).counts
 
 
@@ -57,11 +57,11 @@ def steps_of(
     outputs: Sequence[Operand],
     parameters: Sequence[Parameter],
 ) -> tuple[frozenset[str], ...]:
-    """Return the sets of dimensions of the formula's steps, without those that are part of a larger set. The step of a
+    """Return the sets of dimensions of the formula's steps, without sets that are part of a larger set. The set of a
     sum includes the dimension that is summed over."""
     found = {frozenset(each.axes) for each in (*inputs, *outputs)}
     for node in (node for graph in graphs_of(formula, inputs, parameters) for node in graph.nodes):
-        # To take from a table is no product with it.
+        # A `take` makes no product of the table and the index.
         found.add(node.dims.union(*(arg.dims for arg in node.args if node.kind != "take")))
     return tuple(sorted((each for each in found if not any(each < other for other in found)), key=sorted))
 
@@ -69,7 +69,7 @@ def steps_of(
 def graphs_of(
     formula: Callable[..., Mapping[str, Any]], inputs: Sequence[Operand], parameters: Sequence[Parameter]
 ) -> Iterator[Trace]:
-    """Yield the graph for all inputs, then the graph for the required ones alone."""
+    """Yield the graph for all inputs and parameters, then the graph for the required ones alone."""
     for whole in (True, False):
         given = {each.name: each.axes for each in inputs if whole or not each.optional}
         yield trace(formula, given, [each.name for each in parameters if whole or each.neutral is None])

@@ -3,8 +3,8 @@
 Algorithms and bounds: Joldes, Muller, Popescu, "Tight and rigorous error bounds for basic building blocks of
 double-word arithmetic", ACM TOMS 44 (2017). Addition is their AccurateDWPlusDW (3u^2), multiplication DWTimesDW1
 (5u^2), with a float64 number DWPlusFP (2u^2) and DWTimesFP2 (3u^2), division DWDivDW1 (10u^2), square root one Newton
-step from the float64 root. All are within `ULP`, as long as no product of two low parts underflows and no `SPLITTER`
-product overflows; callers keep magnitudes far from that, or add what underflow costs: at most `LOST` for a product.
+step from the float64 root. All are within `ULP`, as long as no product of two low parts underflows and no product with
+`SPLITTER` overflows. Callers keep magnitudes in that range, or add the error by underflow: `LOST` for a product.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ ULP = 2.0**-101
 """The relative error bound of every operation."""
 
 LOST = 2.0**-1070
-"""The absolute error that underflow adds to a product: five partial products, each within half of 2^-1074. Sums have
-none, since additions of subnormal numbers are exact."""
+"""The bound of the absolute error that underflow adds to a product: five partial products, each off by at most half of
+2^-1074. Underflow adds no error to sums, since additions of subnormal numbers are exact."""
 
 SPLITTER = 2.0**27 + 1
 
@@ -74,7 +74,7 @@ class DoubleDouble:
         return DoubleDouble(-self.high, -self.low)
 
     def sum(self, axis: int) -> DoubleDouble:
-        """Return the sum along `axis`, added as a tree."""
+        """Return the sum along `axis`, which is removed; terms are added as a tree."""
         high, low = np.moveaxis(self.high, axis, -1), np.moveaxis(self.low, axis, -1)
         total = DoubleDouble(high, low)
         while (n := total.shape[-1]) > 1:
@@ -117,7 +117,8 @@ def chosen(mask: NDArray[np.bool_], value: DoubleDouble, other: DoubleDouble) ->
 
 
 def of_ieee(value: DoubleDouble, high: F64) -> DoubleDouble:
-    """Return the value, with float64's own result where that is infinite or NaN: low parts know no infinity."""
+    """Return the value, with the result `high` of float64 in its place where that is infinite or NaN: the algorithms
+    here would turn infinities into NaN."""
     finite = np.isfinite(high)
     if finite.all():
         return value
@@ -125,7 +126,7 @@ def of_ieee(value: DoubleDouble, high: F64) -> DoubleDouble:
 
 
 def end_to_end(values: Sequence[Real]) -> Real:
-    """Return values of one arithmetic, one after the other along their first axis."""
+    """Return the values joined along their first axis; all are float64 or all double-double."""
     if isinstance(values[0], DoubleDouble):
         doubled = [value for value in values if isinstance(value, DoubleDouble)]
         return DoubleDouble(np.concatenate([v.high for v in doubled]), np.concatenate([v.low for v in doubled]))
@@ -133,7 +134,7 @@ def end_to_end(values: Sequence[Real]) -> Real:
 
 
 def either(mask: NDArray[np.bool_], a: Real, b: Real) -> Real:
-    """Return `a` where the mask is set, else `b`; both of one arithmetic."""
+    """Return `a` where the mask is set, else `b`; both are float64 or both double-double."""
     if isinstance(a, DoubleDouble) and isinstance(b, DoubleDouble):
         return chosen(mask, a, b)
     return np.where(mask, head(a), head(b))
@@ -162,9 +163,9 @@ def two_product(a: F64, b: F64) -> DoubleDouble:
 
 
 def plus(a: DoubleDouble, b: DoubleDouble) -> DoubleDouble:
-    """Return a + b if |a| >= |b| or a is zero, in 8 operations instead of 20; off by 2^-106 (2 |a| + 2 |b| + |a + b|)
-    at most. The sum of the high parts is without error (Dekker); each of the two that follow rounds by 2^-53 of what it
-    adds."""
+    """Return a + b if |a| >= |b| or a is zero, in 8 operations instead of 20, with an error of at most 2^-106 (2 |a| +
+    2 |b| + |a + b|). The sum of the high parts is exact (Dekker); the two sums that follow round, with a relative error
+    of 2^-53."""
     total = _quick_sum(a.high, b.high)
     return _quick_sum(total.high, total.low + (a.low + b.low))
 
@@ -181,7 +182,7 @@ def _quick_sum(a: F64, b: F64) -> DoubleDouble:
 
 
 def _finished(first: F64, second: F64) -> DoubleDouble:
-    """Return the sum like `_quick_sum`, but with inf and NaN in `first` kept."""
+    """Return the sum as `_quick_sum` does, but an infinite or NaN `first` is kept."""
     total = first + second
     finite = np.isfinite(total)
     if finite.all():

@@ -1,8 +1,8 @@
-"""The dtypes of tensors, one row each, as data. Imports neither NumPy nor mpmath.
+"""The dtypes of tensors as a table with one row for each. The module imports neither NumPy nor mpmath.
 
-What else the project knows of dtypes follows from these rows: NumPy's and torch's arrays, the `kf_dtype` of C, the
-ranges of recipes, what a declaration may name. A row that contradicts itself is refused when this is imported; one that
-contradicts NumPy or ml_dtypes is refused when `oracles.rounding` is.
+All other facts about dtypes follow from these rows: dtypes of NumPy and torch, the `kf_dtype` of C, the ranges of
+recipes, the names in declarations. The import of this module fails if a row contradicts itself, and that of
+`oracles.rounding` if a row contradicts NumPy or ml_dtypes.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ class DtypeError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Dtype:
-    """A dtype of tensors. Each exists once, so that dtypes are compared by identity."""
+    """A dtype of tensors. There is one object for each dtype, so that dtypes are compared by identity."""
 
     name: str
-    """Its name in cases, declarations and contracts; in C it is `KF_` and this name in capitals."""
+    """The name in cases, declarations and contracts; in C it is `KF_` and this name in capitals."""
     spelling: str
-    """Its name in NumPy or ml_dtypes, and in torch if torch has it."""
+    """The name in NumPy or ml_dtypes, and in torch if torch has the dtype."""
     itemsize: int
     """The size of one number in bytes."""
 
@@ -46,26 +46,26 @@ class Format(Dtype):
     max: float
     """The largest finite number."""
     infinities: bool = True
-    """False: the format has NaN but no infinity (e4m3fn), so what overflows becomes NaN."""
+    """Whether the format has infinities. If not, as e4m3fn, overflow becomes NaN."""
     ties: Ties = "even"
-    """How ties are rounded; "towards zero" if bits are cut off instead of rounded to nearest."""
+    """The rounding of ties; "towards zero" if a cast cuts bits off instead of rounding to nearest."""
 
     def __post_init__(self) -> None:
-        """Raise DtypeError if the size leaves another exponent than the limits say."""
-        exponents = 2 ** (8 * self.itemsize - self.precision)  # of all bits but the sign's and the mantissa's
-        # The highest exponent is that of infinities and NaNs; without infinities its highest mantissa alone is NaN.
+        """Raise DtypeError if the largest number does not follow from the size, the precision and `emin`."""
+        exponents = 2 ** (8 * self.itemsize - self.precision)  # of the bits beside sign and mantissa
+        # Infinities and NaN have the highest exponent; without infinities only its highest mantissa is NaN.
         emax = self.emin + exponents - (3 if self.infinities else 2)
         largest = math.ldexp(2**self.precision - (1 if self.infinities else 2), emax - self.precision + 1)
         if self.max != largest:
             raise DtypeError(f"{self.name}: its largest number is {largest}, by its bits, and not {self.max}")
 
     def holds(self, other: Format) -> bool:
-        """Return whether it has all numbers of another format."""
+        """Whether this format has all numbers of another format."""
         return self.precision >= other.precision and self.emin <= other.emin and self.max >= other.max
 
     @property
     def only_stores(self) -> bool:
-        """Whether kernels only store numbers in it, and calculate in another format: one of 8 bits."""
+        """Whether kernels only store numbers in this format and calculate in another: true of formats of 8 bits."""
         return self.itemsize == 1
 
     @lazy
@@ -96,8 +96,8 @@ class Format(Dtype):
 
     @lazy
     def overflow(self) -> tuple[int, int]:
-        """Return the smallest magnitude that rounds past `max`, as (mantissa, exponent) for mantissa * 2^exponent: in
-        f64 the number itself is not representable."""
+        """Return the smallest magnitude that rounds past `max`, as (mantissa, exponent) for mantissa * 2^exponent: for
+        f64 no float64 holds that magnitude."""
         mantissa, exponent = _integer(self.max, self.precision)
         return 2 * mantissa + (2 if self.ties == "towards zero" else 1), exponent - 1
 
@@ -112,7 +112,7 @@ class Format(Dtype):
 
     @lazy
     def endless(self) -> Format:
-        """Return this format with an unbounded exponent, as far as float64 can hold its numbers; float64 itself for
+        """Return this format with a larger range of exponents, which ends where float64 would overflow; float64 for
         float64."""
         if self.name == DOUBLE.name:
             return self
@@ -122,29 +122,29 @@ class Format(Dtype):
 
 @dataclass(frozen=True, eq=False)
 class Endless(Format):
-    """A format without overflow. No tensor has it: it says what numbers would be if nothing overflowed on the way."""
+    """A format without overflow. No tensor has it: it gives the values that formulas would have without overflow."""
 
     def __post_init__(self) -> None:
-        """Skip the check of a format: the largest number does not follow from the number of bits here."""
+        """Skip the check of `Format`: here the largest number does not follow from the number of bits."""
 
 
 _ENDLESS = 960
-"""The largest exponent of a format without overflow: products with numbers that round to a format stay numbers of
-float64."""
+"""The largest exponent of a format without overflow: the products by which `oracles.rounding` rounds its numbers do not
+overflow in float64."""
 
 
 @dataclass(frozen=True, eq=False)
 class CutFormat(Format):
-    """Numbers of a dtype without their last bits, as tensor cores read f32. No tensor and no result has this format:
-    factors are rounded to it when they are multiplied."""
+    """A format with fewer bits than the dtype in which its numbers are stored, as tensor cores read f32. No tensor or
+    result has it: factors are rounded to it when they are multiplied."""
 
     def __post_init__(self) -> None:
-        """Skip the check of a format: the exponent is that of the whole dtype."""
+        """Skip the check of `Format`: the exponent has as many bits as in the whole dtype."""
 
 
 @dataclass(frozen=True, eq=False)
 class Integer(Dtype):
-    """A dtype of integers: places along a dimension, or flags."""
+    """A dtype of integers: places along a dimension, flags, or codes."""
 
     lowest: int
     highest: int
@@ -171,7 +171,7 @@ _ROWS: Sequence[Dtype] = (
     Integer("bool", "bool", 1, 0, 1),
     Integer("uint8", "uint8", 1, 0, 2**8 - 1),
 )
-"""The dtypes, the plainest first. A new row goes to the end: the row numbers, from 1, are the values of `kf_dtype` in
+"""The dtypes, the plainest first. Add new rows at the end: the row numbers, from 1, are the values of `kf_dtype` in
 C."""
 DTYPES: Mapping[str, Dtype] = {each.name: each for each in _ROWS}
 """Every dtype that a tensor can have, by name."""
@@ -181,14 +181,14 @@ assert len(DTYPES) == len(SPELLED) == len(_ROWS), "two rows of one dtype"
 FORMATS: Mapping[str, Format] = {name: each for name, each in DTYPES.items() if isinstance(each, Format)}
 """The floating-point formats."""
 SINGLE, DOUBLE = FORMATS["f32"], FORMATS["f64"]
-"""The format that kernels calculate in unless they say otherwise, and that of this oracle's fast tier."""
+"""The format in which kernels calculate by default, and the format of this oracle's fast tier."""
 _TIES: Mapping[str, Ties] = {"tf32": "away", "tf32 to even": "even", "tf32 towards zero": "towards zero"}
 CUTS: Mapping[str, Format] = {
     name: CutFormat(name, "", SINGLE.itemsize, 11, SINGLE.emin, float.fromhex("0x1.ffcp127"), ties=ties)
     for name, ties in _TIES.items()
 }
-"""Further formats to which locals may be rounded at a point: TF32 as `cvt.rna.tf32` rounds to it, TF32 by f32's own
-rounding, and TF32 as a tensor core reads f32, ignoring 13 bits."""
+"""Further formats to which locals may be rounded at a point, all TF32: rounded as `cvt.rna.tf32` does, rounded to
+nearest even, or cut as tensor cores read f32, which ignore its last 13 bits."""
 FLOATS = tuple(FORMATS)
 COMPUTED = tuple(name for name, each in FORMATS.items() if not each.only_stores)
 """The names of the formats that kernels calculate in."""
@@ -196,22 +196,22 @@ NARROW = tuple(name for name in COMPUTED if FORMATS[name].precision < SINGLE.pre
 """The dtypes with fewer bits than f32, in which most kernels calculate."""
 INTEGERS = tuple(name for name, each in DTYPES.items() if isinstance(each, Integer))
 INDICES = tuple(name for name in INTEGERS if DTYPES[name].itemsize > 2)
-"""The integer dtypes of places along a dimension: most dimensions are longer than 8 bits can count, and torch takes no
-index of 16."""
+"""The integer dtypes of places along a dimension, of 32 bits and more: most dimensions are longer than 8 bits can
+count, and torch takes no index of 16 bits."""
 CODED = tuple(name for name in INTEGERS if name not in INDICES and name != "bool")
-"""The integer dtypes whose values are numbers, such as codes of a quantised row, unless an operand says otherwise."""
+"""The integer dtypes whose values are numbers by default, such as codes of a quantised row."""
 ITEMSIZE: Mapping[str, int] = {name: each.itemsize for name, each in DTYPES.items()}
 """The bytes of one element of each dtype."""
 
 
 def judged(name: str, field: str = "dtype") -> Format:
-    """Return the format in which values of a dtype are compared: integers are numbers of f64, up to 2^53. Raises
-    `DtypeError` naming `field`."""
+    """Return the format in which values of a dtype are compared, which is f64 for integers. Raises `DtypeError`, which
+    names `field`, for an unknown dtype."""
     return DOUBLE if isinstance(DTYPES.get(name), Integer) else form(name, field)
 
 
 def form(name: str, field: str = "dtype") -> Format:
-    """Return the format called `name`. Raises `DtypeError` naming `field`."""
+    """Return the format called `name`. Raises `DtypeError`, which names `field`, if there is none."""
     try:
         return FORMATS[name]
     except KeyError:
@@ -219,5 +219,5 @@ def form(name: str, field: str = "dtype") -> Format:
 
 
 def point_form(name: str) -> Format:
-    """Return the format called `name` that a local may be rounded to. Raises `DtypeError`."""
+    """Return the format called `name` to which a local may be rounded, also of `CUTS`. Raises `DtypeError`."""
     return CUTS[name] if name in CUTS else form(name)

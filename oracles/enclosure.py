@@ -1,10 +1,10 @@
-"""The conformance set of every element of one output, as the fast tier knows it, and the comparison with what a kernel
-returned.
+"""The conformance set of every element of one output, from the fast tier, and its comparison with a kernel's values.
 
 A conformance set is the closed interval of output values between the roundings of the two ends of the real interval
-that the declaration allows before its last rounding point. The fast tier knows the ends only to within its own error,
-so each is given twice: `inner` ends lie inside the true ones, `outer` ends outside (they are nearly always equal).
-Inside the inner ends is a pass, outside the outer ends a failure, and between them the precise tier decides.
+that the declaration allows before its last rounding point. The fast tier calculates the ends with an error, so that it
+has two bounds for each end: `inner` ends lie inside the true ends, `outer` ends outside (they are nearly always equal).
+A value within the inner ends passes, a value outside the outer ends fails, and the precise tier decides about a value
+between them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from oracles.rounding import half_gap, half_gap_of
 FORBIDDEN, ALLOWED, REQUIRED = 0, 1, 2
 """Whether an element may be NaN."""
 PLUS, MINUS = 1, 2
-"""Which infinities an element may be, in addition to numbers."""
+"""Bits for the infinities that an element may have in addition to numbers."""
 
 ABOVE_ONE = float(np.nextafter(1.0, 2.0))
 
@@ -34,17 +34,17 @@ Flags = NDArray[np.int8]
 
 @dataclass(frozen=True, eq=False)
 class PlaceSet:
-    """The allowed places in an output of places; its shape has all axes of the output's formula."""
+    """The allowed places in an output of places. `shape` has an axis for each dimension of the formula."""
 
     ranks: Ranks
     shape: tuple[int, ...]
 
     def exist(self, got: F64) -> Mask:
-        """Return where `got` is a place that exists."""
+        """Return where `got` is a whole number from 0 to the last place."""
         return self.ranks.exist(got.reshape(self.shape)).reshape(got.shape)
 
     def compared(self, got: F64) -> tuple[Mask, Mask, Mask]:
-        """Return where places certainly conform, where they may conform, and where they occur twice."""
+        """Return masks: where places certainly conform, where they may conform, and where a place occurs again."""
         full = got.reshape(self.shape)
         found = (*self.ranks.allowed(full), self.ranks.repeated(full))
         return found[0].reshape(got.shape), found[1].reshape(got.shape), found[2].reshape(got.shape)
@@ -52,11 +52,11 @@ class PlaceSet:
 
 @dataclass(frozen=True)
 class Enclosure:
-    """Conformance sets of one output. All arrays have that output's canonical shape: (rows, columns) or (rows,)."""
+    """Conformance sets of one output. All arrays have the canonical shape, that of the arranged output."""
 
     form: Format
     centre: Real
-    """The declaration evaluated without inexact steps: the exact value if only the last step rounds."""
+    """The value of the formula with only the prescribed roundings: exact, if only the last step rounds."""
     below: F64
     above: F64
     """`below` and `above` are the distances from the centre to the ends of the real interval, before the last
@@ -64,29 +64,29 @@ class Enclosure:
     inner: tuple[F64, F64]
     outer: tuple[F64, F64]
     nan: Flags | None = None
-    """None: no element may be NaN."""
+    """For each element `FORBIDDEN`, `ALLOWED` or `REQUIRED`; None if no element may be NaN."""
     zero: Mask | None = None
-    """Elements that may also be zero; None for none."""
+    """Mask of the elements that may also be zero; None if there are no such elements."""
     unjudged: Mask | None = None
-    """Elements that the contract leaves open, so that any value conforms; None for none."""
+    """Mask of the elements that the contract leaves open, so that any value conforms; None if there are none."""
     unsure: Mask | None = None
-    """Elements that only the precise tier can decide; their inner ends are NaN. None for none."""
+    """Mask of the elements that only the precise tier can decide; their inner ends are NaN. None if there are none."""
     zeros: Flags | None = None
-    """The sign that a zero must have, as 1 or -1; 0 if it is free. None: free everywhere."""
+    """The sign that a zero must have at each element, 1 or -1, or 0 for any sign; None for any sign everywhere."""
     mirrored: Mask | None = None
-    """Elements whose infinity may also have the other sign; None for none."""
+    """Mask of the elements whose infinity may also have the other sign; None if there are none."""
     places: tuple[PlaceSet, ...] = ()
-    """For an output of places, the allowed places under each algorithm; the ends mean nothing then. () for other
-    outputs."""
+    """For an output of places, the allowed places under each algorithm; then the ends have no meaning. Other outputs
+    have ()."""
     infinities: Flags | None = None
-    """Infinities that conform in addition to the numbers between the ends, as `PLUS` and `MINUS` say; None for none."""
+    """Bits `PLUS` and `MINUS` for infinities that conform in addition to the numbers between the ends, or None."""
     beside: Enclosure | None = None
     """Further allowed values of elements whose formula overflows on the way to a number; its ends are NaN for all other
     elements. None if there are no such elements."""
 
     def shares(self) -> list[float]:
-        """Return the smallest relative error that is detected at each judged nonzero element: half of the allowed
-        interval plus half of the spacing of its dtype."""
+        """Return, for each judged nonzero element, the smallest relative error that is detected: half of the allowed
+        interval plus half of the dtype's spacing."""
         centre = head(self.centre)
         low, high = self.outer
         with np.errstate(all="ignore"):
@@ -98,7 +98,7 @@ class Enclosure:
         return each
 
     def anything(self, dtype: Dtype) -> Mask:
-        """Return which elements may be any number of the output's dtype, without asking the precise tier."""
+        """Return the mask of elements at which any number of the output's dtype conforms, by the fast tier alone."""
         (low, high), least, most = self.outer, -self.form.max, self.form.max
         if isinstance(dtype, Integer):
             least, most = dtype.lowest, dtype.highest
@@ -108,7 +108,7 @@ class Enclosure:
         return np.asarray(found if self.beside is None else found | self.beside.anything(dtype))
 
     def excused(self, dtype: Dtype) -> Mask:
-        """Return which elements may be NaN or infinite as well as some numbers."""
+        """Return the mask of the elements that may be NaN or infinite as well as numbers, but not every number."""
         low, high = self.outer
         found = (low <= high) & ((low > -np.inf) & (high < np.inf))
         wild = np.zeros(found.shape, bool) if self.nan is None else self.nan == ALLOWED
@@ -120,8 +120,8 @@ class Enclosure:
         return found & wild & ~self.anything(dtype)
 
     def hull(self) -> tuple[F64, F64]:
-        """Return the least and the greatest value that may conform at each element, NaN where only NaN does: what lies
-        between them may be no value that conforms, as between numbers and an infinity beside them."""
+        """Return the least and the greatest value that may conform at each element; NaN where only NaN conforms. Not
+        all values between them conform if an element may be a number or infinite, for example."""
         low, high = (np.array(each) for each in self.outer)
         if self.zero is not None:
             low, high = np.where(self.zero, np.fmin(low, 0.0), low), np.where(self.zero, np.fmax(high, 0.0), high)
@@ -137,7 +137,7 @@ class Enclosure:
         return low, high
 
     def may_be_nan(self) -> Mask:
-        """Return where NaN conforms, or is left open."""
+        """Return where NaN conforms; also where the outer ends are NaN and `nan` is None."""
         found = np.isnan(self.outer[0]) if self.nan is None else self.nan != FORBIDDEN
         found = found if self.form.infinities else found | np.isinf(self.outer[0]) | np.isinf(self.outer[1])
         return np.asarray(found if self.beside is None else found | self.beside.may_be_nan())
@@ -150,21 +150,21 @@ class Enclosure:
         return np.asarray(((got == np.inf) & above) | ((got == -np.inf) & below))
 
     def wrong_zeros(self, got: F64) -> Mask | None:
-        """Return the zeros with a wrong sign, or None if every sign is right."""
-        if self.zeros is None or not (zero := got == 0).any():  # `got.all()` would warn of signaling NaN
+        """Return the mask of zeros in `got` with a wrong sign, or None if every sign is right."""
+        if self.zeros is None or not (zero := got == 0).any():  # `got.all()` would warn about signaling NaN
             return None
         wrong = zero & (self.zeros != 0) & (np.signbit(got) != (self.zeros < 0))
         return wrong if wrong.any() else None
 
 
 def concatenated(parts: Sequence[Enclosure]) -> Enclosure:
-    """Return the enclosure of all rows, one part after the other."""
+    """Return the parts joined along their first axis."""
     if len(parts) == 1:
         return parts[0]
     first = parts[0]
 
     def joined(name: str) -> Any:
-        """Join masks; a part without one counts as all False."""
+        """Return masks or flags joined; a part without an array counts as zeros."""
         values = [getattr(part, name) for part in parts]
         if all(value is None for value in values):
             return None
@@ -187,7 +187,7 @@ def concatenated(parts: Sequence[Enclosure]) -> Enclosure:
 
 
 def _besides(parts: Sequence[Enclosure]) -> Enclosure | None:
-    """Join what the parts allow beside their ends."""
+    """Return the `beside` of the joined parts; None if no part has one."""
     if all(part.beside is None for part in parts):
         return None
     nowhere = (replace(part, beside=None) for part in parts)
@@ -200,7 +200,7 @@ def _besides(parts: Sequence[Enclosure]) -> Enclosure | None:
 
 
 def at_some(mask: Mask, enclosure: Enclosure) -> Enclosure:
-    """Return the enclosure at some elements; nothing conforms at the others."""
+    """Return the enclosure with ends of NaN outside of the mask, so that no value conforms there."""
 
     def ends(pair: tuple[F64, F64]) -> tuple[F64, F64]:
         return np.where(mask, pair[0], np.nan), np.where(mask, pair[1], np.nan)
@@ -216,7 +216,7 @@ def at_some(mask: Mask, enclosure: Enclosure) -> Enclosure:
 
 
 def preferred(mask: Mask, first: Enclosure, own: Enclosure) -> Enclosure:
-    """Return the enclosure `first` at some elements, with `own` as its `beside`, and `own` elsewhere."""
+    """Return the enclosure that is `first` where the mask is set, with `own` as its `beside`, and `own` elsewhere."""
 
     def chosen(a: Any, b: Any) -> Any:
         if a is None and b is None:
@@ -247,7 +247,7 @@ class OutputComparison:
     ratio: F64
     """The err/budget: above 1 exactly for failures; infinite for a NaN or infinity in the wrong place."""
     repeated: Mask | None = None
-    """Failures that would be right alone: places that occur twice. None for none."""
+    """Mask of failures that are wrong only because the same place occurs at a lower rank; None if there are none."""
 
 
 @dataclass(frozen=True)
@@ -258,14 +258,14 @@ class Worst:
     """The index into the canonical array."""
     ratio: float
     blunt: bool
-    """Whether the interval is wide, see `is_blunt`."""
+    """Whether the element's err/budget means nothing, see `is_blunt`."""
     centre: float | None = field(default=None, compare=False)
     width: float | None = field(default=None, compare=False)
-    """The fast tier's value, if it has one: the precise tier must agree."""
+    """The fast tier's centre, and its distance to the lower end, with which the precise tier must agree, or None."""
 
 
 def passes(enclosure: Enclosure, got: F64) -> bool:
-    """Whether every element certainly conforms. The common case, so it is kept short; False decides nothing."""
+    """Whether every element certainly conforms, by a short check for the usual case. False decides nothing."""
     if enclosure.places:
         found = compare(enclosure, got)
         return not (found.failing.any() or found.unsure.any())
@@ -274,7 +274,7 @@ def passes(enclosure: Enclosure, got: F64) -> bool:
 
 
 def compare(enclosure: Enclosure, got: F64) -> OutputComparison:
-    """Judge every element of `got` (float64, canonical shape)."""
+    """Return the verdict on every element of `got` (float64, canonical shape)."""
     if enclosure.places:
         return _compared_places(enclosure, got)
     found = _compared(enclosure, got)
@@ -282,7 +282,7 @@ def compare(enclosure: Enclosure, got: F64) -> OutputComparison:
 
 
 def _either(a: OutputComparison, b: OutputComparison) -> OutputComparison:
-    """Return the joint comparison: an element fails if it fails in both."""
+    """Return the joint comparison of an enclosure and its `beside`: an element fails if it fails in both."""
     certain = ~(a.failing | a.unsure) | ~(b.failing | b.unsure)
     failing = a.failing & b.failing
     ratio = np.where(a.failing == b.failing, np.minimum(a.ratio, b.ratio), np.where(a.failing, b.ratio, a.ratio))
@@ -315,7 +315,7 @@ def _compared(enclosure: Enclosure, got: F64) -> OutputComparison:
 
 def _compared_places(enclosure: Enclosure, got: F64) -> OutputComparison:
     judged = np.ones(got.shape, bool) if enclosure.unjudged is None else ~enclosure.unjudged
-    # Kernels sort NaN in different ways, but each place is one of the row.
+    # Kernels sort NaN in different ways. So where nothing is judged, any existing place conforms.
     inside = possible = ~judged & np.any([each.exist(got) for each in enclosure.places], axis=0)
     for each in enclosure.places:
         certain, maybe, again = each.compared(got)
@@ -328,13 +328,13 @@ def _compared_places(enclosure: Enclosure, got: F64) -> OutputComparison:
 
 
 def worst_pass(enclosure: Enclosure, got: F64) -> Worst:
-    """Return the worst element of an output in which every element passes."""
+    """Return the element with the largest err/budget of an output in which every element passes."""
     everywhere = np.ones(got.shape, bool)
     return worst_of(_ratios(enclosure, got, everywhere, ~everywhere), enclosure, got)
 
 
 def worst_of(ratio: F64, enclosure: Enclosure, got: F64, part: slice = slice(None)) -> Worst:
-    """Return the worst element of part of an output, from its err/budget."""
+    """Return the element with the largest err/budget in one part of an output, for which `ratio` holds it."""
     index = int(ratio.argmax())
     flat = index + (part.start or 0) * (got.size // len(got))
     centre, width = float(head(enclosure.centre).flat[flat]), float(enclosure.below.flat[flat])
@@ -342,9 +342,9 @@ def worst_of(ratio: F64, enclosure: Enclosure, got: F64, part: slice = slice(Non
 
 
 def is_blunt(enclosure: Enclosure, got: F64, flat: int) -> bool:
-    """Whether the output's own rounding, at that element, hides more than all that is allowed before it.
+    """Whether the last rounding of an element is larger than all errors that are allowed before it.
 
-    Then its err/budget says nothing: of correct kernels too it is anything up to 1.
+    Then its err/budget says nothing: it may be anything up to 1 for correct kernels too.
     """
     value = float(got.flat[flat])
     width = max(enclosure.below.flat[flat], enclosure.above.flat[flat])
@@ -352,19 +352,19 @@ def is_blunt(enclosure: Enclosure, got: F64, flat: int) -> bool:
 
 
 def err_over_budget(enclosure: Enclosure, got: F64) -> F64:
-    """Return how far the value before the last rounding must have strayed, relative to how far it may: 0 for correct
-    rounding, and for elements that are not judged.
+    """Return, for each element, the least error that the value must have had before the last rounding, divided by the
+    largest allowed error: 0 for correct rounding, and for elements that are not judged.
 
     It is (|got - centre| - half of got's rounding cell towards the centre) / width of the real interval on got's side.
-    It is at most 1 exactly if the cell of `got` meets the interval, that is if `got` conforms; on the edge of a cell (a
-    tie) the parity of the last bit decides, and the callers adjust it to the verdict.
+    It is at most 1 exactly if the cell of `got` meets the interval, that is, if `got` conforms. On the edge of a cell
+    (a tie) the parity of the last bit decides: callers adjust the result to the verdict.
 
-    The declared rounding is taken off the error rather than added to the budget: in 16 bits it is a thousand times the
-    rest, and every kernel, right or wrong by one bit, would stand between 1 and 2.
+    The last rounding is subtracted from the error, not added to the budget: in 16 bits it is a thousand times the rest,
+    and every kernel, right or off by one bit, would have an err/budget between 1 and 2.
     """
     if enclosure.places:
         return np.zeros(got.shape)
-    # Infinities and NaN take part; the callers adjust them to the verdict.
+    # Infinities and NaN are included: callers adjust their results to the verdict.
     with np.errstate(all="ignore"):
         error = head(got - enclosure.centre)
         upward = error < 0
@@ -379,10 +379,10 @@ def _ratios(enclosure: Enclosure, got: F64, inside: Mask, failing: Mask) -> F64:
     ratio = err_over_budget(enclosure, got)
     # An infinity in its right place is at no distance from anything.
     ratio = np.where(np.isfinite(got) & ~np.isnan(ratio), ratio, np.where(inside, 0.0, np.inf))
-    if (far := inside & (ratio > 1)).any():  # the largest number stands for an overflow, and nothing else may
+    if (far := inside & (ratio > 1)).any():  # only the largest number conforms, in place of an overflow
         low, high = enclosure.inner
         ratio = np.where(far & (low == got) & (got == high), 0.0, ratio)
     if enclosure.zero is not None:
-        # Where zero is allowed, it is the right answer, not a distant one.
+        # A zero is right where it is allowed, so that its distance from the centre is no error.
         ratio = np.where(inside & enclosure.zero & (got == 0), 0.0, ratio)
     return np.where(failing, np.maximum(ratio, ABOVE_ONE), np.minimum(ratio, 1.0))

@@ -1,4 +1,4 @@
-"""The loop over elements that only the precise tier can decide, until the time is up."""
+"""The loop in which the precise tier decides about elements that the fast tier leaves open, with a limit of time."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from oracles.formula.exact.deadline import LateError, deadline
 from oracles.precise import Bounds, conforms
 
 MOST_S = 60.0
-"""Processor seconds for the elements of one output that only the precise tier can decide; the rest stays undecided. All
-elements of a large output may be such, at milliseconds to seconds each. Chosen."""
+"""The limit in processor seconds for the elements of one output that only the precise tier can decide; elements beyond
+it stay undecided. A large output may have only such elements, each of which takes milliseconds to seconds. The number
+was chosen, not measured."""
 
 
 class PreciseProgress(NamedTuple):
-    """The progress of the precise tier with an output."""
+    """The progress of the precise tier: `done` elements `of` so many in one output, after processor `seconds`."""
 
     op: str
     output: str
@@ -43,21 +44,21 @@ def _unwatched(step: PreciseProgress) -> None:
 
 
 watch: Callable[[PreciseProgress], None] = _unwatched
-"""Called before each such element, and once a second while one takes long."""
+"""The function that is called before each element that the precise tier decides, and then once a second."""
 
 
 def _never() -> bool:
-    """Return that the time is not over."""
+    """Return False, so that nothing stops the precise tier."""
     return False
 
 
 over: Callable[[], bool] = _never
-"""Called where `watch` is; once it is true nothing more is asked of the precise tier."""
+"""The function that is called together with `watch`. Once it returns True, the precise tier stops."""
 
 
 @contextmanager
 def until(ended: Callable[[], bool]) -> Iterator[None]:
-    """Ask the precise tier, inside the block, only until that is true."""
+    """Stop the precise tier, inside the block, once `ended` returns True."""
     global over
     before, over = over, ended
     try:
@@ -67,7 +68,7 @@ def until(ended: Callable[[], bool]) -> Iterator[None]:
 
 
 def break_off() -> None:
-    """Raise LateError where nothing more is to be asked."""
+    """Raise LateError if `over` returns True."""
     if over():
         raise LateError
 
@@ -80,9 +81,9 @@ def _tell(step: PreciseProgress, began: float) -> None:
 def narrowed(
     comparison: OutputComparison, got: F64, alone: Callable[[int], tuple[slice, Mask, Mask]], began: float
 ) -> OutputComparison:
-    """Return the comparison with fewer unsure elements: those are decided, row by row, that the forms of the precise
-    tier decide without it. `alone` returns for a row of which part of the output they know something, and where that
-    certainly conforms, or fails. Nothing is looked at once the time since it `began` is over."""
+    """Return the comparison with fewer unsure elements: without those that the precise tier's own forms decide, row by
+    row. `alone` returns, for a row, a part of the output that contains it, and the masks of its elements that certainly
+    conform and certainly fail. Rows are left unsure once the time since it `began` is over."""
     failing, unsure, ratio = comparison.failing.copy(), comparison.unsure.copy(), comparison.ratio.copy()
     known = 0
     for row in map(int, np.flatnonzero(unsure.reshape(len(unsure), -1).any(axis=1))):
@@ -104,9 +105,9 @@ def settled(
     start: PreciseProgress,
     began: float | None = None,
 ) -> tuple[Mask, F64, int, int]:
-    """Return where elements fail, their err/budget, the number of undecided elements, and the number for which there
-    was no time since it `began`. `bounds` returns what an element may be, None if the precise tier gives up. `watch` is
-    called with `start`, updated."""
+    """Return the mask of failing elements, their err/budget, the number of elements about which the precise tier gave
+    up, and the number for which there was no time since it `began`. `bounds` returns the conformance set of an element,
+    None if the precise tier gives up. `watch` is called with updated copies of `start`."""
     failing, ratio, gave_up = comparison.failing.copy(), comparison.ratio.copy(), 0
     places, began = np.argwhere(comparison.unsure), time.process_time() if began is None else began
     for done, place in enumerate(places):
@@ -127,5 +128,5 @@ def settled(
             failing[index] = True
             ratio[index] = max(ratio[index], ABOVE_ONE)
         elif not np.isfinite(got[index]):
-            ratio[index] = 0.0  # NaN or infinite as it must be: no error
+            ratio[index] = 0.0  # a NaN or infinity that conforms has no error
     return failing, ratio, gave_up, 0

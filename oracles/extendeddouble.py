@@ -1,6 +1,6 @@
-"""Double-double with an exponent of its own: arrays of numbers of any magnitude. A number is a double-double fraction
-times a power of two. Fractions lie in [1/2, 1), so that no product or quotient of them underflows, and results have the
-bits that double-double would have if float64 had no least and no largest number."""
+"""Double-double numbers with an additional exponent: arrays of numbers of any magnitude. A number is a double-double
+fraction times a power of two. Fractions lie in [1/2, 1), so that no product or quotient of fractions underflows.
+Results have the bits that double-double would have if the range of float64 were unlimited."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Mask = NDArray[np.bool_]
 ZERO = -(1 << 29)
 """The exponent of zeros: smaller than any other, so that the sum of a zero and a number keeps the number's exponent."""
 ORDINARY = 900
-"""Between 2^-900 and 2^900, results are the same as in double-double."""
+"""The k for which magnitudes between 2^-k and 2^k have the same results as in double-double."""
 
 
 class ExtendedDouble:
@@ -43,11 +43,11 @@ class ExtendedDouble:
 
     @property
     def doubled(self) -> DoubleDouble:
-        """Return the number in double-double. Beyond its range it becomes infinite, or zero, or loses bits."""
+        """Return the numbers in double-double. Beyond that range they become infinite or zero, or lose bits."""
         return self.in_units_of(0)
 
     def in_units_of(self, exponent: Any) -> DoubleDouble:
-        """Return the number divided by 2^`exponent`."""
+        """Return the numbers divided by 2^`exponent`, in double-double."""
         moved = self.exponent - np.asarray(exponent, np.int32)
         high = np.ldexp(self.fraction.high, moved)
         return DoubleDouble(high, np.where(np.isfinite(high), np.ldexp(self.fraction.low, moved), 0.0))
@@ -89,16 +89,16 @@ def whichever(mask: Mask, a: ExtendedDouble, b: ExtendedDouble) -> ExtendedDoubl
 
 
 def ordinary(double: Callable[[DoubleDouble], DoubleDouble]) -> Callable[[ExtendedDouble], ExtendedDouble]:
-    """Return the function for numbers of any magnitude, which has the same value at 2^-900 as at smaller ones, and at
-    2^900 as at larger ones."""
+    """Return a function for numbers of any magnitude from one for double-double, which must have the same value at all
+    magnitudes below 2^-900 and the same at all above 2^900."""
     return lambda x: ExtendedDouble.of(double(x.doubled))
 
 
 def proportional(
     double: Callable[[DoubleDouble], DoubleDouble], slope: Callable[[], DoubleDouble] | None = None
 ) -> Callable[[ExtendedDouble], ExtendedDouble]:
-    """Return the function for numbers of any magnitude if it is 0 at 0: below 2^-900 the result is the argument times
-    the slope there (1, or as given), within a share of 2^-900."""
+    """Return a function for numbers of any magnitude from one for double-double that is 0 at 0. Below 2^-900 the result
+    is the argument times the slope at 0 (by default 1), with a relative error of 2^-900."""
 
     def value(x: ExtendedDouble) -> ExtendedDouble:
         small = x if slope is None else x * ExtendedDouble.of(slope())
@@ -108,8 +108,8 @@ def proportional(
 
 
 def whole(double: Callable[[DoubleDouble], DoubleDouble]) -> Callable[[ExtendedDouble], ExtendedDouble]:
-    """Return the function for numbers of any magnitude if its values are whole numbers: larger arguments are their own
-    values, smaller ones have the value at 2^-900 with their sign."""
+    """Return a function for numbers of any magnitude from one for double-double with whole values, such as `floor`:
+    above 2^900 arguments are their own values, below 2^-900 they have the value of 2^-900 with their sign."""
 
     def value(x: ExtendedDouble) -> ExtendedDouble:
         small = (x.exponent < -ORDINARY) & (x.fraction.high != 0)

@@ -1,4 +1,4 @@
-"""Values that are computed or read when they are first asked for. The property in `functools` takes a lock up to Python
+"""Values that are computed or read when they are first asked for. `functools.cached_property` takes a lock up to Python
 3.11, which costs ten times as much as most properties here."""
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ _Value = TypeVar("_Value")
 
 
 class lazy(Generic[_Owner, _Value]):  # noqa: N801 - used as a decorator, as property is
-    """A property that is computed when it is first asked for, and kept in the object's own dictionary, where it is
-    found from then on."""
+    """A property that is computed when it is first read. Its value is kept in the object's `__dict__`, where Python
+    finds it afterwards."""
 
     def __init__(self, compute: Callable[[_Owner], _Value]) -> None:
         self.compute, self.__doc__ = compute, compute.__doc__
@@ -32,7 +32,7 @@ class lazy(Generic[_Owner, _Value]):  # noqa: N801 - used as a decorator, as pro
 
 
 class ReadWhenAsked(MutableMapping[str, _Value]):
-    """Records by name, in the order of the names. Each is read from its file when it is first asked for."""
+    """A mapping of names to records, in the order of the names. Each record is read when it is first asked for."""
 
     def __init__(self, names: Iterable[str], read: Callable[[str], _Value]) -> None:
         self._names, self._read = dict.fromkeys(names), read

@@ -1,4 +1,5 @@
-"""Neighbouring contracts of an op: one field differs. A declaration is a guess; one of its neighbours may be true."""
+"""Neighbours of a contract differ from it in one field. If a declared contract is wrong, one of its neighbours may be
+right."""
 
 from __future__ import annotations
 
@@ -22,11 +23,10 @@ ORDERS: Sequence[Summation] = (
     Sequential(), Lanes(4, 1, "scalar"), Lanes(8, 1, "scalar"), Lanes(4, 4, "scalar"), Lanes(8, 4, "scalar"),
     Lanes(16, 4, "scalar"), Pairwise(128), Tiles(64), Pairwise(),
 )  # fmt: skip
-"""Orders that kernels have, each with shorter chains than the one before in long rows. `AnyOrder` is as wide as the
-first."""
+"""Usual orders of sums. In long rows each has shorter chains of additions than the order before it. `AnyOrder` is not
+among them, since it allows the same errors as the first."""
 BOUNDS = (CORRECT, 1.0, 2.0, 4.0, 8.0, 16.0)
-"""Bounds of functions in ulp. A function that errs by more is an estimate, and any small error of a kernel would fit
-it."""
+"""Bounds of functions, in ulp. With larger bounds, any kernel with a small error would conform to the neighbour."""
 DTYPES = (DOUBLE.name, SINGLE.name, WIDE, INPUT, *NARROW)
 _REDUCED = ("sum", "dot", "welford_mean", "welford_squares", "online", "online_dot")
 
@@ -39,12 +39,12 @@ class Neighbour:
     changed: tuple[str, ...]
 
     def of(self, contract: Contract) -> str:
-        """Return what those fields say in a contract, as in its declaration."""
+        """Return the changed fields with their values in another contract, as text in the form of a declaration."""
         return ", ".join(f"{name}={_written(getattr(contract, name))}" for name in self.changed)
 
     @property
     def text(self) -> str:
-        """What those fields say in its own contract."""
+        """The changed fields with their values in the neighbour, as text."""
         return self.of(self.contract)
 
 
@@ -60,11 +60,11 @@ def declaration(contract: Contract) -> str:
 
 
 def neighbours(op: Op, contract: Contract) -> list[Neighbour]:
-    """Return all contracts that differ in one field; a field with several names is changed for one name at a time, and
-    for all."""
+    """Return all contracts that differ in one field. A field with an entry for each name is changed in one entry at a
+    time; `points` also in all entries."""
     known = _values(op)
     found = dict[Contract, Neighbour]()
-    named = dict.fromkeys((*contract.sums, *(dim for each in known["sums"] for dim in each)))  # some by their locals
+    named = dict.fromkeys((*contract.sums, *(dim for each in known["sums"] for dim in each)))  # some by local
     own = [{name: order} for name in named for order in ORDERS]
     for name, options in {**known, "sums": own}.items():
         now = getattr(contract, name)
@@ -79,7 +79,7 @@ def neighbours(op: Op, contract: Contract) -> list[Neighbour]:
 
 
 def _is_meant(contract: Contract, name: str, option: Any) -> bool:
-    """Return whether a contract has that option although it does not state it."""
+    """Whether the option is the default for a contract that does not state it, so that it changes nothing."""
     if name == "sums":
         return all(contract.order(dim, dim) == order for dim, order in option.items())
     if name == "points":
@@ -90,7 +90,7 @@ def _is_meant(contract: Contract, name: str, option: Any) -> bool:
 
 
 def pairs(among: Sequence[Neighbour]) -> Iterator[Neighbour]:
-    """Return contracts that differ in two fields, each as in one of these neighbours."""
+    """Yield contracts that differ in two fields: each changed field has its value from one of these neighbours."""
     for one, two in combinations(among, 2):
         (first,), (second,) = one.changed, two.changed
         if first != second:
@@ -100,7 +100,8 @@ def pairs(among: Sequence[Neighbour]) -> Iterator[Neighbour]:
 
 @lru_cache(maxsize=64)
 def _values(op: Op) -> Mapping[str, Sequence[Any]]:
-    """Return what each field may be. For a field of names each option states some names; None states none."""
+    """Return the values to try for each field. An option of a field with entries by name changes some; None removes
+    it."""
     graphs = _graphs(op)
     nodes = [node for graph in graphs for node in graph.nodes]
     made_by = {node.operation for node in nodes}
@@ -139,14 +140,14 @@ def _values(op: Op) -> Mapping[str, Sequence[Any]]:
 
 
 def addends(graphs: Sequence[Trace]) -> Sequence[str]:
-    """Return the values of `addend` that matter for these formulas."""
+    """Return the values of `Contract.addend` that differ in meaning for these formulas."""
     if any(graph.chains for graph in graphs):
         return "last", "either", "any"
     return ("last", "either") if any(graph.started for graph in graphs) else ("last",)
 
 
 def _graphs(op: Op) -> list[Trace]:
-    """Return the op's own formula with all operands, then with each algorithm."""
+    """Return the graph of the op's own formula with all operands, then its graph with each algorithm."""
     present = frozenset((*(each.name for each in op.operands), *(each.name for each in op.parameters)))
     ways = [((local, way),) for local, each in op.algorithms.items() for way in each]
     return [reading(op, present, frozenset(), algorithm).trace for algorithm in ((), *ways)]

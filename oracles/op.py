@@ -1,8 +1,8 @@
-"""An op as one object: its operands, its parameters, its formula, and what else is known of it.
+"""An op as one object: its operands, its parameters, its formula, and its other properties.
 
-Everything that generation, acceptance, laws, shrinking, reports and the oracle need to know of an op is asked of this
-object: they know no operand or parameter by name. `oracles.ops` has the built-in ops, packs bring others. This module
-imports neither NumPy nor mpmath, so that ops can be listed without loading either.
+Generation, acceptance, laws, shrinking, reports and the oracle ask this object for all facts about an op: they know no
+operand or parameter by name. `oracles.ops` has the built-in ops, packs bring others. This module imports neither NumPy
+nor mpmath, so that ops can be listed without loading either.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ NO_EXTENTS: Extents = MappingProxyType({})
 _MANY = 1 << 10
 """An extent that stands for an unknown one: larger than any required minimum."""
 _LOWEST = -(2**31)
-"""The lowest number that every dtype of places has."""
+"""The lowest number that every integer dtype of places has."""
 _TAKEN = ("rows", "rank", "axis", "batch", "lanes")
-"""Words with another meaning in cases: no dimension has such a name."""
+"""Words that no dimension may have as its name, since they mean something else in cases."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ class Op:
     """A mathematical operation."""
 
     formula: Callable[..., Mapping[str, Any]]
-    """The formula, see `oracles.formula.trace`: a function of the inputs and parameters by name. Optional ones have
-    defaults."""
+    """The formula, see `oracles.formula.trace`: a function of the inputs and parameters by name. Optional inputs and
+    parameters have defaults."""
     inputs: tuple[Operand, ...]
     outputs: tuple[Operand, ...]
     parameters: tuple[Parameter, ...] = ()
@@ -61,55 +61,55 @@ class Op:
     """(output, input) pairs that a kernel may declare to share memory."""
     flips: tuple[Flip, ...] = ()
     scaling: Mapping[str, int] = field(default_factory=dict)
-    """Powers by tensor: if each of these inputs is multiplied by s to its power, s a power of two, each of these
-    outputs is multiplied by s to its own, bit for bit unless numbers overflow or underflow. Other tensors do not
-    change."""
+    """Integer powers by tensor. If each of these inputs is multiplied by s to its power, where s is a power of two,
+    each of these outputs is multiplied by s to the output's power, bit for bit unless numbers overflow or underflow.
+    Other tensors do not change."""
     algorithms: Mapping[str, Mapping[str, Callable[..., Any]]] = field(default_factory=dict)
-    """Other ways to the same exact value: for a local of the formula, by name, functions of other locals and tensors
-    that replace its expression if a contract says so."""
+    """Other ways to calculate the same exact value. For each local of the formula, functions by name, which replace the
+    expression of that local if a contract names them. Their arguments are other locals and tensors."""
     open_ways: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The algorithms allowed for these locals if the contract names none, such as {"most": ("formula", "finite")}:
-    shipped kernels use one or another and do not say which."""
+    """The algorithms that are allowed for a local if the contract names none, such as {"most": ("formula", "finite")}:
+    published kernels use either and do not document which."""
     recipes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    """The op's own ways to draw an input's values: functions of a `generate.scene.Scene`, which has the inputs that are
-    drawn already, and of a stream of random numbers."""
+    """The op's own recipes for values of inputs, by name: functions of a `generate.scene.Scene`, which has the inputs
+    drawn so far, and of a stream of random numbers."""
     fixed: Extents = field(default_factory=dict)
     """Dimensions with a fixed extent, such as {"half": 2} for rotary embeddings."""
     least: Extents = field(default_factory=dict)
-    """The smallest extent of a dimension, or product of several, such as {"h w": 2} for a variance over both, which has
-    no meaning with fewer elements."""
+    """The smallest extent of a dimension, or the smallest product of the extents of several, such as {"h w": 2} for a
+    variance over both, which has no meaning with fewer elements."""
     multiples: Multiples = field(default_factory=dict)
-    """The dimensions whose extent is a multiple of a number, such as {"d": 2} if d is even although the formula does
-    not split it; or {"d": (2, 1)} if it is odd."""
+    """The dimensions whose extent must be a multiple of a number, such as {"d": 2} for an even d. A pair of a number
+    and a remainder, {"d": (2, 1)}, stands for an odd d."""
     square: tuple[tuple[str, str], ...] = ()
     """Pairs of dimensions with equal extents, such as those of symmetric matrices."""
     shapes: tuple[Extents, ...] = ()
-    """Extents of published models, each of some dimensions together, such as {"d": 128, "e": 128} or {"group": 8,
-    "head": 4}: a share of the cases has them."""
+    """Extents of published models, each for some dimensions together, such as {"d": 128, "e": 128} or {"group": 8,
+    "head": 4}. A share of the cases has these extents."""
     from_returned: Op | None = None
-    """An op that recomputes some outputs from inputs and other outputs as returned, such as codes from the stored
-    scale: outputs are also judged by it if a contract leaves the others open."""
+    """An op that calculates some outputs from inputs and from other outputs as the kernel returned them, such as codes
+    from the stored scale. If a contract leaves those other outputs open, outputs are also judged by this op."""
     summary: str = ""
     """The line that `kernelfuzz list ops` prints."""
 
     def __post_init__(self) -> None:
-        """Raise OpError for what cannot be an op."""
+        """Raise OpError if the fields contradict each other."""
         check_declared(self)
 
     @lazy
     def integers(self) -> Mapping[str, str]:
-        """Return, for each input of integers, the dimension along which its values are places, or "" for flags."""
+        """Return, for each integer input, the dimension along which its values are places; "" for flags and codes."""
         return {each.name: each.index for each in self.inputs if each.integers}
 
     @lazy
     def kept(self) -> Mapping[str, Kept]:
-        """Return the properties that the values of inputs always have, by input."""
+        """Return, by input, the properties that its values always have."""
         return {each.name: each.kept for each in self.inputs if each.kept}
 
     @lazy
     def counted(self) -> frozenset[str]:
-        """Return the dimensions along which an input's values are places, so that at least one place must exist. Pieces
-        may be empty."""
+        """Return the dimensions that must have an element, since the values of some input are places along them. Ends
+        and lengths do not count: pieces of a dimension may be empty."""
         return frozenset(each.index for each in self.inputs if each.index and not each.is_bound)
 
     def __hash__(self) -> int:
@@ -117,7 +117,7 @@ class Op:
 
     @lazy
     def name(self) -> str:
-        """Return the name of its formula."""
+        """Return the name of the op, which is the name of its formula."""
         return self.formula.__name__
 
     @lazy
@@ -132,34 +132,34 @@ class Op:
 
     @lazy
     def turns(self) -> bool:
-        """Return whether the row of a case may lie along any axis of the first input: that has one named dimension, and
-        unnamed ones. Every tensor with the same dimensions then has its row along the same axis."""
+        """Whether the row of a case may lie along any axis of the first input: true if its dimensions are "... n".
+        Every tensor with the same dimensions then has its row along the same axis."""
         return self.inputs[0].axes == (OUTER, self.row)
 
     @lazy
     def alike(self) -> frozenset[str]:
-        """Return the tensors that have the dimensions of the first input, in its order."""
+        """Return the names of the tensors that have the dimensions of the first input, in the same order."""
         return frozenset(each.name for each in self.operands if each.axes == self.inputs[0].axes)
 
     @lazy
     def columns(self) -> frozenset[str]:
-        """Return the inputs with one element for each place along the row, if the first input is any number of rows."""
+        """Return the names of inputs with one element for each place along the row, if the first input is "... n"."""
         return frozenset(each.name for each in self.inputs if self.turns and each.axes == (self.row,))
 
     @lazy
     def dimensions(self) -> Mapping[str, OpDim]:
-        """Return its dimensions by name, "..." for the unnamed ones, with what the formula implies for each."""
+        """Return the op's dimensions by name, "..." for unnamed ones, with the properties that the formula implies."""
         return dims_of(self.formula, self.inputs, self.outputs, self.parameters)
 
     @lazy
     def steps(self) -> tuple[frozenset[str], ...]:
         """Return the sets of dimensions of the largest steps of the formula. Attention has "b h i j d" and "b h i j e":
-        no step has all."""
+        no step has all six dimensions."""
         return steps_of(self.formula, self.inputs, self.outputs, self.parameters)
 
     def work(self, extents: Extents) -> int:
-        """Return the number of terms of the largest step, given the extents of dimensions (1 for one that is not
-        given). The oracle's time is proportional to it."""
+        """Return the number of terms of the largest step for these extents; a dimension that is not given counts as 1.
+        The oracle's time is proportional to this number."""
         if self.made:
             ones = dict.fromkeys(self.named, 1)
             for pair in self.square:
@@ -169,16 +169,16 @@ class Op:
 
     @lazy
     def made(self) -> Counts:
-        """Return the dimensions whose extents follow from others, with their counts. Raises OpError if the first input
-        has one, since a case states its shape."""
+        """Return the dimensions whose extents follow from others, with the expressions of these extents. Raises OpError
+        if the first input has such a dimension, since a case states the shape of the first input."""
         found = counts_of(self.formula, self.inputs, self.parameters)
         if wrong := [dim for dim in self.inputs[0].axes if dim in found]:
             raise OpError(f"{self.name}: {wrong[0]!r} follows from others, and its first input has it: say these of it")
         return {**found, **parts_of(self.multiples), **square_parts(self.square)}
 
     def whole(self, extents: Extents) -> Extents | None:
-        """Return the extents with those that follow from them. Return None if an extent would be no whole number or
-        below its minimum, or would be zero although those it follows from are not."""
+        """Return the extents and those that follow from them. Return None if an extent would be no whole number or
+        below its minimum, or would be zero although the extents from which it follows are not."""
         if self.least:
             many = dict.fromkeys(self.named, _MANY)
             if few(self.least, self.made, {**many, **self.fixed, **extents}):
@@ -194,8 +194,8 @@ class Op:
 
     @lazy
     def too_short(self) -> tuple[str, ...]:
-        """Return the extents that no case has although a kernel may take them, such as "t < 2": a step of the formula
-        would have no terms, as x[:, 1:] has none if t is 1."""
+        """Return, as text such as "t < 2", the extents that no case has although a kernel may take them: with them a
+        step of the formula would have no terms, as x[:, 1:] has none if t is 1."""
         ones = dict.fromkeys(self.named, 1) | dict(self.fixed)
         seen = {dim for each in self.operands for dim in each.axes}
         steps = [dim for dim, size in completed(self.made, ones, least=0).items() if not size and dim not in seen]
@@ -204,10 +204,10 @@ class Op:
 
     @lazy
     def tiled(self) -> tuple[str, ...]:
-        """Return the dimensions that kernels split into tiles: rows, if the first input has any number of them; a
-        dimension that a required tensor lacks, since each element of that tensor is used again along it; and the last
-        dimension of each tensor, along which vectors lie. Others count independent problems, such as the batch and the
-        heads of attention."""
+        """Return the dimensions that kernels split into tiles: "..." if the first input is "... n"; a dimension that a
+        required tensor lacks, since each element of that tensor is used repeatedly along it; and the last dimension of
+        each tensor, along which vectors lie. Other dimensions count independent problems, such as the batch and heads
+        of attention."""
         last = {each.axes[-1] for each in self.operands if each.axes}
         always = [each for each in self.operands if not each.optional]
         shared = {dim for dim in self.named if all(dim in each.axes for each in always)}
@@ -216,27 +216,27 @@ class Op:
 
     @lazy
     def batch_name(self) -> str:
-        """Return the name of the unnamed dimensions: rows, or batch if the first input has several names; "..." if a
-        dimension has that name."""
+        """Return the word for the unnamed dimensions: "rows", or "batch" if the first input has several named
+        dimensions; "..." if a named dimension has that word as its name."""
         name = "rows" if len(self.inner) == 1 else "batch"
         return name if name not in self.named else OUTER
 
     @lazy
     def further(self) -> tuple[str, ...]:
-        """Return the dimensions that other inputs have but the first one does not, so that its shape does not say their
-        extents."""
+        """Return the dimensions that the first input lacks, so that a case must state their extents; without those that
+        follow from others."""
         named = dict.fromkeys(dim for each in self.operands for dim in each.axes)
         return tuple(dim for dim in named if dim not in self.inputs[0].axes and dim not in self.made)
 
     @lazy
     def named(self) -> tuple[str, ...]:
-        """Return the named dimensions of inputs, without those that follow from others; those of the first input come
+        """Return the named dimensions of the op, without those that follow from others; those of the first input come
         first."""
         return *self.inner, *self.further
 
     @lazy
     def main(self) -> str:
-        """Return the first input, whose shape decides the shapes of all other tensors."""
+        """Return the name of the first input, whose shape decides the shapes of the other tensors."""
         return self.inputs[0].name
 
     @lazy
@@ -246,11 +246,11 @@ class Op:
 
     @lazy
     def optional(self) -> tuple[str, ...]:
-        """Return the operands that may be absent."""
+        """Return the names of the operands that a case may lack."""
         return tuple(operand.name for operand in self.operands if operand.optional)
 
     def is_input(self, name: str) -> bool:
-        """Return whether an input has that name."""
+        """Whether the op has an input of that name."""
         return name in self._inputs
 
     def operand(self, name: str) -> Operand:
@@ -262,18 +262,18 @@ class Op:
         return self._parameters[name]
 
     def has_rows(self, name: str) -> bool:
-        """Return whether an operand has rows of its own, with layouts and recipes like the first input: if it has
-        several dimensions. Raises KeyError."""
+        """Whether an operand has several dimensions, and so layouts and recipes of rows as the first input has. Raises
+        KeyError."""
         return name in self.alike or len(self._by_name[name].axes) > 1
 
     @lazy
     def neutral(self) -> Mapping[str, float]:
-        """Return the value of each optional parameter in a case without it."""
+        """Return, for each optional parameter, the value that it has in a case without it."""
         return {each.name: each.neutral for each in self.parameters if each.neutral is not None}
 
     @lazy
     def params(self) -> tuple[str, ...]:
-        """Return the names of all numbers that a case may have."""
+        """Return the names of the parameters that a case may have, including the axis of the row."""
         return *(each.name for each in self.parameters), AXIS
 
     @lazy
@@ -289,8 +289,8 @@ class Op:
         return {each.name: each for each in self.parameters}
 
     def shape(self, name: str, grid: tuple[int, ...], axis: int, extents: Extents = NO_EXTENTS) -> tuple[int, ...]:
-        """Return the shape of an operand, given the shape of the first input, the axis of its row, and the extents of
-        dimensions that it does not have."""
+        """Return the shape of an operand. `grid` is the shape of the first input, `axis` the axis of its row, and
+        `extents` are those of the dimensions that it lacks. Raises OpError if a dimension has no extent."""
         if name in self.alike:
             return grid
         given = {**self.sizes(grid, axis), **extents}
@@ -309,13 +309,13 @@ class Op:
         return dict(zip(self.inner, turned[len(grid) - len(self.inner) :], strict=False))
 
     def has_fixed(self, grid: tuple[int, ...], axis: int, extents: Extents) -> bool:
-        """Return whether these extents agree with the fixed ones and all others follow from them."""
+        """Whether these extents agree with the fixed ones, and all other extents follow from them."""
         known = {**self.sizes(grid, axis), **extents}
         return all(known.get(dim, size) == size for dim, size in self.fixed.items()) and self.whole(known) is not None
 
     def extents(self, shapes: Mapping[str, tuple[int, ...]]) -> Extents:
-        """Return the extents of dimensions that the first input does not have, given the shapes of tensors: the first
-        tensor that has a dimension decides. A tensor with too few axes is skipped."""
+        """Return the extents of dimensions that the first input lacks, from the shapes of tensors by name: for each
+        dimension the first tensor that has it decides. A tensor with too few axes is skipped."""
         found = dict[str, int]()
         for each in self.operands if self.further else ():
             named = [dim for dim in each.axes if dim != OUTER]
@@ -326,8 +326,8 @@ class Op:
         return {dim: found[dim] for dim in self.further if dim in found}
 
     def dims(self, name: str, rank: int, axis: int) -> str:
-        """Return a word for each axis of an operand of that rank, given the axis of the row: its name, or "..." if it
-        has none."""
+        """Return the names of an operand's axes, separated by spaces, for an operand of that rank and the axis of the
+        row. An unnamed axis is "..."."""
         inner = [each for each in self._by_name[name].axes if each != OUTER][:rank]
         words = [OUTER] * (rank - len(inner)) + inner
         if name in self.alike:
@@ -337,8 +337,8 @@ class Op:
     def possible_shapes(
         self, name: str, grid: tuple[int, ...], axis: int, extents: Extents = NO_EXTENTS
     ) -> tuple[tuple[int, ...], ...]:
-        """Return all shapes that an operand of a case may have, the usual one first, including invalid ones for
-        columns; None if the grid does not have the axes of the first input, or if an extent is unknown."""
+        """Return all shapes that an operand of a case may have, the usual one first, including invalid shapes of
+        columns. Return () if the grid does not fit the first input, or if an extent is unknown or impossible."""
         known, rank = {*self.inner, *extents}, len(grid) if OUTER in self.inputs[0].axes else len(self.inner)
         missing = {*self._by_name[name].axes} - known - {OUTER, *self.made}
         misplaced = axis != rank - 1 and not self.turns
@@ -358,7 +358,7 @@ def adjacent_extent(grid: tuple[int, ...], axis: int) -> int:
 
 
 def check_declared(op: Op) -> None:
-    """Raise OpError for what cannot be an op."""
+    """Raise OpError if the declaration of an op contradicts itself."""
     names = [*(operand.name for operand in op.operands), *(each.name for each in op.parameters)]
     for name in (op.name, *names):
         if not re.fullmatch(r"[a-z][a-z0-9_]{0,30}", name):
@@ -416,7 +416,7 @@ def check_declared(op: Op) -> None:
 
 
 def _check_integers(op: Op, operand: Operand) -> None:
-    """Raise OpError for integers that are neither places nor flags."""
+    """Raise OpError for an integer operand that is declared as neither places, flags nor codes, or wrongly."""
     known = {*DTYPES, *(each.name for each in op.operands), ""}
     if operand.is_bound and not (operand.index and (operand.axes or not operand.is_ends)):
         pieces = ", and a dimension of pieces" if operand.is_ends else ""
@@ -442,7 +442,7 @@ def _check_integers(op: Op, operand: Operand) -> None:
         raise OpError(f"{about}: index {operand.index!r}: places are of dtype {' or '.join(INDICES)}")
     given = {dim for each in op.inputs if not each.optional for dim in each.axes if dim != OUTER}
     several = len(operand.along) > 1 and not operand.is_bound
-    if operand.is_bound:  # what ends along its own dimension is not known
+    if operand.is_bound:  # its own extent is unknown
         given -= {*operand.axes}
     if several or not ({*operand.along} <= given or {*operand.along} <= given | _made(op)):  # the latter takes time
         raise OpError(f"{about}: index {operand.index!r} is no dimension of an input that is always there")
@@ -458,15 +458,15 @@ def _check_integers(op: Op, operand: Operand) -> None:
 
 
 def _made(op: Op) -> frozenset[str]:
-    """Return the dimensions that the formula makes; none if it cannot be traced, which is reported elsewhere."""
+    """Return the dimensions whose extents the formula states; none if it cannot be traced, reported elsewhere."""
     try:
         return frozenset(op.made)
-    except Exception:  # whatever it raises
+    except Exception:  # a formula may raise anything
         return frozenset()
 
 
 def _check_dims(op: Op) -> None:
-    """Raise OpError for dimensions that tensors cannot have."""
+    """Raise OpError for dimensions of tensors with forbidden names, in a wrong order, or of unknown extents."""
     given = {dim for each in op.inputs if not each.optional for dim in each.axes}
     if any(dim not in given for each in op.outputs for dim in each.axes):
         given |= _made(op)

@@ -15,14 +15,14 @@ from oracles.lazy import lazy
 from oracles.rounding import round_precise
 
 START = 160
-"""The bits of the first evaluation, twice the significand of f64 and some room; each further one has twice as many."""
+"""The bits of the first evaluation: twice the significand of f64 and some more. Each further one has twice as many."""
 MOST = 16 * START
-"""The bits of the last evaluation: 1 + e^-700 differs from 1 in the 1010th, and half as many show it too."""
+"""The bits of the last evaluation. 1 + e^-700 differs from 1 in bit 1010, which the last two evaluations see."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What one element may be: a real interval before the last rounding point, and special values."""
+    """The conformance set of one element: a real interval before the last rounding, and special values."""
 
     form: Format
     centre: mpf
@@ -30,28 +30,28 @@ class Bounds:
     high: mpf
     nan: int = FORBIDDEN
     zero: bool = False
-    """Whether zero conforms too."""
+    """Whether zero conforms in addition to the interval."""
     saturate: bool = False
     """Whether overflow in the last rounding becomes the largest finite number."""
     sign: int = 0
-    """The sign that a zero must have, 1 or -1; 0 if it is free."""
+    """The sign that a zero must have, 1 or -1; 0 for any sign."""
     mirrored: bool = False
     """Whether an infinity may have the other sign as well."""
     infinities: int = 0
-    """Infinities that conform in addition to the numbers between the ends, as `PLUS` and `MINUS` say."""
+    """Bits `PLUS` and `MINUS` for infinities that conform in addition to the numbers between the ends."""
     integer: bool = False
-    """Whether it is an integer."""
+    """Whether the element is an integer."""
     members: tuple[int, ...] | None = None
-    """All places that are right, each of them once along its ranks. None: it is no place, or any place between the
-    ends."""
+    """All right places, each of which may come once along the ranks. None: the element is no place, or may be any place
+    between the ends."""
     vanished: bool = False
-    """Whether something became zero on the way that more bits may show to be none, such as 1 + tanh(-160)."""
+    """Whether an intermediate value became zero that may be another number with more bits, such as 1 + tanh(-160)."""
     beside: Bounds | None = None
-    """What it may also be, because its formula overflows on the way to a number; None for nothing."""
+    """Further values that conform, because the formula overflows on the way to a number; None if there are none."""
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Special rules that apply, in words."""
+        """The special rules that apply to the element, in words."""
         required = "NaN is required" if self.beside is None else "NaN is right"
         rules = {ALLOWED: ("NaN is allowed",), REQUIRED: (required,), FORBIDDEN: ()}[self.nan]
         signs = {1: ("a zero must be +0",), -1: ("a zero must be -0",), 0: ()}[self.sign if not self.centre else 0]
@@ -63,7 +63,7 @@ class Bounds:
 
     @property
     def words(self) -> str:
-        """What it may be, in words."""
+        """The values that conform, in words."""
         low, high = self.ends
         found = [] if self.nan == REQUIRED else [f"{low:g}" if low == high else f"{low:g} to {high:g}"]
         found += [*self._infinite, *(["NaN"] if self.may_be_nan else [])]
@@ -75,12 +75,12 @@ class Bounds:
 
     @lazy
     def ends(self) -> tuple[float, float]:
-        """Return the conformance set's ends as output values."""
+        """Return the ends of the conformance set, as values of the output's dtype."""
         return self.rounded(self.low), self.rounded(self.high)
 
     @property
     def hull(self) -> tuple[float, float]:
-        """The least and the greatest value that conforms; NaN where only NaN does."""
+        """The least and the greatest value that conforms; NaN if only NaN conforms."""
         low, high = (math.nan, math.nan) if self.nan == REQUIRED else self.ends
         if self.zero:
             low, high = min(low, 0.0), max(high, 0.0)
@@ -93,19 +93,19 @@ class Bounds:
         return (min(ends), max(ends)) if ends else (low, high)
 
     def rounded(self, value: mpf) -> float:
-        """Return the output value of a real one. Overflow that does not become the largest number is infinite, whether
-        or not the format has an infinity."""
+        """Return a real number rounded to the output's format. Without `saturate`, overflow becomes infinite, even if
+        the format has no infinity."""
         found, limit = round_precise(value, self.form), self.form.max
         return min(max(found, -limit), limit) if self.saturate else found
 
     @property
     def may_be_nan(self) -> bool:
-        """Whether NaN conforms: also if it is the result of overflow in a format without infinity."""
+        """Whether NaN conforms, also as the result of overflow in a format without infinity."""
         return self.nan != FORBIDDEN or (not self.form.infinities and max(map(abs, self.ends)) == math.inf)
 
     @property
     def decision(self) -> tuple[object, ...]:
-        """Everything that a verdict depends on; two precisions must agree on it."""
+        """All values that a verdict depends on, which must be equal at two precisions."""
         beside = None if self.beside is None else self.beside.decision
         if self.nan == REQUIRED:  # the ends are NaN, and no number equals them
             return REQUIRED, beside
@@ -116,13 +116,13 @@ _LISTED = 6
 
 
 def _listed(places: Sequence[int] | None) -> str:
-    """Return places in words."""
+    """Return places as text, at most `_LISTED` of them."""
     shown = [str(each) for each in places or ()]
     return ", ".join(shown if len(shown) <= _LISTED else [*shown[:_LISTED], f"{len(shown) - _LISTED} more"])
 
 
 def conforms(bounds: Bounds, got: float) -> bool:
-    """Whether `got` (exact, NaN and sign of zero included) is in the conformance set."""
+    """Whether `got`, a number of the output's dtype or NaN, conforms. The sign of a zero counts."""
     if bounds.beside is not None and conforms(bounds.beside, got):
         return True
     if got != got:
@@ -140,9 +140,10 @@ def conforms(bounds: Bounds, got: float) -> bool:
 
 
 def stable(evaluate: Callable[[], Bounds]) -> Bounds | None:
-    """Evaluate at `START` bits, then at twice as many each time, until two results decide alike; near a tie that may
-    take many. Return None if none do up to `MOST` bits: the oracle gives up. A value that vanished at few bits vanishes
-    at twice as many too, and is compared with the result at `MOST` bits."""
+    """Return the bounds of an element once two precisions agree on the decision. `evaluate` is called at `START` bits,
+    then at twice as many each time; near a tie many bits are needed. Return None if no two results agree up to `MOST`
+    bits: the oracle gives up. If a value vanished at `START` bits, it may vanish at twice as many too, so that the next
+    evaluation is at `MOST` bits."""
     before = _at(START, evaluate)
     vanished = before.vanished
     for precision in (MOST, *_BETWEEN) if vanished else (*_BETWEEN, MOST):

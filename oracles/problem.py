@@ -1,4 +1,4 @@
-"""A problem: what the oracle needs to know of a case, without layouts, recipes and kernels."""
+"""A problem: the part of a case that the oracle judges by, without layouts, recipes and kernels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from oracles.ops import OPS
 from oracles.rounding import NAMES, is_known
 
 _LOT_ELEMENTS = 256
-"""The number of elements of each input that decide `lot`: problems differ in their first ones."""
+"""The number of elements from the start of each input that decide `lot`: problems nearly always differ there."""
 
 
 class ProblemError(ValueError):
@@ -31,7 +31,7 @@ class ProblemError(ValueError):
 
 @dataclass(frozen=True)
 class Problem:
-    """One evaluation of `op`. `inputs` hold logical values in their storage dtype, whatever their layout was."""
+    """One evaluation of `op`. `inputs` hold logical values in their storage dtype, without their layout in memory."""
 
     op: str
     params: Mapping[str, float | int]
@@ -39,10 +39,10 @@ class Problem:
     outputs: Mapping[str, str]
     """The dtype name of each output, by the output's name."""
     structured: bool = False
-    """Whether rounding errors are not random (constant, monotone, power-of-two rows), so that only the worst case is
-    sound."""
+    """Whether rows are constant, monotone or powers of two. Then rounding errors are not random, and only the worst
+    case is a sound bound."""
     known: Op | None = None
-    """The op, if it is not a registered one."""
+    """The op, if it is not registered under its name."""
 
     def __post_init__(self) -> None:
         for name, array in self.inputs.items():
@@ -58,7 +58,7 @@ class Problem:
 
     @lazy
     def digest(self) -> str:
-        """Return an identifier of the problem, in hex."""
+        """Return a hash of the op, the parameters and the inputs, as 64 hexadecimal digits."""
         digest = hashlib.sha256(repr((self.op, sorted(self.params.items()), self.structured)).encode())
         for name in sorted(self.inputs):
             array = np.ascontiguousarray(self.inputs[name])
@@ -68,8 +68,8 @@ class Problem:
 
     @lazy
     def lot(self) -> int:
-        """Return 32 bits that follow from the data and decide which passes are confirmed by the precise tier. They take
-        far less time than a digest; problems may share them."""
+        """Return 32 bits, calculated from the inputs, that decide which passes the precise tier confirms. They take far
+        less time than a digest, and several problems may have the same bits."""
         lot = 0
         for array in self.inputs.values():
             lot = crc32(array.reshape(-1)[:_LOT_ELEMENTS].view(np.uint8).data, lot)
@@ -93,13 +93,13 @@ class Problem:
 
     @property
     def main(self) -> NDArray[Any]:
-        """The first input, whose shape decides those of all other tensors."""
+        """The first input, whose shape decides the shapes of the other tensors."""
         return self.input(self.of_op.main)
 
     @lazy
     def axis(self) -> int:
-        """Return the axis of the rows, counted from the front. Raises `ProblemError` if the first input has no such
-        axis."""
+        """Return the axis of the first input along which a row lies, counted from 0. Raises `ProblemError` if there is
+        no such axis."""
         rank = self.main.ndim
         axis = int(self.params.get(AXIS, -1))
         if not -rank <= axis < rank:
@@ -109,13 +109,13 @@ class Problem:
 
 @lru_cache(maxsize=4096)
 def lots(outputs: tuple[str, ...], contract: Contract) -> tuple[int, ...]:
-    """Return 32 bits for each output that differ between contracts; cached, since writing a contract's text takes
-    longer than judging many an output."""
+    """Return 32 bits for each output, which differ between contracts. They are cached, since writing a contract as text
+    takes longer than judging a small output."""
     return tuple(crc32(f"{output} {contract}".encode()) for output in outputs)
 
 
 def index_of(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return np.unravel_index, much quicker for so few axes."""
+    """Return the index of a flat index, as np.unravel_index does, but much faster."""
     index = []
     for extent in reversed(shape):
         flat, at = divmod(flat, extent)

@@ -1,5 +1,4 @@
-"""The possible ranks of elements that are known to within some distance, for outputs of places and of largest
-elements."""
+"""The possible ranks of elements that are known up to an error, for outputs of places and of largest elements."""
 
 from __future__ import annotations
 
@@ -15,50 +14,50 @@ Mask = NDArray[np.bool_]
 
 
 class RankWindow(NamedTuple):
-    """The least and the largest rank of each element, counted from 0, the largest element first."""
+    """The least and the largest possible rank of each element. The largest element has rank 0."""
 
     first: NDArray[np.int64]
     last: NDArray[np.int64]
 
     def holds(self, ranks: F64) -> Mask:
-        """Whether ranks, one for each element, are within."""
+        """Return where the rank of an element lies in its window."""
         return (self.first <= ranks) & (ranks <= self.last)
 
     def at(self, places: NDArray[np.int64], axis: int) -> RankWindow:
-        """Return the windows at places along the axis of elements."""
+        """Return the windows of the elements at these places along the axis."""
         return RankWindow(at(self.first, places, axis), at(self.last, places, axis))
 
 
 @dataclass(frozen=True, eq=False)
 class Ranks:
-    """The possible places along an axis. Arrays have all axes of a formula, and broadcast."""
+    """The possible places of elements of some ranks along an axis. Arrays have all axes of a formula, and broadcast."""
 
     inner: RankWindow
-    """The ranks that elements certainly have in some kernel."""
+    """The ranks that elements certainly have in some correct kernel."""
     outer: RankWindow
-    """The ranks that they may have in any kernel: float64 knows the elements to within its own error."""
+    """The ranks that elements may have in correct kernels, enlarged by the error of the oracle's float64."""
     rank: F64
-    """The rank whose place is asked for."""
+    """The ranks whose places an output holds."""
     axis: int
     far: F64
-    """How far kernels' elements may lie from the exact ones."""
+    """The largest distance of kernels' elements from the exact elements."""
     ties: float
-    """Which place counts if elements are equal in all kernels, see `oracles.formula.trace`."""
+    """Which place is right among elements that are equal in all kernels: `EITHER`, `FIRST` or `LAST`."""
     doubt: Mask | None = None
-    """Where float64 may have another place than the exact one; None: nowhere."""
+    """Mask of the places at which float64 may order elements differently than exact values; None for nowhere."""
 
     def certain(self, places: F64) -> Mask:
-        """Whether kernels have no other places than these."""
+        """Return where all correct kernels have the same place."""
         window = self.outer.at(places.astype(np.int64), self.axis)
         return np.asarray((window.first == self.rank) & (window.last == self.rank))
 
     def exist(self, places: F64) -> Mask:
-        """Return where a place exists."""
+        """Return where a place is a whole number from 0 to the last place."""
         count = self.outer.first.shape[self.axis]
         return np.asarray((places >= 0) & (places < count) & (places == np.floor(places)))
 
     def allowed(self, places: F64) -> tuple[Mask, Mask]:
-        """Whether places are right for certain, and whether they may be."""
+        """Return two masks: where places are certainly right, and where they may be right."""
         known = self.exist(places)
         if not self.outer.first.shape[self.axis]:
             return known, known
@@ -67,7 +66,7 @@ class Ranks:
         return known & inner, known & outer
 
     def repeated(self, places: F64) -> Mask:
-        """Return where a place occurs that occurred at a lower rank already."""
+        """Return where a place occurs that already occurs at a lower rank."""
         found = np.zeros(places.shape, bool)
         for axis in (axis for axis, size in enumerate(self.rank.shape) if size > 1):
             order = np.argsort(places, axis=axis, kind="stable")
@@ -95,13 +94,14 @@ def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
 
 
 def window_of(low: Real, high: Real, axis: int) -> RankWindow:
-    """Return the ranks of elements between these ends: as many are larger for certain, and as many smaller."""
+    """Return the ranks that elements between these ends may have, from the numbers of elements that are certainly
+    larger and certainly smaller."""
     count = low.shape[axis]
     return RankWindow(_above(low, high, axis), count - 1 - _above(-high, -low, axis))
 
 
 def _above(values: Real, limits: Real, axis: int) -> NDArray[np.int64]:
-    """Return, for each limit, how many values are larger."""
+    """Return, for each limit, the number of values that are larger."""
     both = [np.concatenate(pair, axis) for pair in zip(_parts(limits), _parts(values), strict=True)]
     is_value = np.concatenate([np.zeros(limits.shape, np.int8), np.ones(values.shape, np.int8)], axis)
     order = np.lexsort((is_value, *(-each for each in both)), axis=axis)  # limits come before equal values
@@ -113,12 +113,12 @@ def _above(values: Real, limits: Real, axis: int) -> NDArray[np.int64]:
 
 
 def _parts(values: Real) -> tuple[F64, ...]:
-    """Return the parts of numbers as sort keys; the last one counts most."""
+    """Return the parts of numbers as sort keys, of which the last counts most."""
     return (values.low, values.high) if isinstance(values, DoubleDouble) else (values,)
 
 
 def exactly(order: NDArray[np.int64], axis: int) -> RankWindow:
-    """Return the ranks of elements if every kernel orders them alike, equal ones too."""
+    """Return the ranks of elements if every kernel sorts them into this order, equal elements too."""
     ranks = np.empty_like(order)
     shape = [size if at == axis else 1 for at, size in enumerate(order.shape)]
     np.put_along_axis(ranks, order, np.broadcast_to(np.arange(order.shape[axis]).reshape(shape), order.shape), axis)

@@ -1,5 +1,5 @@
-"""Rounding, to nearest with ties to even unless a format says otherwise: of float64 arrays to a narrower format, and of
-mpmath numbers to any format. The two share no code, because the precise tier is there to check the fast one."""
+"""Rounding of float64 arrays to a narrower format, and of mpmath numbers to any format: to nearest with ties to even,
+unless the format has other ties. The two share no code, because the precise tier checks the fast tier."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from oracles.doubledouble import F64, DoubleDouble, Real, sticky, two_sum
 from oracles.dtypes import DOUBLE, DTYPES, FORMATS, DtypeError, Endless, Format
 
 
-def _stored(form: Format) -> np.dtype[Any]:
+def stored(form: Format) -> np.dtype[Any]:
     """Return the NumPy dtype of a format. Raises DtypeError if the row contradicts the library."""
     library: Any = next((each for each in (np, ml_dtypes) if hasattr(each, form.spelling)), None)
     if library is None:
@@ -34,7 +34,7 @@ def _stored(form: Format) -> np.dtype[Any]:
     return dtype
 
 
-STORAGE: Mapping[str, np.dtype[Any]] = {name: _stored(each) for name, each in FORMATS.items()}
+STORAGE: Mapping[str, np.dtype[Any]] = {name: stored(each) for name, each in FORMATS.items()}
 """The NumPy dtype in which values of each format are stored."""
 NAMES: Mapping[np.dtype[Any], str] = {dtype: name for name, dtype in STORAGE.items()}
 """The format name of each NumPy dtype."""
@@ -43,22 +43,22 @@ NATIVE: Mapping[str, np.dtype[Any]] = {name: dtype for name, dtype in STORAGE.it
 
 
 def stored_as(name: str) -> np.dtype[Any]:
-    """Return the NumPy dtype in which values of a format, or integers, are stored."""
+    """Return the NumPy dtype in which values of a format, or of an integer dtype, are stored."""
     return STORAGE[name] if name in STORAGE else np.dtype(DTYPES[name].spelling)
 
 
 def is_known(dtype: np.dtype[Any]) -> bool:
-    """Whether a tensor may have it: one of the formats, or integers, whose values are exact."""
+    """Whether a tensor may have this dtype: a format, or an integer dtype."""
     return dtype in NAMES or dtype.kind in "biu"
 
 
 def name_of(dtype: np.dtype[Any]) -> str:
-    """Return the name of a format, or NumPy's name of integers. Raises KeyError for a dtype that no tensor has."""
+    """Return the name of a format, or NumPy's name of an integer dtype. Raises KeyError for other dtypes."""
     return dtype.name if dtype.kind in "biu" else NAMES[dtype]
 
 
 _EXPONENT = np.int64(0x7FF0 << 48)
-"""The exponent field of a float64; by itself it is the power of two at or below a normal number."""
+"""The exponent bits of a float64: they alone are the power of two at or below the magnitude of a normal number."""
 
 
 def round_to(values: Real, form: Format) -> F64:
@@ -79,7 +79,7 @@ def round_to(values: Real, form: Format) -> F64:
 
 
 def _cut(values: F64, form: Format) -> F64:
-    """Return values cut towards zero to multiples of a format's spacing, and half of the spacing or more rounded up."""
+    """Return values cut towards zero to a format, or rounded to nearest if its ties are "away" from zero."""
     binade = np.maximum((values.view(np.int64) & _EXPONENT).view(np.float64), form.tiny)
     spacing = np.fmin(binade, 2.0**form.emax) * 2.0 ** (1 - form.precision)
     with np.errstate(invalid="ignore"):
@@ -107,18 +107,18 @@ def _round_generic(values: F64, form: Format) -> F64:
 
 
 def half_gap(values: F64, form: Format, upward: NDArray[np.bool_]) -> F64:
-    """Return half the distance from each finite value of `form` to its neighbour in the given direction: the half of
-    the value's rounding cell on that side."""
+    """Return half the distance from each finite value of `form` to its neighbour, the next larger where `upward` is set
+    and else the next smaller: the half of the rounding cell on that side."""
     binade = np.maximum((values.view(np.int64) & _EXPONENT).view(np.float64), form.tiny)
-    # Towards zero from a power of two the neighbours are twice as dense.
+    # Below the magnitude of a power of two the spacing is half of that above.
     dense = (np.abs(values) == binade) & (upward == (values < 0)) & (binade > form.tiny)
     gap: F64 = binade * form.u
     return np.where(dense, gap / 2, gap)
 
 
 def half_gaps(sizes: F64, form: Format, others: F64) -> F64:
-    """Return half of the gap beside magnitudes, on the side of `others`. Few magnitudes are powers of two: only these
-    are looked at closely."""
+    """Return half of the gap between magnitudes and their neighbours on the side of `others`. The side only matters for
+    powers of two."""
     gaps = (sizes.view(np.int64) & _EXPONENT).view(np.float64)
     np.maximum(gaps, form.tiny, out=gaps)
     powers = np.flatnonzero(sizes == gaps)
@@ -129,7 +129,7 @@ def half_gaps(sizes: F64, form: Format, others: F64) -> F64:
 
 
 def half_gap_of(value: float, form: Format) -> float:
-    """Return half of the gap below one value, faster than for an array; inf for inf and NaN."""
+    """Return half of the gap between a value and the next smaller number, or inf if it is not finite; fast."""
     if not math.isfinite(value):
         return math.inf
     binade = max(math.ldexp(0.5, math.frexp(value)[1]), form.tiny) if value else form.tiny
@@ -145,7 +145,7 @@ def round_precise(value: mpmath.mpf, form: Format) -> float:
     mantissa = int(mantissa)
     quantum = max(exponent + bits - form.precision, form.emin - form.precision + 1)
     shift = quantum - exponent
-    if shift > bits:  # less than half of the smallest number; 2^shift may be larger than any memory
+    if shift > bits:  # below half of the smallest number; 2^shift may not fit into memory
         return -0.0 if sign else 0.0
     if shift > 0:
         quotient, rest = divmod(mantissa, 1 << shift)
@@ -161,14 +161,14 @@ def round_precise(value: mpmath.mpf, form: Format) -> float:
 
 
 def _is_up(form: Format, beyond: int, quotient: int) -> bool:
-    """Return whether an excess over half a step is rounded to the next larger number."""
+    """Whether a magnitude `quotient` plus half a step plus `beyond`, which may be negative, is rounded up."""
     if form.ties == "towards zero":
         return False
     return beyond > 0 or (beyond == 0 and (form.ties == "away" or quotient % 2 == 1))
 
 
 def _at_least(mantissa: int, exponent: int, limit: int, scale: int) -> bool:
-    """Return mantissa * 2^exponent >= limit * 2^scale, in integers that are no larger than they must be."""
+    """Whether mantissa * 2^exponent >= limit * 2^scale, calculated in integers that stay small."""
     digits, most = exponent + mantissa.bit_length(), scale + limit.bit_length()
     if digits != most:
         return digits > most

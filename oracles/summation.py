@@ -1,5 +1,4 @@
-"""The order in which a sum is formed, as data: the longest chain of additions that one term goes through sets its
-budget."""
+"""Orders of sums, as data. The budget of a sum depends on its chain: the most additions that one term goes through."""
 
 from __future__ import annotations
 
@@ -14,16 +13,16 @@ class NumericsError(ValueError):
 
 @dataclass(frozen=True)
 class Sequential:
-    """One accumulator, one element after the other."""
+    """One accumulator, to which one element after the other is added."""
 
     def chain(self, n: int) -> int:
-        """Return the longest chain of additions that one term goes through, in a sum of `n` terms."""
+        """Return the largest number of additions that one term of a sum of `n` terms goes through."""
         return n
 
 
 @dataclass(frozen=True)
 class Lanes:
-    """`accumulators` vector registers of `lanes` lanes, summed as a tree; then the tail.
+    """`accumulators` vector registers of `lanes` lanes each, all of which are added as a tree at the end.
 
     `tail="scalar"` adds the remaining elements one by one onto the vector total; `tail="predicated"` adds them as
     partial vectors into the accumulators.
@@ -43,13 +42,13 @@ class Lanes:
         block = self.lanes * self.accumulators
         if self.tail == "scalar":
             return n // block + _tree(block) + n % block
-        # The leftover vectors all go into accumulator 0, at most `accumulators` of them.
+        # The vectors after the last whole block, at most `accumulators`, all go into accumulator 0.
         return n // block + math.ceil(n % block / self.lanes) + _tree(block)
 
 
 @dataclass(frozen=True)
 class VectorLanes:
-    """Like `Lanes`, for vector-length-agnostic code: the number of lanes is known only once a target is chosen."""
+    """`Lanes` of vector-length-agnostic code: the number of lanes is only known for a target."""
 
     accumulators: int
     tail: Literal["scalar", "predicated"]
@@ -59,7 +58,7 @@ class VectorLanes:
         _positive(accumulators=self.accumulators, lane_bits=self.lane_bits)
 
     def at(self, vector_bits: int) -> Lanes:
-        """Return the structure on hardware whose vectors are `vector_bits` wide."""
+        """Return the `Lanes` of hardware whose vectors have `vector_bits` bits."""
         return Lanes(vector_bits // self.lane_bits, self.accumulators, self.tail)
 
     def chain(self, n: int) -> int:
@@ -69,7 +68,7 @@ class VectorLanes:
 
 @dataclass(frozen=True)
 class Tiles:
-    """A tile of `width` partial sums, one per column of the tile, each over every width-th element; then a tree."""
+    """`width` partial sums, each of every width-th element, which are then added as a tree."""
 
     width: int
 
@@ -83,7 +82,7 @@ class Tiles:
 
 @dataclass(frozen=True)
 class Pairwise:
-    """Recursive halving down to blocks of `block` elements, which are summed one after the other."""
+    """Recursive halving down to blocks of `block` elements, each of which is summed one element after the other."""
 
     block: int = 1
 
@@ -97,13 +96,13 @@ class Pairwise:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Blocks of `block` elements, the last one perhaps shorter, each summed in any order; then the sums of the blocks,
-    in any order too: as tensor cores and tiles of a product add, and atomic additions of partial sums."""
+    """Blocks of `block` elements, the last one perhaps shorter. Each block is summed in any order, then the sums of the
+    blocks are added in any order. So do tensor cores, tiles of matrix products and atomic additions add."""
 
     block: int
     truncates: bool = False
-    """Whether an addition may cut bits off, in place of rounding them, as tensor cores do: it is off by twice as much,
-    and always towards zero, so that errors of a long sum add up."""
+    """Whether an addition may cut bits off instead of rounding, as tensor cores do. Its error may be twice as large as
+    that of rounding, and is always towards zero, so that errors of a long sum do not cancel."""
 
     def __post_init__(self) -> None:
         _positive(block=self.block)
@@ -116,7 +115,7 @@ class Blocks:
 
 @dataclass(frozen=True)
 class AnyOrder:
-    """Any order at all, atomic additions included: as weak a promise as `Sequential`."""
+    """Any order, atomic additions included. It allows the same errors as `Sequential`."""
 
     def chain(self, n: int) -> int:
         """Return the longest chain, see `Sequential.chain`."""
@@ -125,7 +124,7 @@ class AnyOrder:
 
 @dataclass(frozen=True)
 class Steps(AnyOrder):
-    """Any order; a running maximum is updated once in `block` terms."""
+    """Any order, in a sum with a running maximum that is updated once for each `block` terms."""
 
     block: int
 
@@ -135,10 +134,10 @@ class Steps(AnyOrder):
 
 @dataclass(frozen=True)
 class Read:
-    """An order that was measured on a kernel, for sums with some numbers of terms; for others it may be any."""
+    """An order that was measured on a kernel for sums of certain numbers of terms; other sums may have any order."""
 
     chains: tuple[tuple[int, int], ...]
-    """The longest chain by the number of terms."""
+    """Pairs: a number of terms, and the longest chain of a sum of so many terms."""
 
     def chain(self, n: int) -> int:
         """Return the longest chain, see `Sequential.chain`. A starting value counts as one term more."""
@@ -150,16 +149,15 @@ Summation = Sequential | Lanes | VectorLanes | Tiles | Pairwise | Blocks | AnyOr
 
 
 def rescalings(order: Summation, n: int) -> int:
-    """Return how often a term, or a sum that contains it, is scaled again at most, in a sum of `n` terms that is kept
-    up to date with a maximum: whenever something is added to it, or whenever another block with a maximum of its own
-    is."""
+    """Return how often, at most, one term is rescaled in a sum of `n` terms that is updated together with a running
+    maximum: at each addition, or with `Steps` and `Blocks` once for each further block."""
     if isinstance(order, Steps | Blocks):
         return max(math.ceil(n / order.block) - 1, 0)
     return order.chain(n)
 
 
 def is_biased(order: Summation) -> bool:
-    """Return whether its errors have one sign, so that only the worst case bounds them."""
+    """Whether the rounding errors of an order all have one sign, so that only the worst case bounds them."""
     return isinstance(order, Blocks) and order.truncates
 
 

@@ -1,4 +1,4 @@
-"""Synonyms: how other people's functions call tensors, dimensions and parameters."""
+"""Synonyms: names that published functions have for tensors, dimensions and parameters."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ _SYNONYMS: Mapping[str, str] = {
     "rows": "nrows n_rows num_rows batch batch_size b m n t num_tokens n_tokens outer outer_size",
     "n": "cols ncols n_cols num_cols columns c d dim hidden hidden_size hidden_dim len length size width row_size v",
 }
-"""For each name that ops use, other words for the same, in small letters. A word may stand for several names: which of
-them the op has, and what else the function is given, decides."""
+"""For each name that ops use, other words with the same meaning, in small letters. A word may mean several names: the
+names in the op, and the other arguments of the function, decide which it is."""
+
+_WORDS = {name: frozenset(others.split()) for name, others in _SYNONYMS.items()}
 
 
 def alike(word: str, name: str) -> bool:
-    """Return whether a word may mean what an op calls `name`: as its synonym, or as another synonym of the same
-    word."""
+    """Whether a word may mean the same as an op's `name`: one is a synonym of the other, or both of a third word."""
     word, name = word.lower(), name.lower()
-    words = {each: others.split() for each, others in _SYNONYMS.items()}
-    direct = word == name or word in words.get(name, ()) or (name not in words and name in words.get(word, ()))
-    return direct or any({word, name} <= {*others} for others in words.values())
+    direct = word == name or word in _WORDS.get(name, ()) or (name not in _WORDS and name in _WORDS.get(word, ()))
+    return direct or any(word in others and name in others for others in _WORDS.values())
 
 
 def likely(words: Mapping[str, Collection[str]]) -> Mapping[str, str]:
-    """Return the likely meaning of each word, among the names that it may mean; words that stay ambiguous are left out.
-    A word that is one of its names means that. The rest is decided by elimination: of N and D, for rows and n, D can
-    only be n, and so N is rows."""
+    """Return the likely meaning of each word, chosen from the names that are given for it; ambiguous words are left
+    out. A word that is among its names means itself. Other words are decided by elimination: if N and D stand for rows
+    and n, D can only be n, and so N is rows."""
     found = {word: word for word, names in words.items() if word in names}
     possible = {word: [each for each in names if alike(word, each)] for word, names in words.items()}
     while True:
@@ -70,6 +70,6 @@ def likely(words: Mapping[str, Collection[str]]) -> Mapping[str, str]:
 
 
 def _unlike(found: Mapping[str, str]) -> dict[str, str]:
-    """Return the words whose meaning no other word has."""
+    """Return the words with a meaning that no other word has."""
     meanings = [*found.values()]
     return {word: name for word, name in found.items() if meanings.count(name) == 1}

@@ -1,4 +1,4 @@
-"""The truth about one problem: judges outputs of any number of kernels, and explains its judgements."""
+"""The truth about one problem: it judges outputs of any number of kernels, and explains its judgements."""
 
 from __future__ import annotations
 
@@ -45,23 +45,23 @@ from oracles.tiers.problem import FormulaProblem
 Result = Literal["pass", "numeric", "nonfinite", "gave_up"]
 
 _KEEP_ELEMENTS = 1 << 20
-"""The largest first input, in elements, for which results are kept that serve several contracts or kernels: enclosures,
-which take 40 bytes an element, screens and outputs."""
+"""The most elements of a first input for which results are kept for further contracts and kernels: enclosures, which
+take 40 bytes for each element, screens and outputs."""
 _CONFIRM_S = 10.0
-"""Processor seconds for the precise tier to confirm an element that certainly fails: in a network each may take
-minutes. Chosen."""
+"""The limit in processor seconds for the precise tier to confirm an element that certainly fails: in a network one
+element may take minutes. The number was chosen, not measured."""
 _KEEP_BOUNDS = 1 << 14
-"""The number of bounds of single elements that are kept for other kernels, of some hundred bytes each."""
+"""The most bounds of single elements that are kept for other kernels. Each takes some hundred bytes."""
 SAMPLE = 64
-"""One pass in SAMPLE + n is confirmed by the precise tier, whose cost is proportional to the n elements it reads."""
+"""The precise tier confirms one pass in SAMPLE + n, where n is the number of elements that it reads to do so."""
 
 
 class OracleDisagreement(RuntimeError):  # noqa: N818 (not an error of the caller)
-    """The two tiers contradict each other: an error in the oracle. No judgement of the run can be trusted."""
+    """The two tiers contradict each other, which is an error in the oracle. No judgement of the run can be trusted."""
 
 
 class GaveUp(RuntimeError):  # noqa: N818 (an answer, not a mistake)
-    """The precise tier does not decide alike at two precisions."""
+    """The precise tier reached no decision, since no two precisions agree."""
 
 
 @dataclass(frozen=True)
@@ -73,61 +73,61 @@ class OutputCheck:
     worst_index: tuple[int, ...] | None
     """The element with the largest err/budget; None for an empty output."""
     worst_ratio: float
-    """The err/budget of that element: at most 1 exactly for passes."""
+    """The err/budget of that element. It is at most 1 if and only if the output passes."""
     failing: int = 0
     """The number of failing elements."""
     contradicts: bool = False
-    """Whether the worst element lies outside the worst-case budget too: no kernel that keeps the contract returns
+    """Whether the worst element also lies outside the worst-case budget, so that no kernel with this contract returns
     it."""
     escalated: int = 0
     """The number of elements that only the precise tier could decide."""
     late: int = 0
-    """The number of those for which there was no time."""
+    """The number of elements about which the precise tier had no time to decide."""
     blunt: bool = False
-    """Whether the ratio of a pass means nothing: the rounding of the worst element hides more than the rest of what is
-    allowed."""
+    """Whether `worst_ratio` of a pass means nothing, since the last rounding of the worst element is larger than all
+    other allowed errors."""
     mask: Mask | None = field(default=None, repr=False, compare=False)
-    """Which elements fail, in the shape of the output; None if none does."""
+    """Mask of the failing elements, in the shape of the output; None if no element fails."""
     again: bool = False
-    """Whether the output fails only by what follows from other outputs as they were returned, see `Truth.again`."""
+    """Whether the output fails only because it does not follow from other returned outputs, see `Truth.again`."""
 
 
 class Truth:
-    """Judges outputs for one problem. Enclosures are made once per contract and shared by its kernels."""
+    """The judge of outputs for one problem. Enclosures are calculated once per contract and shared by its kernels."""
 
     def __init__(
         self, problem: Problem, *, confirms: bool = True, unknown: Mapping[str, Mask] = MappingProxyType({})
     ) -> None:
-        """Raises `ProblemError` if inputs, params and outputs do not fit the op or each other. Without `confirms` the
-        precise tier is not asked about elements that certainly fail, and no check contradicts the contract: for many
-        runs of which only one will be shown. Nothing is judged that follows from `unknown` elements of inputs."""
+        """Raises `ProblemError` if inputs, params and outputs do not fit the op or each other. Without `confirms`, the
+        precise tier does not confirm elements that certainly fail, and no check `contradicts`: for many runs of which
+        only one will be shown. Elements that depend on `unknown` elements of inputs are not judged."""
         self.problem = problem
         self.confirms = confirms
         self.op = FormulaProblem(problem)
         self._unjudged = self.op.following(unknown) if unknown else {}
-        """Where outputs are not judged whatever the contract says, in the shape in which they are enclosed."""
+        """Masks, by output, of the elements that are not judged under any contract, in canonical shape."""
         self.elements = Elements(self.op)
         self._enclosures: dict[tuple[Contract, bool, bool], Mapping[str, Enclosure]] = {}
         self._bounds: dict[tuple[Contract, str, tuple[int, ...], bool, bool], Bounds | None] = {}
         self._screened: set[tuple[Contract, Received]] = set()
-        """The outputs about which screens and joined enclosures decided nothing."""
+        """The contracts and outputs about which screens and joined enclosures decided nothing."""
         self._passes: dict[tuple[str, int, float, bool], OutputCheck] = {}
-        """Checks by output and result: kernels whose outputs are the same, or all right, share them."""
+        """Checks that pass, by output and worst element: kernels with the same result share one check."""
 
     @property
     def keeps(self) -> bool:
-        """Whether what is known of contracts and of outputs is small enough to be kept for later."""
+        """Whether results for contracts and outputs are small enough to be kept."""
         return self.problem.main.size <= _KEEP_ELEMENTS
 
     def receive(self, outputs: Mapping[str, NDArray[Any]]) -> Received:
-        """Return outputs that are to be judged under several contracts: logical values in the storage dtype of the
-        problem's outputs. Raises `ProblemError` for a missing output, a wrong shape or dtype."""
+        """Return outputs ready to be judged under several contracts. `outputs` hold logical values in the storage dtype
+        of the problem's outputs. Raises `ProblemError` for a missing output, a wrong shape or dtype."""
         return Received({name: self._canonical(name, outputs) for name in self.problem.outputs})
 
     def check(self, contract: Contract, outputs: Mapping[str, NDArray[Any]] | Received) -> tuple[OutputCheck, ...]:
-        """Return the judgement of all outputs of one kernel that promises `contract`; one check per output of the
-        problem, in its order. Raises `ProblemError` as `receive`; `NumericsError` for a contract that this problem
-        contradicts; `OracleDisagreement` if the tiers contradict each other."""
+        """Return the judgement of all outputs of one kernel that promises `contract`: one check for each output of the
+        problem, in the problem's order. Raises `ProblemError` as `receive` does; `NumericsError` for a contract that
+        does not fit this problem; `OracleDisagreement` if the tiers contradict each other."""
         received = outputs if isinstance(outputs, Received) else self.receive(outputs)
         about = [(self.op, self.problem.structured, [(contract, received)])]
         asks = self.keeps and not self._unjudged and (contract, received) not in self._screened
@@ -139,9 +139,9 @@ class Truth:
         return self._checked_again(contract, received, checks) if self._leaves_open(contract) else checks
 
     def _leaves_open(self, contract: Contract) -> bool:
-        """Return whether outputs from which others follow may have several values, each of which was used as it is
-        returned. With fewer bits than f32, a code is rounded on its way to what is stored, as near 127 in bf16, where
-        numbers are halves apart."""
+        """Whether the contract allows several values for outputs from which others follow, and kernels then calculate
+        the others from the value that they return. Contracts in fewer bits than f32 do not count: there a code is
+        rounded before it is stored, as near 127 in bf16, where numbers are 1/2 apart."""
         if self.op.of_op.from_returned is None:
             return False
         contract = self.op.settled(contract)
@@ -153,7 +153,7 @@ class Truth:
     def _checked_again(
         self, contract: Contract, received: Received, checks: tuple[OutputCheck, ...]
     ) -> tuple[OutputCheck, ...]:
-        """Return the checks, with failures of outputs that do not follow from others as these were returned."""
+        """Return the checks, with a failure for each output that does not follow from other returned outputs."""
         op = self.op.of_op.from_returned
         if op is None or any(each.result != "pass" for each in checks):
             return checks
@@ -168,9 +168,10 @@ class Truth:
         return tuple(failing.get(each.output, each) for each in checks)
 
     def _unknown(self, contract: Contract, given: Mapping[str, Enclosure], received: Received) -> Mapping[str, Mask]:
-        """Return where nothing follows from outputs: where a value is too large for its dtype, or may be on the way,
-        since anything is stored then; where a cast may have flushed it to zero; and everywhere if its dtype has fewer
-        bits than the op's own. Near a jump any value is right too, but a kernel uses the one it stores."""
+        """Return masks of the outputs from which nothing follows, in the shape of the outputs. They are set where a
+        value may be too large for its dtype, so that any value may be stored; where a cast may have flushed a value to
+        zero; and everywhere if the dtype lacks numbers of the op's own dtype. They are not set near a jump of the
+        formula: any value is right there, but a kernel uses the value that it stores."""
         contract = self.op.settled(contract)
         masks = {}
         with np.errstate(all="ignore"):
@@ -186,29 +187,29 @@ class Truth:
         return masks
 
     def _is_narrower(self, output: str) -> bool:
-        """Whether the dtype of an output has not all numbers of the one that the op says."""
+        """Whether the dtype of an output lacks numbers of the dtype that the op declares."""
         own, stored = (
             FORMATS.get(dtype) for dtype in (self.op.of_op.operand(output).dtype, self.problem.outputs[output])
         )
         return own is not None and stored is not None and not stored.holds(own)
 
     def _flushed(self, contract: Contract, output: str, enclosure: Enclosure, got: NDArray[Any]) -> Mask:
-        """Return where an output may be zero by its cast alone."""
+        """Return where the cast to the output's dtype may have flushed a subnormal value to zero."""
         dtype, size = FORMATS.get(self.problem.outputs[output]), np.abs(head(enclosure.centre))
         if dtype is None or not contract.flushes_results:
             return np.zeros(size.shape, bool)
         return np.asarray((got == 0) & (size > 0) & (size < dtype.tiny))
 
     def _lost(self, output: str, enclosure: Enclosure) -> Mask:
-        """Return where the dtype of an output does not hold its value."""
+        """Return where the exact value lies outside the range of an output's integer dtype."""
         dtype, values = DTYPES[self.problem.outputs[output]], head(enclosure.centre)
         if not isinstance(dtype, Integer):
             return np.zeros(values.shape, bool)
         return (values < dtype.lowest) | (values > dtype.highest)
 
     def again(self, returned: Mapping[str, NDArray[Any]], unknown: Mapping[str, Mask] = MappingProxyType({})) -> Truth:
-        """Return the truth about outputs that follow from others as these were returned, for an op that has such;
-        `unknown` says where those others are unknown."""
+        """Return the truth about outputs that are calculated from other outputs as they were returned, for an op with
+        `from_returned`. `unknown` are masks of the returned elements from which nothing follows."""
         op, of = self.op.of_op.from_returned, self.problem
         assert op is not None, "an op without outputs that follow from others"
         inputs = {**of.inputs, **returned}
@@ -220,15 +221,15 @@ class Truth:
         return Truth(again, confirms=self.confirms, unknown=unknown)
 
     def _returned(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
-        """Return an output as the kernel returned it, from its values as they are enclosed."""
+        """Return an output in the shape and dtype that a kernel returns, from values in canonical shape."""
         found = np.empty(self.op.shape(name), stored_as(self.problem.outputs[name]))
         found.reshape(-1)[self.places(name).reshape(-1)] = values.reshape(-1)
         return found
 
     def explain(self, contract: Contract, output: str, index: tuple[int, ...], got: float | None = None) -> Breakdown:
-        """Return the judgement of one element in full, from the precise tier. `index` is into the output as returned,
-        `got` a value of its dtype; None explains the budget of the expected value. Raises `GaveUp` if the precise tier
-        is not stable, `ProblemError` for an unknown output or index."""
+        """Return the full explanation of the judgement of one element, from the precise tier. `index` is an index into
+        the output as returned, `got` a value of its dtype; None explains the budget of the expected value. Raises
+        `GaveUp` if the precise tier reaches no decision, `ProblemError` for an unknown output or index."""
         place, structured = self.canonical_index(output, index), self.problem.structured
         bounds = self.bounds(contract, output, place, structured, once=True)
         if bounds is None:
@@ -240,8 +241,8 @@ class Truth:
             return breakdown(output, index, bounds, None if got is None else float(got), terms, facts, given)
 
     def explain_roughly(self, contract: Contract, output: str, index: tuple[int, ...], got: float) -> Breakdown:
-        """Return the judgement of one element from the fast tier, without the terms of the budget. Raises `GaveUp` if
-        that knows no interval."""
+        """Return the explanation of the judgement of one element from the fast tier, without the terms of the budget.
+        Raises `GaveUp` if the fast tier has no finite interval."""
         place = self.canonical_index(output, index)
         each = self.enclosures(contract, self.problem.structured, once=True)[output]
         centre, below, above = (float(part[place]) for part in (head(each.centre), each.below, each.above))
@@ -254,9 +255,9 @@ class Truth:
         return breakdown(output, index, bounds, got, (), (), ())
 
     def ulps_off(self, contract: Contract, output: str, index: tuple[int, ...], got: float | np.floating[Any]) -> float:
-        """Return how far a value is off, in units in the last place of the expected one, or as a number of codes for an
-        output of integers; NaN for a place. The expected value is that of the fast tier, in float64 or double-double:
-        asking the precise tier takes seconds for an element of a long row."""
+        """Return the error of a value in units in the last place of the expected value, or in units of 1 for integers;
+        NaN for a place. The expected value comes from the fast tier, in float64 or double-double, since the precise
+        tier takes seconds for an element of a long row."""
         enclosure = self.enclosures(contract, self.problem.structured)[output]
         if enclosure.places:
             return math.nan
@@ -267,8 +268,8 @@ class Truth:
         return off if form is None else off / (max(math.ldexp(0.5, math.frexp(high)[1]), form.tiny) * 2 * form.u)
 
     def enclosures(self, contract: Contract, structured: bool, *, once: bool = False) -> Mapping[str, Enclosure]:
-        """Return the fast tier's conformance sets, with the roundings that all kernels of one dtype share; with `once`
-        the exact values, rounded once, are right whatever these sets are."""
+        """Return the fast tier's conformance set of each output, by name. With `once`, the exact value, rounded once to
+        the output's dtype, conforms too."""
         key = contract, structured, once
         if key not in self._enclosures:
             known = self.enclosures(contract, structured) if once else None
@@ -287,8 +288,7 @@ class Truth:
         return self._enclosures[key]
 
     def decided(self, contract: Contract) -> Mapping[str, bool]:
-        """Return whether the contract forbids some number at some element, by each output that has elements: an output
-        without is judged by its shape."""
+        """Return, for each output that has elements, whether the contract forbids some number at some element."""
         enclosures = self.enclosures(contract, self.problem.structured).items()
         dtypes = {name: DTYPES[dtype] for name, dtype in self.problem.outputs.items()}
         return {name: not each.anything(dtypes[name]).all() for name, each in enclosures if each.below.size}
@@ -296,7 +296,7 @@ class Truth:
     def bounds(
         self, contract: Contract, output: str, index: tuple[int, ...], structured: bool, *, once: bool = False
     ) -> Bounds | None:
-        """Return the precise tier's conformance set of one element (canonical index), or None if it gives up; for
+        """Return the precise tier's conformance set of the element at a canonical index, or None if it gives up; for
         `once` see `enclosures`."""
         if output in self._unjudged and self._unjudged[output][index]:
             return unjudged_in(judged(self.problem.outputs[output]))
@@ -309,7 +309,7 @@ class Truth:
         return self._bounds[key]
 
     def canonical_index(self, output: str, index: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the index into the output's canonical array, from one into the output as returned."""
+        """Return the index into the canonical array, from one into the output as returned. Raises `ProblemError`."""
         if output not in self.problem.outputs:
             raise ProblemError(f"outputs.{output}: not an output; there are {', '.join(self.problem.outputs)}")
         shape = self.op.shape(output)
@@ -321,7 +321,7 @@ class Truth:
         return tuple(int(i) for i in np.unravel_index(found, places.shape))
 
     def places(self, output: str) -> NDArray[np.int64]:
-        """Return, for each element of the output's canonical array, its place in the output as returned."""
+        """Return, for each element of the output's canonical array, its flat index in the output as returned."""
         shape = self.op.shape(output)
         return self.op.arranged(output, np.arange(int(np.prod(shape))).reshape(shape))
 
@@ -333,11 +333,11 @@ class Truth:
             raise ProblemError(f"outputs.{name}: shape {array.shape}, expected {shape}")
         if array.dtype != stored_as(self.problem.outputs[name]):
             raise ProblemError(f"outputs.{name}: dtype {array.dtype}, expected {self.problem.outputs[name]}")
-        with np.errstate(invalid="ignore"):  # elements that were never written
+        with np.errstate(invalid="ignore"):  # elements that were never written may be NaN
             return self.op.arranged(name, array).astype(np.float64)
 
     def _check(self, name: str, contract: Contract, received: Received, worst: Worst | None) -> OutputCheck:
-        """Return the judgement of one output; `worst` is a screen's answer, if any."""
+        """Return the judgement of one output. `worst` is its worst element if a screen decided that it passes."""
         got = received.values[name]
         if got.size == 0:
             return OutputCheck(name, "pass", None, 0.0)
@@ -355,8 +355,8 @@ class Truth:
         return self._passed(name, worst)
 
     def settled(self, query: Query, worst: Answer) -> OutputCheck | OracleDisagreement | None:
-        """Return what `settle` says of one query; `worst` are the worst elements of all outputs, which certainly
-        conform."""
+        """Return the result of `settle` for one query. `worst` are the worst elements of all outputs if these certainly
+        pass, else None."""
         contract, received = query
         if worst is None or self._leaves_open(contract):
             self._screened.add(query)
@@ -379,14 +379,14 @@ class Truth:
 
     @lazy
     def _one_in(self) -> Mapping[str, int]:
-        """Return, by output, the number of passes of which one is confirmed by the precise tier."""
+        """Return, by output, the number of passes of which the precise tier confirms one."""
         return {name: SAMPLE + self.op.cost(name) for name in self.problem.outputs}
 
     def _confirm_pass(self, name: str, contract: Contract, worst: Worst, got: F64) -> None:
         index = index_of(worst.flat, got.shape)
         bounds = self._confirm(name, contract, index, float(got[index]), passing=True)
         if bounds is not None:
-            # A verdict may be right by luck: the numbers that it comes from must be right too.
+            # A right verdict may come from wrong numbers, so that the numbers are compared too.
             why = self.elements.contradiction(name, index, contract, self.problem.structured, worst, bounds)
             if why:
                 at = f"{self.problem.op} {self.problem.digest[:16]}, {contract}, {name}{list(index)}"
@@ -400,8 +400,8 @@ class Truth:
         return known
 
     def _check_closely(self, name: str, contract: Contract, got: F64) -> OutputCheck:
-        """Return the judgement of an output that does not certainly pass: the unsure elements are decided in the
-        precise tier."""
+        """Return the judgement of an output that does not certainly pass. The precise tier decides about unsure
+        elements."""
         enclosure = self.enclosures(contract, self.problem.structured, once=True)[name]
         comparison, structured, began = compare(enclosure, got), self.problem.structured, time.process_time()
         if not enclosure.places:
@@ -423,7 +423,7 @@ class Truth:
             )
         value, contradicts = float(got[index]), False
         if comparison.repeated is not None and comparison.repeated[index]:
-            contradicts = True  # it occurs twice, which nothing allows
+            contradicts = True  # a place that occurs twice, which no contract allows
         elif self.confirms:
             with suppress(LateError), deadline(time.process_time() + _CONFIRM_S, break_off):
                 if self._confirm(name, contract, index, value, passing=False) is None:
@@ -441,7 +441,8 @@ class Truth:
     def _confirm(
         self, name: str, contract: Contract, index: tuple[int, ...], got: float, passing: bool
     ) -> Bounds | None:
-        """Return the precise tier's bounds of one element that the fast tier decided; None if it gives up."""
+        """Return the precise tier's bounds of one element that the fast tier decided; None if it gives up. Raises
+        OracleDisagreement if the tiers contradict each other."""
         structured = self.problem.structured
         bounds = self.bounds(contract, name, index, structured, once=not passing)
         if passing and bounds is not None and not conforms(bounds, got):
@@ -455,9 +456,9 @@ class Truth:
 
 
 def settle(asked: Sequence[tuple[Truth, Sequence[Query]]]) -> list[list[OutputCheck | OracleDisagreement | None]]:
-    """Judge outputs of many problems at once, as far as they certainly pass. Return for each query what `Truth.check`
-    says of the output with the largest err/budget, or the error that it raises; None decides nothing, and the query
-    must be asked."""
+    """Return the judgements of outputs of many problems at once; only what certainly passes is judged. A query's result
+    is the `Truth.check` of the output with the largest err/budget, or the error that `check` would raise; None leaves
+    the query open, so that `Truth.check` must be called."""
     small = [(truth.op, truth.problem.structured, queries if truth.keeps else ()) for truth, queries in asked]
     return [
         list(map(truth.settled, queries, known)) if truth.keeps else [None] * len(queries)
@@ -466,7 +467,7 @@ def settle(asked: Sequence[tuple[Truth, Sequence[Query]]]) -> list[list[OutputCh
 
 
 def _certain(asked: Sequence[Asked]) -> list[list[Answer]]:
-    """Return what screens decide, and for the other queries what joined enclosures decide."""
+    """Return the answers of screens, and for the queries that they leave open the answers of joined enclosures."""
     found = screen.certain(asked)
     missing = [[at for at, answer in enumerate(each) if answer is None] for each in found]
     others = [

@@ -1,1 +1,1 @@
-"""Searches, the gate, nights, corpora: many cases of many kernels, and what is kept of them."""
+"""Searches, gates, nights and corpora: running many cases on many kernels, and keeping the cases that matter."""

@@ -1,4 +1,4 @@
-"""What run and gate do with what they found: try it again in new processes, then shrink and explain it."""
+"""How `run` and `gate` treat findings: they try each again in a new process, then shrink and explain it."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from fuzz.report.brief import Provenance, brief, commands_of
 from fuzz.report.console import print_failure, print_lines
 
 _FINDINGS = 10
-"""Up to this many findings get all the time they may have; with more, each gets less. Measured: of 12 kernels in C that
-shared the time of four, 13 s each, none had a rule in the end; most take 10 to 40 s."""
+"""The most findings that get all their time; if there are more, each gets less. Measured: of 12 C kernels that shared
+the time of four, 13 s each, none got a rule; most need 10 to 40 s."""
 _LEAST_S = 2.0
-"""With less time left than this a finding is shown as it is. Chosen."""
+"""The least time in seconds for a finding; with less it is shown as it was found. Chosen."""
 
 
 def note_histories(
@@ -39,8 +39,8 @@ def note_histories(
     case_limit: float | None,
     interruption: Interruption,
 ) -> None:
-    """Try each bucket's case again in new processes. With it are kept the earlier calls that it needs, among those that
-    a runner knows to have come before it, or the note that it does not repeat."""
+    """Run each bucket's case again in a new process. Note in the book which of the earlier calls that a runner knows
+    the failure needs, or that the case does not fail again."""
     by_id = {target.id: target for target in targets}
     for bucket in book.seen:
         if interruption.wanted:
@@ -52,7 +52,7 @@ def note_histories(
                 with WorkerPool([target], limit=case_limit, bounded=False) as pool:
                     pool.watch = late(lambda: interruption.overdue)
                     trial = FreshProcess(pool, target, bucket.case, bucket.judgement)
-                    found = _recognised(trial, calls)
+                    found = recognised(trial, calls)
             except Exception as error:  # what was found is still shown
                 book.note_error(f"internal error: {error_words(error)}", bucket.case)
                 continue
@@ -60,9 +60,9 @@ def note_histories(
                 book.note_need(bucket, found)
 
 
-def _recognised(trial: FreshProcess, calls: Sequence[Case]) -> Recognised:
-    """Return what the failure needs. A tool that watches a kernel reports the failing call itself and slows each call
-    down a hundredfold, so for its findings only that report is looked for."""
+def recognised(trial: FreshProcess, calls: Sequence[Case]) -> Recognised:
+    """Return the calls that a failure needs. With a sanitizer only the failing call is repeated: the sanitizer reports
+    this call itself, and makes each call a hundred times slower."""
     if trial.target.sanitizer:
         return Recognised(Need.NOTHING if trial.fails(()) else Need.UNKNOWN)
     return recognise(trial.fails, trial.case, calls, trial.unsteady)
@@ -80,10 +80,10 @@ def explain_findings(
     shrinks: bool = True,
     clock: Callable[[], float] | None = None,
 ) -> None:
-    """Sort the book's findings by their causes, whatever stopped the run; an interruption keeps what is known by then.
-    With an origin, a terminal shows each failure in short while others are explained. Without `shrinks`, each is shown
-    as it was found, with what changes about it. Seconds are of processor time, or of a given clock. Calls that hang are
-    not waited for."""
+    """Explain the findings of the book and group them by cause, whatever stopped the run; an interruption keeps what is
+    known by then. With an `origin`, a terminal shows each failure in short as soon as it is explained. Without
+    `shrinks`, each case stays as found, and only changes to it are tried. `seconds` is processor time, or time by
+    `clock`. Calls that hang are not waited for."""
     clock = clock or Spent()
     option = "--explain-time" if shrinks else NO_SHRINK
     bounds = TimeShares(_LEAST_S, seconds, option=option, shrinks=shrinks, clock=clock)
@@ -91,7 +91,7 @@ def explain_findings(
     if not explainer.waiting or interruption.wanted:
         return
     allowed = seconds * min(len(explainer.waiting) + 1, _FINDINGS)
-    end = clock() + allowed + GRACE_S * len(explainer.waiting)  # each still gets what takes no search
+    end = clock() + allowed + GRACE_S * len(explainer.waiting)  # each still gets the steps that need no search
     pool.watch = watch = late(lambda: interruption.overdue or clock() >= end)
 
     def workers(targets: Sequence[Target], limit: float | None) -> WorkerPool:
@@ -106,7 +106,7 @@ def explain_findings(
     with err.status("") as status:
         explainer.stop, explainer.workers = lambda: interruption.wanted, workers
         explainer.say = lambda line: status.update(Text(line, no_wrap=True, overflow="ellipsis"))
-        # A log may have both streams: the report that follows there says all of it.
+        # Not in a log, which may hold both streams: the report that follows says all of it.
         if origin is not None and err.is_terminal:
 
             def ready(done: Bucket) -> None:

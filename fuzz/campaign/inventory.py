@@ -1,4 +1,4 @@
-"""What can run on this machine, with proof: tools, and targets that were started and attested."""
+"""The tools and targets of this machine, with proof: targets are started, and report what they are."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fuzz.report.records import environment, status_record
 
 
 def tools(targets: Sequence[Target]) -> tuple[Tool, ...]:
-    """Return every compiler and emulator of C kernels, and every program that some Python target needs, each once."""
+    """Return all compilers and emulators for C kernels, and all programs of Python targets, each once."""
     host = this_host()
     compilers = [toolchain.compiler(family, arch, host) for family in toolchain.USUAL for arch in architectures()]
     emulators = [toolchain.emulator(QEMU, arch) for arch in architectures()]
@@ -33,12 +33,12 @@ def tools(targets: Sequence[Target]) -> tuple[Tool, ...]:
 
 
 def wanted(found: Sequence[Tool]) -> list[Tool]:
-    """Return what is missing and not optional."""
+    """Return the tools that are missing and not optional."""
     return [tool for tool in found if tool.path is None and not tool.optional]
 
 
 def install(missing: Sequence[Tool], err: Console) -> bool:
-    """Install them with apt-get. Returns False where that fails, after printing why."""
+    """Install the missing tools with apt-get. Return False if that fails, after printing why."""
     packages = sorted({package for tool in missing for package in tool.package.split()})
     if not packages:
         return True
@@ -60,7 +60,7 @@ def install(missing: Sequence[Tool], err: Console) -> bool:
 
 
 def tool_table(found: Sequence[Tool]) -> PlainTable:
-    """Return a table with the version of each tool, or how to get it."""
+    """Return a table of the tools with their versions, or with how to get them."""
     rows = [(tool.name + " ".join(("", *tool.prefix)), tool.version or _missing(tool)) for tool in found]
     versions = environment()["packages"]
     missing = "optional: {0} is not installed: pip install {0}"
@@ -69,12 +69,12 @@ def tool_table(found: Sequence[Tool]) -> PlainTable:
 
 
 def target_table(statuses: Statuses) -> PlainTable:
-    """Return a table of what each target attested, or why it did not run."""
+    """Return a table of the targets with what each attested, or why it did not run."""
     return PlainTable(("target", "what it reported"), [(name, _words(status)) for name, status in statuses.items()])
 
 
 def summary_table(statuses: Statuses) -> PlainTable:
-    """Return a table of the sorts of targets with the number of each, those that run first."""
+    """Return a table of the kinds of targets with the number of each; those that run come first."""
     sorts = Counter(status.kind if isinstance(status, Attestation) else _words(status) for status in statuses.values())
     ran = [status.kind for status in statuses.values() if isinstance(status, Attestation)]
     rows = sorted(sorts.items(), key=lambda row: (row[0] not in ran, -row[1]))
@@ -82,7 +82,7 @@ def summary_table(statuses: Statuses) -> PlainTable:
 
 
 def not_judged(statuses: Statuses) -> dict[str, int]:
-    """Return what is not judged on targets although their kernels accept it, and on how many targets."""
+    """Return lines about cases that kernels accept but that are not judged, each with its number of targets."""
     attested = [status for status in statuses.values() if isinstance(status, Attestation)]
     wrong = [f"no case with {dtype}: {why}" for status in attested for dtype, why in status.wrong_dtypes.items()]
     return Counter([*wrong, *(status.undecidable for status in attested if status.undecidable)])
@@ -99,7 +99,7 @@ def _words(status: Attestation | NotRun) -> str:
 
 
 def facts(found: Sequence[Tool], statuses: Statuses) -> dict[str, Any]:
-    """Return what the JSON record says."""
+    """Return the tools and targets as the JSON record has them."""
     return {
         "environment": environment(),
         "tools": [

@@ -1,4 +1,4 @@
-"""Measuring targets during their search, and running some of its cases again afterwards."""
+"""Measuring targets before their search, and judging some of its cases again afterwards."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from fuzz.findings.book import FindingBook
 
 _FURTHER = "off by more than this explains where {}; right with sums in any order, and casts or none"
 _CASES, _FAILING = 64, 32
-"""How many cases of a search are run again, and how many of the smallest failing ones are judged in other ways."""
+"""The number of cases of a search that are run again, and of the smallest failing runs that are judged again."""
 
 
 @dataclass
 class Measuring:
-    """What is measured of targets, by their ids, with other notes on them. It is information; it never makes a kernel
+    """The measurements and notes on targets, by their ids. They are information, and by themselves never make a kernel
     fail."""
 
     pool: Pool
@@ -34,7 +34,7 @@ class Measuring:
     records: dict[str, Measured] = field(default_factory=dict)
     right_as: dict[str, str] = field(default_factory=dict)
     _runs: dict[str, Sequence[TargetRun]] = field(default_factory=dict, repr=False)
-    """The runs that are looked at again."""
+    """The runs that are looked at again, by target."""
 
     def measure(self) -> None:
         """Measure all targets that run."""
@@ -43,7 +43,7 @@ class Measuring:
                 self.records[target.id] = measured(self.pool, target, target.contract)
 
     def look_ahead(self, max_cases: int) -> None:
-        """Run the cases that `ended` will need, where they are known before the search ends."""
+        """Run the cases that `ended` will need, before the search ends."""
         for target in self.targets:
             if target.id in self.records and self.records[target.id].tightens:
                 self._run(target, max_cases, math.inf)
@@ -54,14 +54,14 @@ class Measuring:
         return "\n  ".join(self.line(each) for each in self.records)
 
     def line(self, target: str) -> str:
-        """Return what was measured of one target. If it is wrong: the contract that it meets, or that it errs more."""
+        """Return the line of one target: what was measured, and if it is wrong, in which precision it is right."""
         named = f"{target} " if len(self.records) > 1 else ""
         more = self.right_as.get(target, "")
         return f"{named}{self.records[target].text}{f'; {more}' if more else ''}"
 
     def ended(self, session: Session, book: FindingBook, max_cases: int | None) -> None:
-        """Look at the search's cases again. For failing ones, find the contract under which they are right; check
-        passing targets with designed cases under what was measured, and report what contradicts it."""
+        """Run cases of the search again. Find the lower precision in which a failing target is right. Judge a passing
+        target with designed cases under the measured contract, and report a case that contradicts it."""
         failing = {bucket.judgement.target for bucket in book.buckets.values() if bucket.finding is not None}
         ends = time.monotonic() + (session.limits.max_time or math.inf)
         for target in self.targets:

@@ -1,4 +1,4 @@
-"""Work of one kind in several processes at once, with the standard library's pool, which ends promptly here."""
+"""Work of one kind in several processes at once, with the standard library's pool, made to end promptly."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from fuzz.core.base.errors import InternalError
 from fuzz.core.judge.trouble import error_words
 
 _LOOK_S = 0.25
-"""Seconds between two checks whether it is over."""
+"""Seconds between two calls of `over`."""
 _PARENT_DEATH = 1
 """PR_SET_PDEATHSIG, in prctl(2)."""
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 _work: Callable[[Any], Any]
-"""The function that a pool's processes run. Forked processes inherit it: a pack's kernels cannot be pickled."""
+"""The function that the processes of a pool run. Forked processes inherit it, as a pack's kernels cannot be pickled."""
 
 
 def spread(
     work: Callable[[_Item], _Result], items: Iterable[_Item], processes: int, method: Literal["fork", "spawn"],
     over: Callable[[], bool] = lambda: False,
 ) -> Generator[tuple[_Item, _Result | None], None, None]:  # fmt: skip
-    """Yield each item with what came of it, in the order in which they end, until it is `over`.
+    """Yield each item with its result, as the items end, until `over` returns true.
 
-    An item is taken when a process is free for it. None came of one whose process was ended from outside: then no
-    further one is begun. What runs when it is over, or when whoever iterates stops, is killed.
+    An item is taken when a process is free for it. The result is None if the process was killed from outside; then no
+    further item is begun. Processes that still run when it is over, or when the caller stops iterating, are killed.
     """
     executor, others = ProcessPoolExecutor(processes, get_context(method), _begin, (work,)), {*active_children()}
     waiting, running, broken = iter(items), dict[Future[_Result], _Item](), False
@@ -61,9 +61,9 @@ def spread_answers(
     items: Sequence[_Item], ask: Callable[[_Item], _Result], kind: type[_Result], processes: int,
     over: Callable[[], bool], name: Callable[[_Item], str], died: str, begin: Callable[[int], None] = lambda _: None,
 ) -> Iterator[_Result]:  # fmt: skip
-    """Yield the answers of forked processes about items that cannot be pickled, as they end, until it is `over`.
-    `begin` is called with the index of an item when it begins. Raises InternalError, with the item's name, for an
-    internal error, and with `died` where a process was ended from outside."""
+    """Yield the answers of forked processes about items that cannot be pickled, as they end, until `over` returns true.
+    `begin` is called with the index of each item before it begins. Raises InternalError, with the item's name and
+    either the error in the process, or `died` if the process was killed from outside."""
 
     def answered(place: int) -> bytes | str:
         try:
@@ -84,7 +84,7 @@ def spread_answers(
 
 
 def stand_alone() -> None:
-    """Make this process deaf to what stops all processes of a terminal: its parent ends it, or it ends with that."""
+    """Make this process ignore the signals that stop all processes of a terminal; it ends when its parent ends."""
     os.setpgid(0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -105,13 +105,13 @@ def _carry_out(item: Any) -> Any:
 
 @contextmanager
 def _deaf() -> Iterator[None]:
-    """Processes started inside the block never see Ctrl-C, not even while they start."""
+    """Block Ctrl-C for the processes that are started inside the block, even while they start."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         with warnings.catch_warnings():
-            # Python 3.12 warns of threads; those here only wait, or are NumPy's, which prepares for a fork.
+            # Python 3.12 warns of threads; ours only wait, and NumPy's are prepared for a fork.
             warnings.simplefilter("ignore", DeprecationWarning)
-            warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)  # JAX's, of its own
+            warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)  # JAX has a warning of its own
             yield
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

@@ -1,4 +1,4 @@
-"""Replaying a kept case: choosing the case and its targets, the lines that report it, and a program that shows it."""
+"""Replaying a kept case: choosing it and its targets, reporting the result, and writing a program that shows it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from typing import Any
 
 from rich.table import Table
 
-from fuzz.campaign.search.schedule import record_path, recorded
 from fuzz.campaign.starting import select_targets
 from fuzz.core.adapters.cuda import SETTING
 from fuzz.core.adapters.pack import Pack
 from fuzz.core.adapters.registry import NAMES, adapter_named, expand
 from fuzz.core.adapters.target import NO_PROGRAM, Target, TargetId
-from fuzz.core.base.case import BIG, Case
+from fuzz.core.base.case import BIG, Case, Origin
 from fuzz.core.base.errors import UsageError
 from fuzz.core.base.selection import SelectionError
 from fuzz.core.base.validity import unknown_op
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.generate.search import SHARDS, Search
-from fuzz.core.generate.turn import BATCH, PLACES
+from fuzz.core.generate.turn import is_proposed
 from fuzz.core.judge.judge import Judgement
 from fuzz.core.laws.law import LawCheck
 from fuzz.core.laws.registry import declared, with_twins
@@ -45,21 +44,21 @@ _LISTED = 5
 
 @dataclass(frozen=True)
 class ChosenCase:
-    """A case, and what is known of how it fails."""
+    """A case to replay, with what is known about its failure."""
 
     case: Case
     found: FoundRecord | None
     law: LawCheck | None = None
-    """The law by which the case is followed by a twin."""
+    """The law whose twin follows the case, if any."""
     history: tuple[Case, ...] = ()
     """The calls before the case."""
 
 
 def chosen_case(text: str, findings: Path, pack: Pack) -> ChosenCase:
-    """Return the case that `text` names. Raises UsageError, or CaseError for a broken file."""
+    """Return the case that `text` names. Raises UsageError, or CaseError if its file is broken."""
     place = _PLACE.fullmatch(text)
     if place is not None and not Path(text).exists():
-        return _searched(place, findings, pack)
+        return _searched(place, pack)
     if _WITHOUT_SHARD.fullmatch(text):
         raise UsageError(f"{text}: a case of a search is named SEED:OP:SHARD:NUMBER, as a run prints it")
     case, found = casefile.load(file_of(text, findings, pack.path))
@@ -67,15 +66,15 @@ def chosen_case(text: str, findings: Path, pack: Pack) -> ChosenCase:
 
 
 def case_path(text: str, findings: Path, pack: Path | None, elsewhere: str = "") -> Path | None:
-    """Return the case file that `text` names, or None where it names a case of a search. Raises UsageError."""
+    """Return the case file that `text` names, or None if `text` names a case of a search. Raises UsageError."""
     if (_PLACE.fullmatch(text) or _WITHOUT_SHARD.fullmatch(text)) and not Path(text).exists():
         return None
     return file_of(text, findings, pack, elsewhere)
 
 
 def changed(chosen: ChosenCase, changes: Sequence[str]) -> ChosenCase:
-    """Return the case with things changed, each as SUBJECT=VALUE: what is known of the failure does not go with it.
-    Raises UsageError."""
+    """Return the case with changes, each written as SUBJECT=VALUE. What is known of the failure is dropped, since it
+    need not hold for the changed case. Raises UsageError."""
     case = chosen.case
     for change in changes:
         subject, equals, value = change.partition("=")
@@ -86,8 +85,8 @@ def changed(chosen: ChosenCase, changes: Sequence[str]) -> ChosenCase:
 
 
 def file_of(text: str, findings: Path, pack: Path | None, elsewhere: str = "") -> Path:
-    """Return the case file with that path, or whose name or digest begins so; also from the folder of a pack that was
-    judged. Raises UsageError, which mentions `elsewhere` too if it was searched in vain."""
+    """Return the case file with this path, or whose name or digest begins with `text`, also from the folder of a judged
+    pack. Raises UsageError, which mentions `elsewhere` too if that was searched in vain."""
     if Path(text).is_file() or Path(text).suffix == ".json":
         return Path(text)
     places = folders(findings, pack)
@@ -105,15 +104,15 @@ def file_of(text: str, findings: Path, pack: Path | None, elsewhere: str = "") -
     raise UsageError(f"{text!r}: no case file, and {what} of that name in {where}; {there}")
 
 
-def _searched(place: re.Match[str], findings: Path, pack: Pack) -> ChosenCase:
-    """Return the case at that position of a search, as `kernelfuzz run` names it. No kernel runs for that."""
+def _searched(place: re.Match[str], pack: Pack) -> ChosenCase:
+    """Return the case at a position of a search, as `kernelfuzz run` names it, without running a kernel."""
     seed, op, shard, number = int(place[1]), place[2], place[3], int(place[4])
     if op not in OPS:
         raise UsageError(f"{place[0]}: {unknown_op(repr(op))}")
     search = Search(op, seed, pack.kernels)
     made = search.big(number) if shard == BIG else search.case(int(shard), number)
-    if made is None and shard != BIG and int(shard) < SHARDS and number % PLACES > BATCH:
-        made = recorded(record_path(findings, op, seed), search, int(shard), number)
+    if made is None and shard != BIG and is_proposed(Origin(shard=int(shard), number=number)):
+        raise UsageError(f"{place[0]}: a guide proposed this case, after what was judged before: replay its case file")
     if made is None:
         raise UsageError(f"{place[0]}: the search has no case of that number; its shards are 0 to {SHARDS - 1}")
     twins = with_twins([made.case], declared(kernel for kernel in pack.kernels if kernel.op == op))[1:]
@@ -121,13 +120,13 @@ def _searched(place: re.Match[str], findings: Path, pack: Pack) -> ChosenCase:
 
 
 def is_watched(found: FoundRecord | None) -> bool:
-    """Whether a case was found where a tool watches the kernel."""
+    """Whether a case was found with a sanitizer."""
     return found is not None and SETTING in dict(TargetId.parse(found.target).settings)
 
 
 def fitting_targets(pack: Pack, case: Case, patterns: Sequence[str], *, sanitize: bool = False) -> tuple[Target, ...]:
-    """Return the targets that match and accept the case, or promise to reject it. Mutants take part only when they are
-    named."""
+    """Return the chosen targets that accept the case, or promise to reject it. Mutants take part only if a pattern
+    names them. Raises SelectionError."""
     try:
         chosen = select_targets(pack.kernels, patterns=patterns, sanitize=sanitize)
     except SelectionError:
@@ -144,7 +143,7 @@ def fitting_targets(pack: Pack, case: Case, patterns: Sequence[str], *, sanitize
 
 
 def found_lines(found: FoundRecord | None, case: Case, seen: Mapping[str, Observed], pack: Pack) -> Iterator[str]:
-    """Yield how the case was found, and why it may not fail there now."""
+    """Yield lines about how the case was found, and why it may not fail now on the target where it was found."""
     if found is None:
         return
     yield f"found as {found.verdict} on {found.target} by kernelfuzz {found.version}, run seed {found.run_seed}"
@@ -161,7 +160,8 @@ def found_lines(found: FoundRecord | None, case: Case, seen: Mapping[str, Observ
 
 
 def with_known(told: Explanation, found: FoundRecord | None) -> Explanation:
-    """Return what is known of a failure that was seen now, with what was found out about it when it was explained."""
+    """Return the explanation of a failure that was just seen, completed by the recorded one if both are of one
+    failure."""
     known = found.explanation if found is not None else None
     if known is None or (known.target, known.verdict) != (told.target, told.verdict):
         return told
@@ -169,7 +169,7 @@ def with_known(told: Explanation, found: FoundRecord | None) -> Explanation:
 
 
 def _absence(name: str, case: Case, pack: Pack) -> str:
-    """Return why that target did not run the case."""
+    """Return why the target of that name did not run the case."""
     target = next((each for each in expand((*pack.kernels, *pack.mutated_kernels())) if each.id == name), None)
     if target is None:
         return "is not among the targets here: name its kernels with --pack FOLDER"
@@ -178,8 +178,8 @@ def _absence(name: str, case: Case, pack: Pack) -> str:
 
 
 def undecided(judgements: Sequence[Judgement], found: FoundRecord | None, *, named: bool) -> str:
-    """Return why the judgements do not say whether the case fails; '' where they do. `named`: somebody chose the
-    targets."""
+    """Return why the judgements do not tell whether the case fails; '' if they do. `named` means that the user chose
+    the targets."""
     passed = {judgement.target for judgement in judgements if judgement.verdict is Verdict.PASS}
     failures = {judgement.verdict for judgement in judgements if judgement.verdict.is_finding}
     if found is not None and failures == {Verdict.TIMEOUT} and found.verdict != Verdict.TIMEOUT.value:
@@ -219,8 +219,8 @@ def _ratio(judgement: Judgement) -> str:
 def worth_explaining(
     judgements: Sequence[Judgement], targets: Mapping[str, Target], found: FoundRecord | None
 ) -> list[Judgement]:
-    """Return the judgements to explain: where it fails again as it was found, that one; else the first failure of each
-    kernel and verdict, the found target first; where all pass, the found target's, or else the worst pass."""
+    """Return the judgements to explain. If the case fails again as it was found, this is that one judgement; else the
+    first failure of each kernel and verdict. If all pass, it is that of the recorded target, or the worst pass."""
     distinct: dict[tuple[str, Verdict], Judgement] = {}
     for judgement in sorted(judgements, key=lambda each: found is None or each.target != found.target):
         if judgement.verdict is not Verdict.PASS and judgement.verdict is not Verdict.NOT_RUN:
@@ -235,7 +235,7 @@ def worth_explaining(
 
 
 def facts(case: Case, judgements: Sequence[Judgement]) -> dict[str, Any]:
-    """Return what the JSON record says of it."""
+    """Return the case and its judgements as the JSON record has them."""
     return {
         "case": casefile.to_json(case),
         "judgements": [
@@ -245,7 +245,7 @@ def facts(case: Case, judgements: Sequence[Judgement]) -> dict[str, Any]:
 
 
 def check_name(path: Path | None) -> None:
-    """Raise UsageError for a file whose language its name does not tell."""
+    """Raise UsageError if the suffix of a program's file is not that of a known language."""
     ways = sorted({adapter_named(each).suffix for each in NAMES} - {NO_PROGRAM})
     if path is not None and path.suffix not in ways:
         raise UsageError(f"--script {path}: the name must end in {', '.join(ways[:-1])} or {ways[-1]}")
@@ -254,8 +254,8 @@ def check_name(path: Path | None) -> None:
 def chosen_for_script(
     path: Path, judgements: Sequence[Judgement], targets: Mapping[str, Target], found: FoundRecord | None
 ) -> Judgement:
-    """Return the judgement that the program shows: a failure in the language of `path`, if possible on the file's
-    target."""
+    """Return the judgement that the program shows: in the language of `path`, a failure if possible, on the recorded
+    target if possible. Raises UsageError if no chosen kernel is in that language."""
     ways = {each.target: targets[each.target].adapter.suffix for each in judgements}
     fitting = [each for each in judgements if ways[each.target] == path.suffix]
     if not fitting:
@@ -270,7 +270,7 @@ def chosen_for_script(
 
 
 def script_line(path: Path, shown: Judgement, judgements: Sequence[Judgement]) -> str:
-    """Return a line that says what the program shows. It is of one language, so its target may be one that passes."""
+    """Return a line about what the program shows. It may show a target that passes, if others fail in its language."""
     if shown.verdict.is_finding:
         return f"{path}: shows it on {shown.target}; how to run it is said at its top"
     failing = [judgement.target for judgement in judgements if judgement.verdict.is_finding]
@@ -279,7 +279,7 @@ def script_line(path: Path, shown: Judgement, judgements: Sequence[Judgement]) -
 
 
 def write_script(path: Path, chosen: ChosenCase, judgement: Judgement, target: Target) -> None:
-    """Write the program. Raises UsageError where none can show it."""
+    """Write the program to a file. Raises UsageError if the file cannot be written."""
     case, found = chosen.case, chosen.found
     failing = judgement if judgement.verdict.is_finding else None
     script = script_of(target, case, failing, chosen.law, chosen.history)

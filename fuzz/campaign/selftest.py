@@ -1,10 +1,9 @@
-"""The hunt for mutants: each is searched for on every target where it must be killed, together with its base there."""
+"""The hunt for mutants: each is searched for on all targets where it must be killed, together with its base kernel."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from rich.console import Console
@@ -26,62 +25,38 @@ from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.judge.judge import EntryJudge, Judgement
 from fuzz.core.laws.registry import declared
 from fuzz.explain.attribute.history import Need, history_line, recognise
-from fuzz.explain.diagnosis import TimeAllowance, diagnose, never
-from fuzz.explain.facts import explanation_of
-from fuzz.explain.finding import Finding
-from fuzz.explain.shrink.smallest import Swept, sweep
-from fuzz.explain.trial.family import Family
-from fuzz.explain.trial.trial import FreshProcess, Trials
+from fuzz.explain.trial.trial import FreshProcess
 from fuzz.findings.tally import whereabouts
 from fuzz.report.console import bare_table
-from fuzz.report.failure import explanation_lines
-from fuzz.report.words import counterfactual_lines, rule_lines, what_is_wrong
 
 _TWIN_ONE_IN = 2
-"""One case in this many is checked by a law: more often than in a run, since a mutant has few cases to be found in."""
-_EXPLAIN_S = 600.0
-"""A limit that no mutant reaches: probes are counted, so that explanations do not depend on a clock."""
-
-
-@dataclass(frozen=True)
-class MutantExplanation:
-    """The explanation of a mutant, beside what was planted."""
-
-    stated: str
-    missing: tuple[str, ...]
-    """Words of the true trigger that the statement lacks."""
-    case: str
-    cause: str
-    smallest: str
-    is_smallest: bool
-    seconds: float
-    lines: tuple[str, ...]
+"""One case in this many gets a twin: more than in a run, since a mutant must be found in few cases."""
 
 
 @dataclass
 class MutantRun:
-    """One mutant on one target, together with its base on the same target."""
+    """One mutant and its base, on one target."""
 
     mutant: Mutant
     target: Target
     base: Target
     cases: int = 0
-    """The number of cases run until it was killed, or in all."""
+    """The number of cases until the mutant was killed, or in all."""
     killed_by: Judgement | None = None
     evidence: Case | None = None
-    """The case that killed it."""
+    """The case that killed the mutant."""
     calls: CallLog = field(default_factory=lambda: CallLog(tuple))
     where: str = ""
     trouble: str = ""
-    """Why the mutant does not count as killed here."""
+    """The reason why the mutant does not count as killed here."""
 
     @property
     def ok(self) -> bool:
         return self.killed_by is not None and not self.trouble
 
     def see(self, judge: EntryJudge) -> None:
-        """Judge mutant and base on one case, also by its law where it is a twin. A base that fails, or a failure that
-        the trigger does not explain, ends the run."""
+        """Judge mutant and base on one case, and by its law if it is a twin. The run ends if the base fails, or if the
+        mutant fails where its trigger does not hold."""
         if self.killed_by is not None or self.trouble or self.target.id not in judge.outcomes:
             return
         self.cases += 1
@@ -102,7 +77,7 @@ class MutantRun:
             self.killed_by, self.evidence = judgement, case
 
     def explain(self) -> None:
-        """For a mutant that needs history, check that the case passes alone, and find the calls it needs."""
+        """Check that a mutant which needs earlier calls passes on its case alone, and find those calls."""
         if self.killed_by is None or self.evidence is None:
             return
         with WorkerPool([self.target]) as pool:
@@ -121,27 +96,26 @@ class MutantRun:
 
 @dataclass
 class MutantResult:
-    """One mutant on all of its targets."""
+    """The runs of one mutant on all of its targets."""
 
     mutant: Mutant
     runs: list[MutantRun] = field(default_factory=list)
     not_run: str = ""
-    """Why one of its targets did not run."""
-    explained: MutantExplanation | None = None
+    """The reason why one of the targets did not run."""
 
     @property
     def passed(self) -> bool:
-        """Whether it was killed wherever it must be, for the right reason, and its base was clean."""
+        """Whether the mutant was killed on all of its targets, for the right reason, and its base passed."""
         return bool(self.runs) and not self.not_run and all(run.ok for run in self.runs)
 
     @property
     def failed(self) -> bool:
-        """Whether it survived somewhere, or was killed for another reason."""
+        """Whether the mutant survived on a target, or was killed for another reason."""
         return any(not run.ok for run in self.runs)
 
 
 def chosen_mutants(pack: Pack, expression: str | None) -> Sequence[Mutant]:
-    """Return the mutants whose names match. Raises SelectionError where there are none."""
+    """Return the mutants whose names match the expression. Raises SelectionError if there are none."""
     matches = keyword(expression) if expression else lambda name: True
     mutants = [mutant for mutant in pack.mutants if matches(mutant.name)]
     if not pack.mutants:
@@ -161,11 +135,8 @@ def hunt(
     jobs: int,
     err: Console,
     stop: Interruption,
-    *,
-    explain: bool = False,
 ) -> MutantResult:
-    """Search until every target of the mutant has killed it, the case limit is reached or a stop is wanted. With
-    `explain`, shrink and explain the first case that killed it."""
+    """Search until every target of the mutant has killed it, the limit of cases is reached, or a stop is wanted."""
     base = pack.kernel(mutant.base)
     pairs = zip(expand([mutant.apply(base)]), expand([base]), strict=True)
     runs = [
@@ -181,17 +152,9 @@ def hunt(
             run.trouble = next((broken[each.id] for each in (run.target, run.base) if each.id in broken), "")
         result = MutantResult(mutant, [run for run in runs if run.trouble or run.target.id not in missing])
         result.not_run = next((reason for name, reason in missing.items() if name not in broken), "")
-        began = time.monotonic()
         pool.watch = late(lambda: stop.overdue)
         if result.runs:
             _search(pool, base, result.runs, seed, max_cases, stop)
-        shown = None if stop.wanted else next((run for run in result.runs if run.ok), None)
-        if explain and shown is not None and shown.evidence is not None and shown.killed_by is not None:
-            found = _explained_on(base, shown.target, shown.evidence, shown.killed_by, lambda: stop.wanted)
-            if stop.wanted:
-                return result
-            seconds, smallest = time.monotonic() - began, _swept(found, shown.target.kernel, shown.killed_by)
-            result.explained = _statement(mutant, found, shown.target, seconds, smallest)
     for run in result.runs:
         if run.killed_by is None and not run.trouble:
             run.trouble = f"survived {counted(run.cases, 'case')}"
@@ -203,7 +166,7 @@ def hunt(
 def _search(
     pool: WorkerPool, base: Kernel, runs: Sequence[MutantRun], seed: int, max_cases: int, stop: Interruption
 ) -> None:
-    """Take turns of a search for the base until nothing is left to find."""
+    """Take turns of a search for the base until each run has ended."""
     mutant, targets = runs[0].mutant, [target for run in runs for target in (run.target, run.base)]
     laws = declared(run.target.kernel for run in runs)
 
@@ -220,54 +183,22 @@ def _search(
             return
 
 
-def _explained_on(
-    base: Kernel, target: Target, case: Case, judgement: Judgement, stop: Callable[[], bool] = never
-) -> Finding:
-    """Return the finding with its diagnosis, made with the base and all targets, also those where it need not be
-    killed."""
-    everywhere = [each for each in expand([target.kernel, base]) if each.unavailable() is None]
-    with WorkerPool(everywhere) as pool:
-        return diagnose(pool, everywhere, Finding(case, judgement), TimeAllowance(_EXPLAIN_S, stop))
-
-
-def _swept(finding: Finding, kernel: Kernel, judgement: Judgement) -> Swept:
-    """Return the result of trying everything smaller than the shrunk case, on its target. What a stray access shows
-    differs from process to process, so wrong values and faults count as the same failure."""
-    target = next(each for each in expand([kernel]) if each.id == finding.target)
-    with WorkerPool([target]) as pool:
-        return sweep(Trials(pool, target, replace(Family.of(judgement), wide=True)), finding.case)
-
-
-def _statement(mutant: Mutant, finding: Finding, target: Target, seconds: float, smallest: Swept) -> MutantExplanation:
-    """Return what is said of a finding: when it fails, what all failing cases have in common, what one change does."""
-    told, diagnosis = explanation_of(finding, target), finding.diagnosis
-    attribution = None if diagnosis is None else diagnosis.attribution
-    lines = tuple(line.strip() for line in explanation_lines(told))
-    rules = (line for _, line in rule_lines(told))
-    stated = "; ".join([what_is_wrong(told), *rules, *counterfactual_lines(told.counterfactuals)])
-    return MutantExplanation(
-        stated, tuple(word for word in mutant.explained_as if word not in stated), whereabouts(finding.case),
-        attribution.cause if attribution is not None else "unknown", str(smallest), smallest.smallest,
-        round(seconds, 1), lines,
-    )  # fmt: skip
-
-
 @dataclass(frozen=True)
 class HuntedOn:
-    """What became of a mutant on one target."""
+    """The result of hunting a mutant on one target."""
 
     target: str
     cases: int
     verdict: str
-    """The verdict that killed it, with the law if there is one; '' where it was not killed."""
+    """The verdict that killed the mutant, with the law if there is one; '' if it was not killed."""
     where: str
     trouble: str
-    """Why it does not count as killed there."""
+    """The reason why the mutant does not count as killed on the target."""
 
 
 @dataclass(frozen=True)
 class Hunted:
-    """What became of a mutant: the record that processes hand on and that `--json` writes."""
+    """The result of hunting a mutant: the record that processes return and that `--json` writes."""
 
     mutant: str
     base: str
@@ -275,15 +206,14 @@ class Hunted:
     provenance: str
     passed: bool
     failed: bool
-    """Whether it survived somewhere, or was killed for another reason."""
+    """Whether the mutant survived on a target, or was killed for another reason."""
     not_run: str
-    """Why one of its targets did not run."""
+    """The reason why one of the targets did not run."""
     targets: tuple[HuntedOn, ...]
-    explained: MutantExplanation | None = None
 
 
 def hunted(result: MutantResult) -> Hunted:
-    """Return the record of a hunt."""
+    """Return the record of a result."""
     mutant, runs = result.mutant, []
     for run in result.runs:
         killed = run.killed_by
@@ -291,12 +221,12 @@ def hunted(result: MutantResult) -> Hunted:
         runs.append(HuntedOn(run.target.id, run.cases, verdict, run.where, run.trouble))
     return Hunted(
         mutant.name, mutant.base, mutant.trigger, mutant.provenance, result.passed, result.failed, result.not_run,
-        tuple(runs), result.explained,
+        tuple(runs),
     )  # fmt: skip
 
 
 def mutant_table(results: Sequence[Hunted]) -> Table:
-    """Return a table of where each was killed, after how many cases, and by which verdict."""
+    """Return a table: where each mutant was killed, after how many cases, and by which verdict."""
     table = bare_table()
     for column in ("mutant", "base"):
         table.add_column(column, no_wrap=True)
@@ -322,19 +252,3 @@ def _how(result: Hunted) -> str:
         return f"NOT_RUN: {result.not_run}"
     verdicts = sorted({run.verdict for run in result.targets if run.verdict})
     return f"{', '.join(verdicts)} on {result.targets[0].where}"
-
-
-def explained_lines(results: Sequence[Hunted]) -> Iterator[str]:
-    """Yield what was planted and what was said of it, mutant by mutant."""
-    said = [(result, result.explained) for result in results if result.explained is not None]
-    for result, each in said:
-        yield f"{result.mutant}: {each.seconds:.1f} s, shrunk to {each.case}"
-        yield f"  planted  {result.trigger}"
-        yield f"  stated   {each.stated}"
-        yield f"  smallest {each.smallest}"
-        yield f"  cause    {each.cause}"
-        yield from [f"  MISSING  {', '.join(each.missing)}"] if each.missing else []
-    named, slowest = sum(not each.missing for _, each in said), max((each.seconds for _, each in said), default=0.0)
-    smallest = sum(each.is_smallest for _, each in said)
-    yield f"{named} of {counted(len(said), 'mutant')} explained by what was planted; the slowest took {slowest:.1f} s"
-    yield f"{smallest} of {len(said)} shrunk cases are the smallest that fail: every smaller one was tried"

@@ -1,4 +1,4 @@
-"""A session: what a run, a gate, a night and a check have alike, from their processes and workers to their end."""
+"""A session: the part that a run, a gate, a night and a check share, from starting workers to their end."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Session:
-    """A run, a gate, a night or a check. Its processes and workers are there while it is entered."""
+    """The common part of a run, a gate, a night or a check. Its processes and workers run while it is entered."""
 
     targets: Sequence[Target]
     book: FindingBook
@@ -45,27 +45,27 @@ class Session:
     seed: int
     limits: RunLimits
     json: Path | None = None
-    """The file of its records."""
+    """The file for the records of judged runs."""
     jobs: int = 0
     case_limit: float | None = None
     searched: Sequence[Target] | None = None
-    """The targets whose turns it has processes for, where these are not all."""
+    """The targets whose turns the processes take; by default all."""
     engine: Engine | None = None
-    """The cluster that takes the turns in place of its processes."""
+    """The cluster that takes the turns instead of processes of this machine."""
     here: Pool | None = None
-    """This very process, where kernels run in it and not in workers."""
+    """The pool of this very process, if kernels run in it and not in workers."""
     screen: Console | None = None
-    """It says there how it is going; by default on stderr."""
+    """The console for progress; by default stderr."""
     patience: float = 0.0
-    """Seconds before it says so for the first time."""
+    """Seconds before progress is shown for the first time."""
     tally: Tally = field(default_factory=Tally)
     interruption: Interruption = field(default_factory=Interruption)
     over: Callable[[], bool] = never
-    """It is asked again and again whether what was found ends it."""
+    """A function that is called repeatedly: whether the findings so far end the session."""
     tells_facts: bool = True
-    """Whether it says first which facts of platforms it takes."""
+    """Whether the facts of platforms that are assumed are printed first."""
     longest: float | None = None
-    """No case may take more seconds, whatever its limit; by default those that its limits say."""
+    """The most seconds of any case; by default as the limits say."""
 
     def __enter__(self) -> Session:
         self.out, self.err = console.results(), self.screen or console.progress()
@@ -73,7 +73,7 @@ class Session:
         most, limit = self.limits.max_cases, self.case_limit
         self.longest = self.limits.longest_case if self.longest is None else self.longest
         with ExitStack() as stack:
-            # The processes first: they are forked, and must not be while there are threads.
+            # The processes come first: they are forked, which must happen before any thread is started.
             self.executor: Crew | None = None
             if self.engine is not None:
                 self.executor = stack.enter_context(self.engine.executor(searched, self.terms, limit, self.longest))
@@ -101,7 +101,7 @@ class Session:
         return self
 
     def _told(self, pool: Pool) -> frozenset[str]:
-        """The targets that run on other machines alone; the pool says so, too, and gives them nothing."""
+        """Return the targets that run on other machines only; the pool marks them so, and gives them nothing."""
         if self.engine is None or not isinstance(pool, WorkerPool):
             return frozenset()
         missing = {target.id: NotRun("it runs on no worker that takes part") for target in self.targets}
@@ -129,7 +129,7 @@ class Session:
         self._stack.__exit__(kind, error, traceback)
 
     def runner(self, targets: Sequence[Target], *, search: bool = True) -> Runner:
-        """A runner of some of its targets, whose turns its processes take, if it has any and shall `search`."""
+        """Return a runner of some targets. With `search`, the session's processes take its turns, if there are any."""
         executor = self.executor if search and self.executor is not None and self.executor.count else None
         runner = Runner(
             self.pool, targets, self.limits, self.book, executor.terms if executor else self.terms, self.observers,
@@ -140,17 +140,17 @@ class Session:
         return runner
 
     def draw_no_more(self) -> None:
-        """Take the live line away for good: something else is drawn."""
+        """Remove the live line for good, so that other output can follow."""
         self._progress.stop()
 
     def stop(self) -> None:
-        """Draw no line any more, and kill the workers: what they have not finished is not waited for."""
+        """Remove the live line, and kill the workers without waiting for them."""
         self.draw_no_more()
         self.workers.stop()
 
     def explain(self, seconds: float | None, origin: Provenance | None, *, shrinks: bool = True) -> None:
-        """Try what was found again in new processes, then shrink and explain it, in so many seconds for each cause.
-        With an origin, a terminal shows each failure that is explained while others wait in short."""
+        """Run the findings again in new processes, then shrink and explain them, in `seconds` for each cause. With an
+        `origin`, a terminal shows each explained failure in short while others wait."""
         from fuzz.campaign.explaining import explain_findings, note_histories
 
         self.draw_no_more()
@@ -172,7 +172,7 @@ class Session:
                     self.explain_there(pile, seconds, lambda: skip.wanted)
 
     def explain_there(self, pile: Sequence[Bucket], seconds: float, over: Callable[[], bool]) -> None:
-        """Have a worker with another processor explain what failed on it alone, at most `seconds` for each cause."""
+        """Let a worker with another processor explain findings that occur only there, in `seconds` for each cause."""
         if self.engine is not None:
             with self.err.status(f"explaining {pile[0].kernel} on a worker ..."):
                 self.engine.explain(self.book, pile, seconds, over)
@@ -180,7 +180,7 @@ class Session:
     def conclude(
         self, elapsed: float, pairs: Mapping[str, PairCoverage] = MappingProxyType({}), **notes: Mapping[str, Any]
     ) -> UndeclaredByOp:
-        """Record what was found, the notes by their kind, and the totals; what its kernels do not declare."""
+        """Record the findings, the notes by kind, and the totals. Return what the kernels do not declare."""
         self.draw_no_more()
         self.log.findings(self.book)
         if self._events is not None:
@@ -198,18 +198,18 @@ class Session:
 
     @property
     def processes(self) -> str:
-        """Return in words what takes the turns of its searches."""
+        """The processes that take the turns of searches, in words."""
         return self.executor.words if self.executor is not None else ""
 
     @property
     def usual(self) -> str:
-        """Why a target judged nothing that does not say."""
+        """The reason to print for a target that judged nothing and gives no reason itself."""
         if self.over():
             return "the run stopped at its first failure"
         return "the run was interrupted before its turn" if self.interruption.wanted else NO_CASE
 
     def tell_troubles(self, outcome: UseOutcome | None = None) -> None:
-        """Print which workers were started again, and what went wrong with the use."""
+        """Print which workers were started again, and the errors and missing files of the outcome."""
         outcome = outcome or UseOutcome({}, {}, errors=tuple(self.book.errors), unsaved=self.unsaved)
         for line in (*restarted(self.workers, self.executor), *outcome.unsaved):
             print_lines(self.err, [line], style="yellow")

@@ -1,4 +1,4 @@
-"""Choosing targets and starting their workers, and what is said of those that did not run."""
+"""Choosing targets, starting their workers, and reporting targets that did not run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from fuzz.campaign.search.process_executor import ProcessExecutor
 
 _SLOW_S = 5.0
-"""A target whose start takes this long is named. Chosen."""
+"""Seconds of starting after which a target is named in the status line. Chosen."""
 
 
 def select_targets(
@@ -49,9 +49,9 @@ def select_targets(
     *,
     sanitize: bool = False,
 ) -> tuple[Target, ...]:
-    """Return the targets that the options ask for, including those that only other machines have; with `sanitize`, also
-    those where a tool watches a kernel on a GPU. Raises SelectionError if there are none, and UsageError where there is
-    no tool or nothing to watch."""
+    """Return the targets that the options ask for, also those that only other machines have; with `sanitize`, also
+    those where a sanitizer watches a kernel on a GPU. Raises SelectionError if there are none, and UsageError if there
+    is no sanitizer or no kernel to watch."""
     wanted = globs(patterns)
     matches_keyword = keyword(expression) if expression else lambda name: True
     ops = [each.strip() for each in op.split(",")]
@@ -67,7 +67,7 @@ def select_targets(
     known = {target.id for target in here}
     there = {target.id: target for host in others for target in expand(of_op, host) if not target.emulated}
     every = (*here, *(target for name, target in there.items() if name not in known))
-    # Under tools too where the target itself is asked for.
+    # A target that is asked for is also run under sanitizers.
     watched = [(target, each) for target in every for each in sanitized(target)] if sanitize else []
     chosen = (
         *(target for target in every if is_wanted(target.id)),
@@ -101,8 +101,9 @@ def started(
     longest: float | None = None,
     reasons: bool = True,
 ) -> Iterator[WorkerPool]:
-    """Yield a pool whose workers were built, started and attested. With `reasons`, what did not start is reported with
-    the remedy; a run does that at its end. Without `bounded`, slow targets are given any case."""
+    """Yield a pool whose workers were built, started and attested. With `reasons`, targets that did not start are
+    reported at once, with the remedy; a run reports them at its end. Without `bounded`, slow targets run cases of any
+    size."""
     with ExitStack() as stack:
         what = f"Building and starting {counted(len(targets), 'target')} ..."
         with console.status(what) as status:
@@ -122,7 +123,7 @@ def executor_of(
     targets: Sequence[Target], terms: Terms, jobs: int, max_cases: int | None, case_limit: float | None,
     *, longest: float | None = None,
 ) -> ProcessExecutor:  # fmt: skip
-    """Return processes for a search of these targets, one per processor unless `jobs` says how many."""
+    """Return the processes for a search of these targets: one per processor unless `jobs` gives the number."""
     from fuzz.campaign.search.process_executor import ProcessExecutor
 
     count = processes_for(targets, jobs, max_cases) if targets else 0
@@ -137,11 +138,10 @@ def executor_of(
 def pools_of(
     targets: Sequence[Target], case_limit: float | None, longest: float | None, programs: str = ""
 ) -> Callable[[Sequence[Target]], WorkerPool]:
-    """Return a function that makes the pools of processes that search. What their workers have in common is started
-    now."""
+    """Return a function that makes a pool for a process of a search. Builds that the pools share start at once."""
     builder = Builder()
     for target in targets:
-        with suppress(OSError):  # which starting a worker tells
+        with suppress(OSError):  # starting a worker will report it
             target.adapter.share(target, builder)
 
     def make_pool(mine: Sequence[Target]) -> WorkerPool:
@@ -168,23 +168,23 @@ def _name_slowest(say: Callable[[str], None], waits: Sequence[Wait]) -> Collecti
 
 
 def runnable(targets: Sequence[Target]) -> list[Target]:
-    """Return the targets that can run here."""
+    """Return the targets that can run on this machine."""
     return [target for target in targets if target.unavailable() is None]
 
 
 def not_running(pool: WorkerPool) -> dict[str, str]:
-    """Return why each target that has no worker has none."""
+    """Return the reason for each target without a worker."""
     return {name: status.reason for name, status in pool.statuses.items() if isinstance(status, NotRun)}
 
 
 def is_broken(pool: WorkerPool, target: str) -> bool:
-    """Whether the kernel is to blame that the target has no worker."""
+    """Whether the target has no worker because of a fault of its kernel."""
     status = pool.statuses[target]
     return isinstance(status, NotRun) and bool(status.broken)
 
 
 def note_not_running(tally: Tally, targets: Sequence[Target], pool: Pool) -> None:
-    """Add a line to the tally for each target, with the reason where it has no worker."""
+    """Add a line to the tally for each target, with the reason if it has no worker."""
     for target in targets:
         line = tally.targets.setdefault(target.id, TargetTally(target.id, target.kernel.name))
         status = pool.statuses.get(target.id)
@@ -193,7 +193,7 @@ def note_not_running(tally: Tally, targets: Sequence[Target], pool: Pool) -> Non
 
 
 def unmatched(required: Sequence[str], targets: Sequence[Target]) -> list[str]:
-    """Return a line for each required pattern that matches no target; that is known before anything runs."""
+    """Return a line for each required pattern that matches no target, which is known before anything runs."""
     return [
         f"required target {pattern}: no such target; see: kernelfuzz list targets"
         for pattern in globs(required)
@@ -202,7 +202,7 @@ def unmatched(required: Sequence[str], targets: Sequence[Target]) -> list[str]:
 
 
 def missing_targets(tally: Tally, required: Sequence[str]) -> list[str]:
-    """Return a line for each target that a required pattern names and that judged nothing."""
+    """Return a line for each target that matches a required pattern and judged nothing."""
     return [
         f"required target {target.target} did not run: {target.not_run_reason or 'no case fits it'}"
         for pattern in globs(required)
@@ -212,7 +212,7 @@ def missing_targets(tally: Tally, required: Sequence[str]) -> list[str]:
 
 
 def restarted(pool: WorkerPool, executor: Crew | None) -> list[str]:
-    """Return a line for each process that ended although nobody here ended it, and what some process could not run."""
+    """Return lines about processes that were killed from outside, and about targets that some process could not run."""
     restarts = Counter(pool.restarts) + Counter(executor.restarts if executor is not None else {})
     lines = [
         f"{name}: its worker was killed from outside or hung {counted(count, 'time')} and was restarted; "
@@ -230,8 +230,7 @@ def restarted(pool: WorkerPool, executor: Crew | None) -> list[str]:
 
 
 def writable(folder: Path) -> Path:
-    """Return `folder` after checking, before a run of hours, that findings can be written into it. Raises
-    UsageError."""
+    """Return `folder`, after checking before a long run that findings can be written to it. Raises UsageError."""
     obstacle = unwritable(folder)
     if obstacle is not None:
         raise UsageError(f"--output {folder}: {obstacle} cannot be written")

@@ -1,5 +1,5 @@
-"""How far correct kernels may stray from the exact, rounded result, and what a tolerance makes of that, measured on the
-oracle's conformance sets of ordinary rows; and a table of it."""
+"""The distance that correct kernels may have from the exact, rounded result, measured on the oracle's conformance sets
+of ordinary rows; what a tolerance lets through and refuses there; and a table of this."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ from oracles.truth import Truth
 
 @dataclass(frozen=True)
 class Tolerance:
-    """An element is right within `absolute + relative |expected|`."""
+    """The tolerance `absolute + relative |expected|` for the error of an element."""
 
     whose: str
     absolute: float
     relative: float
 
     def allowed(self, expected: F64) -> F64:
-        """Return how far each element may be off."""
+        """Return the allowed error of each element."""
         found: F64 = self.absolute + self.relative * np.abs(expected)
         return found
 
     def failing(self, got: F64, expected: F64) -> Mask:
-        """Return which elements are outside."""
+        """Return a mask of the elements whose error is larger than allowed."""
         with np.errstate(all="ignore"):
             near = np.abs(got - expected) <= self.allowed(expected)
         right: Mask = near | (got == expected) | (np.isnan(got) & np.isnan(expected))
@@ -60,7 +60,7 @@ TORCH: Mapping[str, Tolerance] = {
 }
 """The defaults of torch.testing.assert_close."""
 NUMPY = Tolerance("numpy", 1e-8, 1e-5)
-"""The defaults of numpy.allclose, of any dtype."""
+"""The defaults of numpy.allclose, for all dtypes."""
 
 
 ROWS, SEED = 32, 1
@@ -70,31 +70,32 @@ OURS = "correct kernels"
 
 @dataclass(frozen=True)
 class Ruler:
-    """What one tolerance does to an output."""
+    """The effect of one tolerance on an output."""
 
     whose: str
     absolute: float
     relative: float
     lets_through: float
-    """For half of the elements, an error of this share of the value passes."""
+    """The median, over elements, of the allowed error as a share of the value."""
     refuses: int
-    """The number of elements where it refuses some value that a correct kernel may return."""
+    """The number of elements where the tolerance refuses some value that a correct kernel may return."""
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What the elements of one output need. Shares are of the exact value, rounded to the dtype."""
+    """The relative tolerances that the elements of one output need, as shares of the exact value rounded to the
+    dtype."""
 
     output: str
     dtype: str
     elements: int
     typical: float
-    """The relative tolerance that half of the elements need; `worst` is what all need."""
+    """The relative tolerance that half of the elements need; `worst` is the one that all need."""
     worst: float
     floor: float
-    """The smallest error that is noticed where each element has its own limit, in half of the elements."""
+    """The median, over elements, of the smallest error that the oracle notices."""
     rulers: tuple[Ruler, ...]
-    """The tightest pair of one absolute and one relative tolerance first, then the tolerances of others."""
+    """The effects of tolerances: first the tightest pair that refuses no correct kernel, then those of libraries."""
 
 
 _IN_ANY_ORDER = AnyOrder()
@@ -104,8 +105,8 @@ def needs(
     op: Op, dtype: str, n: int, rows: int = ROWS, seed: int = SEED, order: Summation = _IN_ANY_ORDER,
     extents: Extents = MappingProxyType({}),
 ) -> Iterator[Needs]:  # fmt: skip
-    """Yield what each output of numbers needs, on normal rows of n elements, with varied other extents. The kernels
-    calculate in float32, or in float64 for float64, and add in any order unless one is given."""
+    """Yield the needs of each output of numbers, on normal rows of n elements, with `extents` for other dimensions. The
+    kernels calculate in float32, or in float64 for float64 inputs, and add in any order unless one is given."""
     truth = Truth(plain(op, dtype, rows, n, seed, extents=extents), confirms=False)
     for name, enclosure in truth.enclosures(usual(op, dtype, order), structured=False).items():
         judged = None if enclosure.places else _judged(enclosure)
@@ -115,15 +116,15 @@ def needs(
 
 @dataclass(frozen=True, eq=False)
 class _Judged:
-    """The elements of an output whose expected values are numbers other than 0."""
+    """The elements of an output whose expected values are finite and not 0."""
 
     expected: F64
     """The exact value, rounded."""
     stray: F64
-    """How far from that a correct kernel may be."""
+    """The largest error of a correct kernel."""
     needed: F64
-    """`stray`, but at least as far as the next number where a kernel rounds on its way: with other inputs the exact
-    value lies near the middle between two."""
+    """`stray`, or the distance to the next number of the dtype if that is larger and the kernel rounds on its way: with
+    other inputs the exact value may lie in the middle between two numbers."""
 
 
 def _judged(enclosure: Enclosure) -> _Judged | None:
@@ -150,15 +151,15 @@ def _of_output(name: str, dtype: str, enclosure: Enclosure, judged: _Judged) -> 
 
 
 def tightest(expected: F64, needed: F64) -> Tolerance:
-    """Return a pair that refuses no correct kernel: the relative part is what the larger half of the values needs, the
-    absolute part what the smaller ones need beyond that. Both are rounded up to two digits."""
+    """Return a tolerance that refuses no correct kernel: the relative part is what the larger half of the values needs,
+    the absolute part what the smaller half needs beyond it. Both are rounded up to two digits."""
     size = np.abs(expected)
     relative = _up(float((needed / size)[size >= np.median(size)].max()))
     return Tolerance(OURS, _up(float(np.maximum(needed - relative * size, 0.0).max())), relative)
 
 
 def _up(value: float) -> float:
-    """Return the smallest number of two digits that is at least `value`."""
+    """Return the smallest number with two digits that is not below `value`."""
     if value == 0:
         return 0.0
     step = 10.0 ** (math.floor(math.log10(value)) - 1)
@@ -175,11 +176,11 @@ def _ruler(tolerance: Tolerance, judged: _Judged) -> Ruler:
 VERSION = 1
 _NAMES = {"torch": "torch.testing.assert_close", "numpy": "numpy.allclose", OURS: "what correct kernels need"}
 _USELESS = 0.5
-"""A tolerance that lets errors of half a value through tests nothing."""
+"""The share of a value from which on a tolerance is useless: it lets through errors of half the value."""
 
 
 def record_text(op: str, dtype: str, n: int, rows: int, extents: Mapping[str, int], found: Sequence[Needs]) -> str:
-    """Return what `--json` prints."""
+    """Return the JSON text that `--json` prints."""
     facts = {"op": op, "dtype": dtype, "n": n, "rows": rows, "extents": dict(extents)}
     return json.dumps({"schema": VERSION, **facts, "outputs": [asdict(each) for each in found]}, indent=1)
 
@@ -196,7 +197,7 @@ def _row(each: Ruler, found: Needs) -> tuple[str, ...]:
 
 
 def tolerance_lines(found: Needs) -> Iterator[str]:
-    """Yield what the table means, and what to type next."""
+    """Yield lines about the meaning of the table, and about what to type next."""
     yield f"relative to the exact value, rounded: typical {_share(found.typical)}, worst {_share(found.worst)}"
     yield f"each element by its own limit, as kernelfuzz judges: an error of {_share(found.floor)} is seen"
     ours = next(each for each in found.rulers if each.whose == OURS)
@@ -211,15 +212,15 @@ def _share(value: float) -> str:
 
 
 PLAIN = "normal"
-"""The recipe of inputs, where an operand has it."""
+"""The recipe that is given to each input which may have it."""
 LANES = Lanes(16, 4, "predicated")
 _FEW = 4
-"""The extent of dimensions other than the rows' and the first. Chosen."""
+"""The extent of dimensions other than the row and the first one. Chosen."""
 
 
 def usual(op: Op, dtype: str, order: Summation = LANES) -> Contract:
-    """Return the contract of a plain kernel: short chains of additions in vectors unless another order is given, in
-    float32, or float64 for float64."""
+    """Return the contract of a plain kernel, which calculates in float32, or in float64 for float64: sums are added in
+    vectors, with short chains, unless another order is given."""
     dims = {key: None for each in neighbours(op, Contract()) for key in each.contract.sums}
     compute = DOUBLE.name if dtype == DOUBLE.name else SINGLE.name
     return Contract(compute, sums=dict.fromkeys((op.row, OUTER, *dims), order))
@@ -228,8 +229,8 @@ def usual(op: Op, dtype: str, order: Summation = LANES) -> Contract:
 def plain(
     op: Op, dtype: str, rows: int, n: int, seed: int, recipe: str = PLAIN, extents: Extents = MappingProxyType({})
 ) -> Problem:
-    """Return normal rows, or rows of another recipe of the first input: all inputs, and the outputs that every suite
-    looks at. No parameter has its neutral value."""
+    """Return a problem with normal rows, or rows of another recipe in the first input. It has all inputs, and the
+    outputs that every suite looks at. No parameter has its neutral value."""
     dtypes = dtypes_of(op, dtype)
     parts = [Part(each.name, dtypes[each.name], recipe=_recipe(op, each, recipe)) for each in op.inputs]
     parts += [Part(each.name, dtypes[each.name]) for each in op.outputs if _is_looked_at(op, each)]
@@ -241,8 +242,8 @@ def ordinary_draw(
     op: Op, n: int, rows: int, params: Mapping[str, float], seed: int, parts: Sequence[Part],
     extents: Extents = MappingProxyType({}),
 ) -> Draw:  # fmt: skip
-    """Return a draw of `rows` rows of n elements along the first dimension; every other dimension that is not fixed has
-    the extent in `extents`, or a small one."""
+    """Return a draw of `rows` rows of n elements along the first dimension. All other dimensions have the extents in
+    `extents`, those that the op fixes, or small ones."""
     first, *others = [dim for dim in op.inputs[0].axes if dim != op.row] or [""]
     sizes = {**dict.fromkeys((*others, *op.further), _FEW), first: rows, op.row: n, **extents, **op.fixed}
     sizes |= grown(op.made, {dim: sizes[dim] for dim in op.named}, op.fixed, op.least)
@@ -262,8 +263,8 @@ def _is_looked_at(op: Op, output: Operand) -> bool:
 
 
 def _recipe(op: Op, operand: Operand, wished: str) -> str:
-    """Return the recipe of what such values often are, where they are never normal. With another recipe of the first
-    input, every operand that may have it does."""
+    """Return the usual recipe of an operand that is never normal, else the normal one. With another recipe for the
+    first input, every operand that can have it gets it."""
     often = menu_of(operand).often
     if wished != PLAIN:
         known = menus_of(op)[operand.name].recipes

@@ -1,4 +1,5 @@
-"""The command line: one file per verb. Engine imports happen inside the verbs, so that --help answers at once."""
+"""The command line, with one module for each command. Commands import the engine when they run, so that --help is
+quick."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kernelfuzz corpus`: kept cases."""
+"""`kernelfuzz corpus`: keeping cases, and checking and tidying the kept ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Into = Annotated[str, typer.Option("--into", help="Folder of the corpus that the
 
 
 def _make_ops_known(pack: Path | None) -> None:
-    """Load a pack that is named before any case is read: a case may be of an op that the pack brings."""
+    """Load the pack, if one is named, before any case is read: the case's op may come from the pack."""
     if pack is not None:
         loaded(pack)
 
@@ -70,7 +70,7 @@ class ContentsOptions:
 
 
 def list_cases(options: ContentsOptions) -> Exit:
-    """List the kept cases, and the published suites with how many cases each has.
+    """List the kept cases.
 
     For example: kernelfuzz corpus list --corpora corpora
     """

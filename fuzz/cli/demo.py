@@ -1,4 +1,4 @@
-"""`kernelfuzz demo`: what this tool does, in a quarter of a minute."""
+"""`kernelfuzz demo`: an example of what kernelfuzz does, in a quarter of a minute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kernelfuzz derive`: the op that a plain function of torch tensors computes, as Python to be kept."""
+"""`kernelfuzz derive`: the formula of a function of torch tensors, as Python to keep in a pack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kernelfuzz doctor`: what can run here, with proof, and how to get what is missing."""
+"""`kernelfuzz doctor`: the tools and targets that work here, with proof, and how to get what is missing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fuzz.cli.options import loaded, pack_words
 from fuzz.core.base.text import counted
 
 _MOST_LINES = 40
-"""More targets are told by their sorts: what a terminal shows at once, or nearly."""
+"""The most targets that are listed one by one, about what a terminal shows at once; more are counted by kind."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""How a command ends: its exit code, and errors as one line."""
+"""The end of a command: its exit code, and expected errors as one line."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from fuzz.core.base.exits import MEANINGS, Exit
 __all__ = ["MEANINGS", "Exit", "describe", "leave"]
 
 _TYPER_INTERRUPTED = 130
-"""Typer returns this for a KeyboardInterrupt."""
+"""The code that Typer returns for a KeyboardInterrupt."""
 
 
 def leave(app: Callable[..., object]) -> None:
-    """Run a command line, and end the process: every expected failure becomes one clear line and the right code."""
-    atexit.register(_end_quietly)  # the first of all, so that it runs last
+    """Run a command line, and end the process with the right code; an expected failure is printed as one clear line."""
+    atexit.register(_end_quietly)  # registered first, so that it runs last
     message = ""
     try:
         code = app(standalone_mode=False)
@@ -35,18 +35,18 @@ def leave(app: Callable[..., object]) -> None:
 
 
 def _end_quietly() -> None:
-    """Everything is said: what libraries say of their own objects while Python takes itself apart, as Triton does of
-    those that an error has left alive, is no message of ours."""
-    # Python would look for cycles in all that there is: where torch was imported that takes half a second.
+    """Close stderr, since everything has been printed. While Python shuts down, libraries may still complain about
+    their own objects, as Triton does about those that an error has kept alive."""
+    # Otherwise Python would look for cycles in all objects, which takes half a second if torch was imported.
     gc.freeze()
-    with suppress(OSError, ValueError):  # of a full disk, or a pipe that nobody reads: Python says that in the end
+    with suppress(OSError, ValueError):  # for a full disk or a pipe without a reader, which Python reports itself
         sys.stdout.flush()
         sys.stderr.flush()
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def _tell_end(code: Exit, message: str) -> None:
-    """Say what went wrong, or, to a program, how it ended in any case."""
+    """Print the error message, if any; for a program, write the event of the ending in any case."""
     if os.environ.get("KERNELFUZZ_EVENTS"):
         from fuzz.report import events
 
@@ -54,13 +54,13 @@ def _tell_end(code: Exit, message: str) -> None:
     elif message:
         from fuzz.report.wrapping import columns, is_known, wrapped_text
 
-        # A program reads a line; a terminal would break it within words. What a bug of ours left is read by us.
+        # A program reads whole lines. An internal error is printed unchanged, since its reader is us.
         whole = code is Exit.INTERNAL or not is_known(is_terminal=sys.stderr.isatty())
         print(message if whole else wrapped_text(message, columns()), file=sys.stderr)
 
 
 def describe(error: Exception) -> tuple[str, Exit]:
-    """What to print on stderr for `error`, and the exit code."""
+    """Return the text for stderr, and the exit code, for an exception."""
     # Imported here, where speed no longer matters: these modules bring in NumPy.
     from fuzz.core.base.errors import AwayError, InternalError, UsageError
     from fuzz.core.base.text import printable_lines
@@ -69,7 +69,7 @@ def describe(error: Exception) -> tuple[str, Exit]:
     from oracles.summation import NumericsError
     from oracles.truth import OracleDisagreement
 
-    if hasattr(error, "format_message"):  # a usage error; typer has its own copy of click's classes, which is private
+    if hasattr(error, "format_message"):  # a usage error; typer's copy of click's classes is private
         context = getattr(error, "ctx", None)
         verb = context.command_path if context is not None else "kernelfuzz"
         said = " ".join(error.format_message().split()).replace("Value error, ", "")  # pydantic's words

@@ -1,4 +1,4 @@
-"""`kernelfuzz explain`: what a word of a report means."""
+"""`kernelfuzz explain`: the meaning of a word in a report."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def explain(options: ExplainOptions) -> Exit:
 
 
 def _explained(word: str) -> Iterator[str]:
-    """What the word means, or else the longest one that it has in it. Raises UsageError."""
+    """Yield lines about the word, or about the longest known word within it. Raises UsageError."""
     from fuzz.core.base.errors import UsageError
 
     meanings = _meanings()
@@ -72,7 +72,7 @@ def _explained(word: str) -> Iterator[str]:
 
 
 def _meanings() -> Mapping[str, Sequence[str]]:
-    """The lines of each word: a verdict and an exit code may have the same name."""
+    """Return the lines about each word. Several may apply, since a verdict and an exit code can have the same name."""
     from fuzz.report.glossary import MEANINGS as VERDICTS
     from fuzz.report.glossary import RULINGS, glossary
     from fuzz.report.words import PHRASES

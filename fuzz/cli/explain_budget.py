@@ -1,4 +1,4 @@
-"""`kernelfuzz explain-budget`: why an output element may stray as far as it may."""
+"""`kernelfuzz explain-budget`: the parts of the error that an output element may have."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def explain_budget(options: BudgetOptions) -> Exit:
     from fuzz.report.words import element
     from oracles.truth import Truth
 
-    pack = loaded(options.pack)  # before the case, whose op it may bring
+    pack = loaded(options.pack)  # before the case, since its op may come from the pack
     chosen = chosen_case(options.case, options.findings, pack)
     case, found = chosen.case, chosen.found
     output = options.output or next(iter(case.outputs))

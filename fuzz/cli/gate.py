@@ -1,4 +1,4 @@
-"""`kernelfuzz gate`: before a change lands."""
+"""`kernelfuzz gate`: the check before a change lands."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class GateOptions:
 
 
 def gate(options: GateOptions) -> Exit:
-    """Run all kernels on the kept cases and the published suites, then search those that a change touches.
+    """Run all kernels on the kept cases, then search those that a change touches.
 
     The same commit gets the same answer every time: the gate counts cases, not seconds, and its seed is fixed. Without
     --base every kernel is searched.
@@ -105,7 +105,7 @@ def gate(options: GateOptions) -> Exit:
     records, laws = options.json is not None, declared(pack.kernels)
     terms = Terms(pack.kernels, laws, slow_every=slow_every(most), slow_first=1, records=records)
     book = book_in(output, SEED)
-    if options.store is not None:  # what is one bug there is one here
+    if options.store is not None:  # findings are sorted into buckets as the store sorts them
         book = replace(book, name_of=by_family, buckets=dict(earlier.buckets))
     session = Session(
         targets, book, terms, SEED, RunLimits(None, most), options.json, options.jobs,
@@ -120,7 +120,7 @@ def gate(options: GateOptions) -> Exit:
         if not session.interruption.wanted:
             session.explain(options.explaining.seconds if ran.unknown else None, origin)
         remarks = _remarks(options, ran, seen, corpora, pack)
-        earlier.mended.difference_update(bucket.name for bucket in session.book.seen)  # which the search found again
+        earlier.mended.difference_update(bucket.name for bucket in session.book.seen)  # the search found these again
         idle = options.base is not None and not (changed or options.require) and not ran.takes_any(plan)
         if options.base is not None and not changed:
             remarks.notes.append(changes.unused)
@@ -153,7 +153,7 @@ def gate(options: GateOptions) -> Exit:
 
 
 def _is_of_others(options: GateOptions, corpora: Path | None) -> bool:
-    """Whether nobody asked for the corpora, which are there for the built-in pack, and another one is judged."""
+    """Whether the corpora of the built-in pack were found by default, although another pack is judged."""
     from fuzz.campaign.corpus.folder import is_of_checkout
 
     return options.pack is not None and options.corpora is None and is_of_checkout(corpora)
@@ -161,17 +161,17 @@ def _is_of_others(options: GateOptions, corpora: Path | None) -> bool:
 
 @dataclass
 class _Remarks:
-    """What a gate says besides its findings."""
+    """The lines that a gate prints besides its findings."""
 
     complaints: list[str] = field(default_factory=list)
-    """These remarks fail the gate."""
+    """Remarks that fail the gate."""
     missing: list[str] = field(default_factory=list)
-    """The targets and kernels that should have run; they fail the gate with a code of their own."""
+    """Remarks about targets and kernels that should have run, which fail the gate with their own exit code."""
     notes: list[str] = field(default_factory=list)
 
 
 def _remarks(options: GateOptions, ran: GateRun, seen: Ratchet, corpora: Path | None, pack: Pack) -> _Remarks:
-    """Compare the accuracy, or write it; then what is known, and what did not run."""
+    """Compare or write the accuracy, and return all remarks, also about known failures and what did not run."""
     from fuzz.campaign.corpus import accuracy
     from fuzz.campaign.gate.session import unreplayed
     from fuzz.campaign.starting import missing_targets, unmatched

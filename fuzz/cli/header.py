@@ -1,4 +1,4 @@
-"""`kernelfuzz header`: what a C kernel of an op is written against."""
+"""`kernelfuzz header`: the header that a C kernel of an op includes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kernelfuzz init`: a pack to begin with."""
+"""`kernelfuzz init`: a new pack."""
 
 from __future__ import annotations
 

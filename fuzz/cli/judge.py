@@ -1,4 +1,4 @@
-"""`kernelfuzz judge`: is this right? A solution against the function that says what it should compute."""
+"""`kernelfuzz judge`: whether solutions compute what a reference computes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fuzz.tasks.judge.asked import Asked
 
 QUICK, FULL = 200, 3000
-"""Cases of a quick verdict, within some 5 s once the solution is imported, and of a full one, within a minute."""
+"""The numbers of cases for a quick ruling, some 5 s after the solution is imported, and for a full one, in a minute."""
 
 
 @dataclass(frozen=True)

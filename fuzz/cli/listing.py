@@ -1,4 +1,4 @@
-"""`kernelfuzz list`: what there is."""
+"""`kernelfuzz list`: tables of kernels, targets, ops and more."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fuzz.cli.exits import Exit
 
 
 class Listed(StrEnum):
-    """What can be listed."""
+    """The things that can be listed."""
 
     KERNELS = "kernels"
     TARGETS = "targets"

@@ -1,4 +1,5 @@
-"""`kernelfuzz mcp`: the tools of an MCP server, each a command of its own process, whose JSON is the answer."""
+"""`kernelfuzz mcp`: an MCP server. Each of its tools runs a command in a new process, and returns the command's
+JSON."""
 
 from __future__ import annotations
 
@@ -57,12 +58,12 @@ def tolerance(op: str, dtype: str = "f32", n: int = 4096, extent: str = "") -> d
 
 
 def _answered(*words: str) -> dict[str, Any]:
-    """The JSON that a command prints. Raises ToolError with what it says where it prints none."""
+    """Return the JSON that a command prints. Raises ToolError, with the command's message, if it prints none."""
     command = [sys.executable, "-m", "fuzz", *words]
-    # What kernels print must not come between the messages of the protocol, nor may they read these.
+    # The kernels' output must not come between the protocol's messages, and kernels must not read these messages.
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if not done.stdout.startswith("{"):
-        from mcp.server.mcpserver.exceptions import ToolError  # of others the client is told nothing
+        from mcp.server.mcpserver.exceptions import ToolError  # the client is not told about other exceptions
 
         raise ToolError(done.stderr.strip() or f"exit code {done.returncode}")
     found: dict[str, Any] = json.loads(done.stdout)

@@ -1,4 +1,4 @@
-"""`kernelfuzz nightly`: the long job, with a state that outlives it."""
+"""`kernelfuzz nightly`: the long search of a night, whose state stays on disk."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def nightly(options: NightlyOptions) -> Exit:
 
 
 def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
-    """One session of a night, from the lock to the page; the exit code is that of the whole night."""
+    """Work one session of a night, from the lock to the page, and return the exit code of the whole night."""
     from sqlalchemy.exc import DBAPIError
 
     from fuzz.campaign.nightly.night import Night
@@ -134,7 +134,7 @@ def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
                 _warn(err, str(error))
                 return Exit.INTERNAL
             except Exception:
-                with suppress(DBAPIError):  # what went wrong is said, whatever else does
+                with suppress(DBAPIError):  # the first error is reported even if this fails
                     close(engine, opened.position, "error")
                 raise
             return _exit(ended, interrupted=stopping.signalled, errors=bool(night.book.errors))
@@ -147,7 +147,7 @@ def _warn(err: Console, line: str) -> None:
 
 
 def _opened(options: NightlyOptions, engine: Engine, pack: Pack) -> Opened:
-    """The night to work on. Raises StateError where the one to go on with has ended."""
+    """Return the night to work on. Raises StateError if the night to resume has ended."""
     from fuzz.campaign.nightly.opening import RESUMABLE, latest_night, open_night, place_of
     from fuzz.findings.state import StateError
     from fuzz.report.night import command_again
@@ -165,7 +165,7 @@ def _opened(options: NightlyOptions, engine: Engine, pack: Pack) -> Opened:
 
 
 def _repeated(options: NightlyOptions, limit_s: float) -> str:
-    """The command line that begins such a night, but for where its state is."""
+    """Return the command line that begins such a night, without the place of its state."""
     how = given(
         max_time=limit_s, engine=None if options.engine == "local" else options.engine, case_limit=options.case_limit,
         jobs=options.jobs or None, sanitize=options.sanitize,
@@ -186,8 +186,8 @@ def _exit(ended: NightEnd, *, interrupted: bool = False, errors: bool = False) -
 
 
 def _leave(code: Exit) -> NoReturn:
-    """End the process now. To take the interpreter apart takes longer than to save a night, and would wait for threads
-    whose kernel is stuck."""
+    """End the process at once. Shutting down the interpreter takes longer than saving a night, and waits for threads
+    with a stuck kernel."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -1,5 +1,5 @@
-"""How options are declared: once, as the fields of a frozen dataclass, from which the command's parameters are made.
-The times among them are written as 30s, 5m or 8h."""
+"""Options: each command declares them as the fields of a frozen dataclass, from which its parameters are made. Times
+are written as 30s, 5m or 8h."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, None: 1.0}
 
 
 def seconds(text: str) -> float:
-    """Seconds in '30s', '5m', '8h' or a plain number of seconds. Raises ValueError, saying what to write."""
+    """Return the seconds in '30s', '5m', '8h' or a plain number. Raises ValueError, which says what to write."""
     match = _DURATION.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{text!r} is not a time: write 30s, 5m or 8h")
@@ -40,13 +40,13 @@ def seconds(text: str) -> float:
 
 
 def written(duration: float) -> str:
-    """The shortest text that `seconds` reads as that: '8h', '90s', '0.5s'."""
+    """Return the shortest text for this many seconds that `seconds` can read: '8h', '90s', '0.5s'."""
     unit = next(unit for unit, size in _SECONDS.items() if duration % size == 0 or unit == "s")
     return f"{duration / _SECONDS[unit]:g}{unit}"
 
 
 def duration(text: str) -> float:
-    """Seconds in '30s', '5m', '8h' or a plain number of seconds."""
+    """Return the seconds in '30s', '5m', '8h' or a plain number. Raises typer.BadParameter."""
     try:
         return seconds(text)
     except ValueError as error:
@@ -54,17 +54,18 @@ def duration(text: str) -> float:
 
 
 def add_verbs(app: typer.Typer, verbs: Mapping[str, Callable[[Any], int]], heading: str | None = None) -> None:
-    """Make a command of each verb, under that heading: a function that takes its options as one dataclass.
+    """Make each verb a command, under a heading of the help. A verb is a function that takes its options as a
+    dataclass.
 
-    A field whose type is a dataclass is a group: its fields are options too. A tuple is an option that can be repeated;
-    any other one that is repeated is an error, unless it has no value: what was given first would count for nothing.
+    A field whose type is a dataclass is a group, whose fields are options too. A tuple is an option that can be
+    repeated. Repeating any other option with a value is an error, since all values but one would be ignored.
     """
     for name, verb in verbs.items():
         app.command(name, rich_help_panel=heading)(_command(verb))
 
 
 def _command(verb: Callable[[Any], int]) -> Callable[..., int]:
-    """`verb` as typer takes it: with a parameter for each option."""
+    """Return the function that typer calls for `verb`, with a parameter for each option."""
     [kind] = [hint for name, hint in get_type_hints(verb).items() if name != "return"]
 
     def call(**values: Any) -> int:
@@ -76,12 +77,12 @@ def _command(verb: Callable[[Any], int]) -> Callable[..., int]:
 
 
 def _paragraphs(text: str) -> str:
-    """A docstring with each paragraph in one line, which a terminal breaks where it ends."""
+    """Return a docstring with each paragraph on one line, which typer wraps to the width of the terminal."""
     return "\n\n".join(" ".join(each.split()) for each in text.split("\n\n"))
 
 
 def _parameters(kind: Any, group: object = None) -> Iterator[inspect.Parameter]:
-    """The options of a dataclass in their order; `group` has the defaults of one that is a field of another."""
+    """Yield the options of a dataclass as parameters; `group` has the defaults of a dataclass that is a field."""
     hints = get_type_hints(kind, include_extras=True)
     for field in fields(kind):
         hint: Any = hints[field.name]
@@ -97,7 +98,7 @@ def _parameters(kind: Any, group: object = None) -> Iterator[inspect.Parameter]:
             [item, _] = get_args(option)
             option, default = list[item] | None, default or None  # type: ignore[valid-type]
         elif _has_one_value(option, parameter):
-            # As a list, for the parser would keep the last of several and say nothing of the others.
+            # It is read as a list, since the parser would silently keep only the last of several values.
             [item] = {*get_args(option)} - {type(None)} or {option}
             option, default = list[item], default if default in (None, MISSING) else [default]  # type: ignore[valid-type]
             parameter = copy(parameter)
@@ -112,7 +113,7 @@ def _has_one_value(option: Any, parameter: object) -> bool:
 
 
 def _filled(kind: Any, values: Mapping[str, Any]) -> Any:
-    """The options with what typer read."""
+    """Return the options as a dataclass, with the values that typer read."""
     given: dict[str, Any] = {}
     for name, hint in get_type_hints(kind, include_extras=True).items():
         if is_dataclass(hint):
@@ -127,7 +128,7 @@ def _filled(kind: Any, values: Mapping[str, Any]) -> Any:
 
 
 def _one(name: str, parameter: OptionInfo, values: Sequence[object] | None) -> object:
-    """Return the value of an option that may be given once. Raises UsageError."""
+    """Return the value of an option that can be given only once. Raises UsageError if it was given more often."""
     if values and len(values) > 1:
         from fuzz.core.base.errors import UsageError
 
@@ -183,8 +184,8 @@ Engine = Annotated[
 
 
 def engine_of(name: str, pack: Path | None, untrusted: bool) -> DaskEngine | None:
-    """Return the cluster of that address, for which alone Dask is loaded; None for this machine's own processes. Raises
-    UsageError."""
+    """Return the cluster with this address; None for this machine's own processes. Dask is loaded only for a cluster.
+    Raises UsageError."""
     if name == "local":
         return None
     from fuzz.extras.fleet.engine import engine_at
@@ -196,7 +197,7 @@ _STORE = "KERNELFUZZ_STORE"
 
 
 def _kept_apart(store: list[str] | None) -> list[str] | None:
-    """Return the store, whose URL may have a password, which no kernel is to inherit."""
+    """Return the store, and remove it from the environment: its URL may hold a password that no kernel may inherit."""
     os.environ.pop(_STORE, None)
     return store
 
@@ -264,7 +265,7 @@ Require = Annotated[
 
 @dataclass(frozen=True)
 class Selection:
-    """Which targets of a pack take part."""
+    """The options that choose targets of a pack."""
 
     op: Annotated[
         tuple[str, ...],
@@ -275,18 +276,18 @@ class Selection:
 
     @property
     def ops(self) -> str:
-        """The globs of ops, comma-separated."""
+        """The globs of ops, separated by commas."""
         return ",".join(self.op) or "*"
 
     def targets(self, pack: Pack, others: Sequence[Host] = (), *, sanitize: bool = False) -> tuple[Target, ...]:
-        """The chosen targets of a pack, those of other machines included, and with `sanitize` those too where a tool
-        watches a kernel on a GPU. Raises SelectionError where there is none."""
+        """Return the chosen targets of a pack, with those of other machines and, with `sanitize`, those where a
+        sanitizer watches a kernel on a GPU. Raises SelectionError if there are none."""
         from fuzz.campaign.starting import select_targets
 
         return select_targets(pack.kernels, self.ops, self.target, self.keyword, others, sanitize=sanitize)
 
     def repeated(self, *words: str) -> str:
-        """A command line that starts with `words` and chooses the same targets."""
+        """Return a command line that begins with `words` and chooses the same targets."""
         named = [word for pattern in self.target for word in ("--target", pattern)]
         named += ["-k", self.keyword] if self.keyword else []
         named += ["--op", self.ops] if self.ops != "*" else []
@@ -295,7 +296,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class Explaining:
-    """What is done with a finding after the search."""
+    """The options for findings after the search."""
 
     no_shrink: Annotated[
         bool, typer.Option("--no-shrink", help="Report findings as they were found, neither shrunk nor explained.")
@@ -312,19 +313,19 @@ class Explaining:
 
     @property
     def seconds(self) -> float | None:
-        """For one finding; None: findings are shown as they are."""
+        """The seconds for one finding; None if findings are shown as they were found."""
         return None if self.no_shrink else self.explain_time
 
 
 def use_cache(folder: Path | None) -> None:
-    """Have everything that this process and its workers compile kept in that folder."""
+    """Have this process and its workers keep everything that they compile in a folder."""
     if folder is not None:
         os.environ["KERNELFUZZ_CACHE"] = str(folder.absolute())
 
 
 def loaded(pack: Path | None, *, sources: bool = True, untrusted: bool = False) -> Pack:
-    """The pack in that folder, or the built-in one; without `sources` its kernels may not be written yet. `untrusted`
-    ones run in a sandbox. Raises PackError."""
+    """Return the pack in a folder, or the built-in one. Without `sources`, its kernels need not be written yet. With
+    `untrusted`, they run in a sandbox. Raises PackError."""
     from fuzz.core.adapters.pack import load
 
     found = load(pack, sources=sources, rehearsed=True)
@@ -332,20 +333,20 @@ def loaded(pack: Path | None, *, sources: bool = True, untrusted: bool = False) 
 
 
 def declared_kernels(pack: Path | None) -> tuple[Kernel, ...]:
-    """The kernels in that folder, or the built-in ones, which may not be written yet; none where no pack is named or
-    here: the ops that come along are known without. Raises PackError."""
+    """Return the kernels in a folder, or the built-in ones, which need not be written yet; an empty tuple if there is
+    no pack, since the known ops need none. Raises PackError."""
     from fuzz.core.adapters.pack import found
 
     return loaded(pack, sources=False).kernels if pack or found() else ()
 
 
 def pack_words(pack: Path | None, untrusted: bool = False) -> tuple[str, ...]:
-    """The words that name the pack on a command line, none for the built-in one, and say how its kernels are run."""
+    """Return the options that name the pack, none for the built-in one, and that say whether it is untrusted."""
     return (*(("--pack", str(pack)) if pack else ()), *(("--untrusted",) if untrusted else ()))
 
 
 def given(**values: object) -> tuple[str, ...]:
-    """The words of options on a command line, by their names: none for one that is None or False."""
+    """Return the words of options on a command line, by the options' names; None and False give no words."""
     words: list[str] = []
     for name, value in values.items():
         if value is not None and value is not False:

@@ -1,4 +1,4 @@
-"""`kernelfuzz report`: the page of a store once more, on any machine."""
+"""`kernelfuzz report`: writing the page of a store again, on any machine."""
 
 from __future__ import annotations
 

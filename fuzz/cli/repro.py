@@ -1,4 +1,4 @@
-"""`kernelfuzz repro`: replay a case file."""
+"""`kernelfuzz repro`: running a kept case again."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def repro(options: ReproOptions) -> Exit:
 
     try:
         return _replayed(options)
-    except (PackError, SelectionError, BuildError, NumericsError) as error:  # another commit may have it right
+    except (PackError, SelectionError, BuildError, NumericsError) as error:  # at another commit it may work
         console.print_lines(console.progress(), [f"kernelfuzz: {error}"])
         return Exit.CANNOT_JUDGE
 
 
 def _replayed(options: ReproOptions) -> Exit:
-    """What the judgements come to. Raises what a pack, a selection or a build raises."""
+    """Run and report the case, and return the exit code. Errors of packs, selections and builds are passed on."""
     from fuzz.campaign import replay
     from fuzz.campaign.starting import started
     from fuzz.explain.explanation import Explanation

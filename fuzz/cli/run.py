@@ -1,4 +1,4 @@
-"""`kernelfuzz run`: the main job."""
+"""`kernelfuzz run`: a search for failures."""
 
 from __future__ import annotations
 
@@ -62,7 +62,6 @@ def run(options: RunOptions) -> Exit:
     For example: kernelfuzz run --pack mine --max-time 5m
     """
     from fuzz.campaign.search.groups import search_ops
-    from fuzz.campaign.search.schedule import keep_record
     from fuzz.campaign.search.stopping import RunLimits
     from fuzz.campaign.search.turn_runner import Terms
     from fuzz.campaign.session import Session
@@ -110,7 +109,6 @@ def run(options: RunOptions) -> Exit:
         if kept is not None:
             recorder = kept.begin(session, warn)
             runner.observers = [recorder, *runner.observers]
-        runner.ended = lambda schedule: keep_record(schedule, book, named=records or tally.gave_up > 0)
         with session.interruption:
             search_ops(runner, seed)
         elapsed = time.monotonic() - began

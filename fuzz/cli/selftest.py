@@ -1,4 +1,4 @@
-"""`kernelfuzz selftest`: prove that planted bugs are found."""
+"""`kernelfuzz selftest`: proof that planted bugs are found."""
 
 from __future__ import annotations
 
@@ -22,9 +22,6 @@ class SelftestOptions:
     max_cases: Annotated[
         int, typer.Option("--max-cases", min=1, help="Cases per mutant before it counts as missed.")
     ] = 4000
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Also shrink and explain each mutant, and compare with what was planted.")
-    ] = False
     keyword: options.Keyword = None
     pack: options.PackFolder = None
     json: options.Json = None
@@ -39,7 +36,7 @@ def selftest(options: SelftestOptions) -> Exit:
     """
     from fuzz.campaign.parallel import spread_answers
     from fuzz.campaign.search.stopping import Interruption
-    from fuzz.campaign.selftest import Hunted, chosen_mutants, explained_lines, hunt, hunted, mutant_table
+    from fuzz.campaign.selftest import Hunted, chosen_mutants, hunt, hunted, mutant_table
     from fuzz.core.base.kernel import Mutant
     from fuzz.report import console
     from fuzz.report.records import write_record
@@ -50,15 +47,15 @@ def selftest(options: SelftestOptions) -> Exit:
     processes = options.jobs or len(os.sched_getaffinity(0))
 
     def hunt_for(mutant: Mutant) -> Hunted:
-        stop = Interruption()  # of its own: a hunt that is not wanted any longer is ended with its process
-        return hunted(hunt(pack, mutant, options.seed, options.max_cases, 1, err, stop, explain=options.explain))
+        stop = Interruption()  # of this hunt alone: an unwanted hunt ends with its process
+        return hunted(hunt(pack, mutant, options.seed, options.max_cases, 1, err, stop))
 
     def begin(place: int) -> None:
         text = f"[{place + 1}/{len(mutants)}] {mutants[place].name}: {mutants[place].trigger}"
         console.print_lines(err, [text])
 
     with Interruption("what was hunted for is shown") as stop:
-        # Where a stop is wanted, what is under way is dropped: those mutants may just not have been found yet.
+        # If a stop is wanted, unfinished hunts are dropped, since their mutants might still be found.
         found = list(
             spread_answers(
                 mutants, hunt_for, Hunted, processes, lambda: stop.wanted, lambda mutant: mutant.name,
@@ -72,11 +69,8 @@ def selftest(options: SelftestOptions) -> Exit:
     out.print(f"{killed} of {counted(len(results), 'mutant')} killed for the right reason, their bases clean")
     if len(results) < len(mutants):
         out.print(f"interrupted: {counted(len(mutants) - len(results), 'more mutant')} not hunted for")
-    for line in explained_lines(results) if options.explain else ():
-        out.print(line)
     write_record(options.json, {"mutants": [asdict(result) for result in results]})
-    explained = [result.explained for result in results if result.explained is not None]
-    if any(result.failed for result in results) or any(each.missing or not each.is_smallest for each in explained):
+    if any(result.failed for result in results):
         return Exit.FINDINGS
     if len(results) < len(mutants):
         return Exit.INTERRUPTED

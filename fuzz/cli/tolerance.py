@@ -1,4 +1,4 @@
-"""`kernelfuzz tolerance`: how wide a tolerance must be, and what it then lets through."""
+"""`kernelfuzz tolerance`: the tolerance that correct kernels need, and what it lets through."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from oracles.op import Op
 
 _MOST = 1 << 28
-"""No step of a formula has more terms: it would take minutes, and gigabytes of memory."""
+"""The most terms in a step of the formula: more would take minutes, and gigabytes of memory."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def tolerance(options: ToleranceOptions) -> Exit:
 
 
 def _extents(op: Op, said: tuple[str, ...]) -> Mapping[str, int]:
-    """The extents by dimension. Raises UsageError for what says none."""
+    """Return the extents by dimension. Raises UsageError for a text that is no extent."""
     from fuzz.core.base.errors import UsageError
 
     first = next((dim for dim in op.inputs[0].axes if dim != op.row), "")

@@ -1,1 +1,1 @@
-"""What a kernel promises of its arithmetic: measured by designed inputs, fitted to runs, and said in words."""
+"""A kernel's promises about its arithmetic: measured with designed inputs, fitted to runs, and said in words."""

@@ -1,5 +1,4 @@
-"""What a kernel accepts beyond its declaration: extents, strides, dtypes and ranks are tried and reported, but never a
-fault."""
+"""What a kernel accepts beyond its declaration, in extents, strides, dtypes and ranks. No answer is a failure."""
 
 from __future__ import annotations
 
@@ -30,70 +29,70 @@ from oracles.ops import OPS
 
 _STEPS = (2, 4, 8, 16, 32, 64)
 _USUAL = 64
-"""A multiple of all extents that kernels usually require multiples of."""
+"""An extent that is a multiple of every step that kernels usually require."""
 _MOST = 1 << 16
-"""The most elements of a case's tensors."""
+"""The most elements of one of a case's tensors."""
 _EXTENTS = (1, 3, 5, 6, 12, 20, 24, 40, 48, 96, 112, 160, 192)
 _LONG = (256, 512, 1024, 2048, 4096, 8192)
-"""Lengths beyond which a kernel may refuse everything; a case with more than `_MOST_LONG` elements is not tried."""
+"""Extents beyond which a kernel may refuse everything; a case with one has at most `_MOST_LONG` elements."""
 _MOST_LONG = 1 << 19
 _MOST_SHORT = 1 << 21
-"""The most elements of a case with a shorter length."""
+"""The most elements of a case whose extents are all shorter."""
 _ROWS = 2
 _FEWEST = 3
-"""A kernel that takes fewer of all these extents than this refuses nearly everything. Chosen."""
+"""A kernel that takes fewer of the tried extents than this has no pattern that is worth a line. Chosen."""
 _REFUSED = (Status.RAISED, Status.REJECTED)
 _OWN = re.compile(
     r"(?:AssertionError|NotImplementedError|RuntimeError|TypeError|ValueError)\b.* \((\S+ line \d+): (assert|raise)\b"
 )
-"""An exception that a statement of the kernel itself raises, as a worker reports it."""
+"""Matches, in a worker's report, an exception that a statement of the kernel itself raises."""
 Refuses = Callable[[Outcome], str]
-"""Returns where a kernel refused a case, in words; "" if it did not."""
+"""A function that returns in words where a kernel refused a case; "" if it did not."""
 
 
 @dataclass(frozen=True)
 class Accepted:
-    """The extents that are taken, if not all are."""
+    """The extents that a kernel takes, if it refuses some."""
 
     multiple_of: Mapping[str, int]
     refused: Case
-    """A case that is refused."""
+    """The smallest case that the kernel refuses."""
     max: Mapping[str, int] = field(default_factory=dict)
-    """The longest extents that are taken, if longer ones are refused."""
+    """The longest extents that the kernel takes, by dimension, if it refuses longer ones."""
     where: tuple[str, ...] = ()
-    """The places where it refuses others, such as "asserted in kernel.py line 12"."""
+    """The places in the source that refuse, such as "asserted in kernel.py line 12"."""
 
     @property
     def text(self) -> str:
-        """Words such as "takes n in multiples of 8 only: declare multiple_of={"n": 8} in its capabilities"."""
+        """The extents and how to declare them: "takes ... only: declare multiple_of={"n": 8} in its capabilities"."""
         return f"takes {self.taken} only: declare {', '.join(_declared(self))} in its capabilities"
 
     @property
     def taken(self) -> str:
-        """Words such as "n in multiples of 8"."""
+        """The extents in words, such as "n in multiples of 8"."""
         return _extents(self)
 
     def narrowed(self, target: Target) -> Target:
-        """Return the target, which is given nothing else."""
+        """Return the target with capabilities that allow only these extents."""
         able = replace(target.kernel.capabilities, multiple_of=self.multiple_of, max=self.max)
         return replace(target, kernel=replace(target.kernel, capabilities=able))
 
 
 def _raises(outcome: Outcome) -> str:
-    """Return the words for a refusal: the kernel raised, or returned another shape, as some do that halve odd rows."""
+    """Return "it raises" if the kernel raised or returned another shape, as some do that halve odd rows; else ""."""
     return "it raises" if outcome.status in (*_REFUSED, Status.WRONG_SHAPE) else ""
 
 
 def own_refusal(outcome: Outcome) -> str:
-    """Return where a statement of the kernel itself raised, such as "asserted in kernel.py line 12"; "" if none did: an
-    exception of a library that it calls is no refusal of its own."""
+    """Return where a statement of the kernel itself raised, such as "asserted in kernel.py line 12". Return "" if none
+    did: an exception from a library that the kernel calls is no refusal of the kernel."""
     found = _OWN.match(outcome.detail) if outcome.status in _REFUSED else None
     return f"{'asserted' if found[2] == 'assert' else 'raised'} in {found[1]}" if found is not None else ""
 
 
 def accepted(pool: Pool, target: Target, refuses: Refuses = _raises, *, long: bool = False) -> Accepted | None:
-    """Return what a kernel takes that refuses some extents and no multiple of a power of two, and with `long` also
-    refuses extents beyond a length; None if it refuses none, or not in that pattern."""
+    """Return the extents that a kernel takes if along a dimension these are multiples of a power of two, or with `long`
+    at most a length. Return None if it refuses no extent, or if there is no such pattern."""
     able, steps, refused = target.kernel.capabilities, dict[str, int](), list[Case]()
     most, where = dict[str, int](), dict[str, None]()
     if able.multiple_of or able.max:
@@ -104,7 +103,7 @@ def accepted(pool: Pool, target: Target, refuses: Refuses = _raises, *, long: bo
             if dim in OPS[target.kernel.op].fixed:
                 continue
             every = (*_EXTENTS, *(_LONG if long else ()))
-            sizes = [size for size in every if _is_few(OPS[base.draw.op], _sizes(base, dim, size))]
+            sizes = [size for size in every if is_few(OPS[base.draw.op], _sizes(base, dim, size))]
             cases = {size: _sized(base, dim, size) for size in (_USUAL, *sizes)}
             bench = SumBench(pool, target, cases[_USUAL])
             places = {size: refuses(outcome) for size, outcome in zip(cases, bench.run([*cases.values()]), strict=True)}
@@ -143,69 +142,68 @@ def _sizes(base: Template, dim: str, size: int) -> Mapping[str, int]:
     return {**dict.fromkeys(base.draw.sizes, usual), dim: size}
 
 
-def _is_few(op: Op, sizes: Mapping[str, int]) -> bool:
-    """Return whether a case with such extents is tried: it exists, and is small enough for the oracle."""
+def is_few(op: Op, sizes: Mapping[str, int]) -> bool:
+    """Return whether a case with these extents is tried: the op has them, and the oracle can judge that many."""
     return 0 < sum(_elements(op, sizes, op.inputs)) <= (_MOST_LONG if max(sizes.values()) >= _LONG[0] else _MOST_SHORT)
 
 
 def _elements(op: Op, sizes: Mapping[str, int], of: Sequence[Operand]) -> list[int]:
-    """Return the number of elements of tensors, or [0] if the op has no such extents."""
+    """Return the number of elements of each tensor, or [0] if the op cannot have these extents."""
     whole = op.whole({**sizes, **op.fixed})
     return [0] if whole is None else [math.prod(whole.get(axis, _ROWS) for axis in each.axes) for each in of]
 
 
 def _step(refused: Sequence[int], taken: Sequence[int]) -> int | None:
-    """Return the power of two of which all taken extents are multiples and no refused one is; None if there is none."""
+    """Return a power of two that divides all taken extents and no refused one; None if there is none."""
     fitting = (step for step in _STEPS if all(size % step == 0 for size in taken))
     return next((step for step in fitting if all(size % step for size in refused)), None) if refused else None
 
 
 Answer = Literal["right", "right as it rounds each step", "wrong values", "raises", "refuses"]
-"""What a kernel does. It "refuses" by a statement of its own, see `own_refusal`; an exception of a library that it
-calls is no refusal."""
+"""What a kernel does with a case. "refuses" means that a statement of its own raises, see `own_refusal`; "raises" that
+a library which it calls does."""
 _LAYOUTS: Mapping[str, Strides] = {
     "pitched": "pitched", "padded": "rows", "column_step": "any", "transposed": "any",
 }  # fmt: skip
-"""The layout classes that are tried, with the strides that declare each; each includes those before it."""
+"""The layout classes that are tried, with the `strides` that declare each; each value includes those above."""
 DTYPES = ("f32", "f64", "f16", "bf16")
 _USUAL_ROW, _BATCH, _MOST_USUAL = 64, 3, 1 << 12
-"""The extent along a row, which kernels that need multiples take too; the extents of unnamed dimensions; and the most
-elements."""
+"""The extent of a usual case along named dimensions, along unnamed ones, and the most elements of a tensor."""
 
 Contracts = Callable[[str], Contract]
-"""Returns the contract that a kernel is held against in a dtype."""
+"""A function that returns the contract by which a kernel is judged in a dtype."""
 Workers = Callable[[Target], AbstractContextManager[Pool]]
-"""Opens a pool in which a target is given what it does not declare."""
+"""A function that opens a pool for a target whose capabilities were widened."""
 
 
 @dataclass(frozen=True)
 class Accepts:
-    """What one target does with what it does not declare."""
+    """What one target does with cases beyond its declaration."""
 
     target: str
     row: str
-    """The name of its first input."""
+    """The name of the first input."""
     declared: tuple[str, ...]
     """The declared dtypes."""
     layouts: Mapping[str, Answer] = field(default_factory=dict)
-    """The answers by the layout class of all inputs that have rows."""
+    """The answers, by the layout class of all inputs that have rows."""
     dtypes: Mapping[str, Answer] = field(default_factory=dict)
     ranks: Mapping[str, Answer] = field(default_factory=dict)
-    """The answers by the number of dimensions of its first input."""
+    """The answers, by the number of dimensions of the first input."""
     multiple_of: Mapping[str, int] = field(default_factory=dict)
-    """What extents must be multiples of, if it refuses others."""
+    """The numbers of which the extents must be multiples, by dimension, if the kernel refuses other extents."""
     max: Mapping[str, int] = field(default_factory=dict)
-    """The longest extents, if it refuses longer ones."""
+    """The longest extents that the kernel takes, by dimension, if it refuses longer ones."""
     refused: tuple[str, ...] = ()
-    """Where it refuses what it refuses, such as "asserted in kernel.py line 12"."""
+    """The places in the source that refuse a case, such as "asserted in kernel.py line 12"."""
     usual: Answer = "right"
-    """What it does with an ordinary case within its declaration."""
+    """The answer for a usual case within the declaration."""
     untried: Mapping[str, str] = field(default_factory=dict)
-    """Why it was not given some dtypes, such as one that an interpreter gets wrong."""
+    """The dtypes that were not tried, with the reason, such as an interpreter that gets them wrong."""
 
     @property
     def text(self) -> str:
-        """One line, such as "accepts: contiguous x only (wrong values with transposed), f64: declare ..."."""
+        """A line such as "accepts: contiguous x only (wrong values with transposed), f64"; another for wrong dtypes."""
         said, fields = list[str](), list[str]()
         if {*self.ranks.values()} - {"right"}:
             taken = f"{self.row} of {_list(map(str, self.taken_ranks))} dimensions only" if self.taken_ranks else ""
@@ -236,7 +234,7 @@ class Accepts:
 
     @property
     def _wrong(self) -> Sequence[str]:
-        """Separate lines for what nobody should overlook: dtypes that it takes and gets wrong."""
+        """A line of its own for the dtypes that the kernel takes but gets wrong, which nobody should overlook."""
         wrong = [dtype for dtype, answer in self.dtypes.items() if answer == "wrong values"]
         dtypes = ", ".join(json.dumps(dtype) for dtype in (*self.declared, *wrong))
         why = f"no failure, as {_list(self.declared)} alone is declared; to see where, declare dtypes=({dtypes})"
@@ -248,7 +246,7 @@ class Accepts:
 
     @property
     def strides(self) -> Strides:
-        """The most general strides with which it is right, among those that were tried."""
+        """The most general of the tried strides with which the kernel is right."""
         found: Strides = "contiguous"
         for layout, strides in _LAYOUTS.items():
             if self.layouts.get(layout) != "right":
@@ -258,7 +256,7 @@ class Accepts:
 
     @property
     def taken_ranks(self) -> tuple[int, ...]:
-        """The numbers of dimensions with which it is right."""
+        """The numbers of dimensions with which the kernel is right."""
         return tuple(int(rank) for rank, answer in self.ranks.items() if answer == "right")
 
 
@@ -269,7 +267,7 @@ def _extents(taken: Accepted | Accepts, only: str = "") -> str:
 
 
 def _declared(taken: Accepted | Accepts) -> list[str]:
-    """Return the fields of capabilities that declare these extents."""
+    """Return the arguments of `Capabilities` that declare these extents."""
     given = {"multiple_of": taken.multiple_of, "max": taken.max}
     return [f"{name}={json.dumps(dict(each))}" for name, each in given.items() if each]
 
@@ -291,8 +289,9 @@ def _list(words: Iterable[str]) -> str:
 def accepts(
     workers: Workers, target: Target, contracts: Contracts, *, dtypes: Sequence[str] = DTYPES, multiples: bool = False
 ) -> Accepts | None:
-    """Return what a target does with strides and dtypes that it does not declare, and with other ranks and extents. If
-    it is wrong without them, only the ranks are known; None if it raises, or declares them itself."""
+    """Return what a target does with strides, dtypes and ranks that it does not declare, and with `multiples` also with
+    other extents. If it is wrong within its declaration, only ranks are tried. Return None if it raises there, or if it
+    declares strides or several dtypes itself."""
     able = target.kernel.capabilities
     if able.strides != "contiguous" or len(able.dtypes) > 1 or able.mixed or able.outside != "undefined":
         return None
@@ -326,7 +325,7 @@ def accepts(
 
 
 def untried(pool: Pool, target: Target, dtype: str) -> str:
-    """Return why no case of a dtype is run on a target, whatever the kernel does; "" if it is run."""
+    """Return why no case of a dtype can be run on a target, whatever the kernel does; "" if one can."""
     status = pool.statuses.get(target.id)
     return "" if status is None or isinstance(status, NotRun) else status.wrong_dtypes.get(dtype, "")
 
@@ -350,16 +349,16 @@ def _of_rank(usual: Draw, rank: int) -> Draw:
 
 @dataclass(frozen=True)
 class _Trial:
-    """A target that is given what it does not declare."""
+    """A target with widened capabilities, and the pool that it runs in."""
 
     pool: Pool
     target: Target
     contracts: Contracts
     refused: dict[str, None] = field(default_factory=dict)
-    """Where it refused a case."""
+    """The places in the source that refused a case, in order."""
 
     def draw(self, dtype: str) -> Draw:
-        """Return a usual case of a dtype."""
+        """Return a draw of a usual case in a dtype."""
         base, op = template(self.target, dtype).draw, OPS[self.target.kernel.op]
         most = max(len(each.axes) for each in op.inputs)
         size = next(size for size in (_USUAL_ROW, 16, 8, 4, 2) if size**most <= _MOST_USUAL or size == 2)
@@ -367,7 +366,7 @@ class _Trial:
         return sized(extended(base, sizes), _BATCH, 2 if OUTER in op.inputs[0].axes else None)
 
     def answer(self, draw: Draw) -> Answer:
-        """Return what it does with a case."""
+        """Return what the target does with a draw's case."""
         case = made(draw)
         [outcome] = SumBench(self.pool, self.target, case).run([case])
         if where := own_refusal(outcome):

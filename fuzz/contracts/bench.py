@@ -1,5 +1,4 @@
-"""A bench: one target, given a case again and again with other values, with the formula's values for them; and the
-cases of designed extents that it is given."""
+"""Running cases on one target that differ only in their values, and evaluating the op's formula for them."""
 
 from __future__ import annotations
 
@@ -37,18 +36,19 @@ Arrays = Mapping[str, F64]
 NO_ARRAYS: Arrays = MappingProxyType({})
 _ORIGIN = Origin(GIVEN, "measured")
 _MOST = 1 << 16
-"""The most elements of all cases that are sent at once."""
+"""The most elements of the cases that are sent together."""
 _ROWS, _OTHERS = (64, 6), 4
-"""The extents of dimensions along which nothing is summed, so many sums are measured at once; fewer if it is slow."""
+"""The product of the extents of the dimensions that are not summed, so that many sums are measured in one case, and the
+smaller product that is tried if the case is too large; then the extent of dimensions that the first input lacks."""
 
 
 class UnmeasurableError(Exception):
-    """Something that cannot be measured. The message says why."""
+    """A property of a kernel cannot be measured. The message says why."""
 
 
 @dataclass(frozen=True)
 class SumBench:
-    """A target, with the case whose extents, dtypes, strides and parameters all of its cases have."""
+    """A target, and the case whose extents, dtypes, strides and parameters all cases of the bench have."""
 
     pool: Pool
     target: Target
@@ -56,7 +56,7 @@ class SumBench:
 
     @lazy
     def floats(self) -> Mapping[str, tuple[int, ...]]:
-        """Return the shapes of the inputs whose values may be any."""
+        """Return the shapes of the inputs of numbers, by name, without inputs that alias others or repeat elements."""
         op = OPS[self.like.op]
         return {
             name: each.layout.shape
@@ -65,7 +65,7 @@ class SumBench:
         }
 
     def is_like(self, name: str, other: str) -> bool:
-        """Whether an input has the dimensions of another one."""
+        """Whether two inputs have the same dimensions."""
         return self.trace.tensors[name] == self.trace.tensors[other]
 
     @lazy
@@ -74,11 +74,11 @@ class SumBench:
 
     @property
     def trace(self) -> Trace:
-        """The graph of its op's own formula."""
+        """The graph of the formula of the op."""
         return self._plain.plain.trace
 
     def filled(self, values: Arrays, *, structured: bool = True) -> Case:
-        """Return the case with these values; inputs that share memory share them."""
+        """Return the case with these values, by the names of inputs; inputs that share memory share values."""
         inputs = dict(self.like.inputs)
         for name, tensor in self.like.inputs.items():
             home = tensor.alias or name
@@ -89,7 +89,7 @@ class SumBench:
         return replace(self.like, inputs=inputs, structured=structured, origin=_ORIGIN)
 
     def run(self, cases: Sequence[Case]) -> Iterator[Outcome]:
-        """Yield what the target does with each case. Raises UnmeasurableError if it was not given one."""
+        """Yield the target's outcome of each case. Raises UnmeasurableError if the target does not accept a case."""
         at_once = max(1, _MOST // max(1, self.like.elements))
         for start in range(0, len(cases), at_once):
             for each in self.pool.submit(cases[start : start + at_once]).outcomes():
@@ -98,8 +98,8 @@ class SumBench:
                 yield each[self.target.id]
 
     def outputs(self, cases: Sequence[Case]) -> list[Arrays]:
-        """Return the outputs of cases that the target must return from, with an axis for each dimension of the
-        formula."""
+        """Return the outputs of each case in float64, with an axis for each dimension of the formula. Raises
+        UnmeasurableError if the target does not return, or damages memory."""
         found = list[Arrays]()
         for case, outcome in zip(cases, self.run(cases), strict=True):
             if outcome.status is not Status.RAN or outcome.unwritten or outcome.damage:
@@ -112,7 +112,7 @@ class SumBench:
         return found
 
     def placed(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
-        """Return a tensor with an axis for each dimension of the formula, of one element where it lacks that."""
+        """Return a tensor with an axis for each dimension of the formula, of extent 1 if the tensor has it not."""
         trace, op = self.trace, OPS[self.like.op]
         dims = op.operand(name).axes
         found = self._plain.arrangement.collapsed(name, values)
@@ -122,12 +122,12 @@ class SumBench:
         return found.reshape([next(sizes) if dim in dims else 1 for dim in trace.dims])
 
     def inputs(self, case: Case) -> Inputs:
-        """Return the case as the formula takes it."""
+        """Return the inputs of the formula for a case."""
         problem = FormulaProblem(problem_of(case))
         return Inputs(self.trace, problem.tensors, problem.parameters)
 
     def exact(self, case: Case, replaced: Replaced = NOTHING) -> Mapping[Node, F64]:
-        """Return the values of all nodes in float64, some of them replaced."""
+        """Return the values of all nodes of the formula in float64; the values of some nodes may be replaced."""
         return evaluate(self.inputs(case), Float64(), replaced)
 
     @lazy
@@ -136,25 +136,25 @@ class SumBench:
         return self.inputs(self.like).extents
 
     def number(self, node: Node) -> int:
-        """Return the number of terms of a sum."""
+        """Return the number of terms of the sum at a node."""
         return math.prod(self.extents[dim] for dim in node.over)
 
 
 @dataclass(frozen=True)
 class Template:
-    """What cases of some extents are made from."""
+    """A target and a draw from which cases of chosen extents are made."""
 
     target: Target
     draw: Draw
 
     @property
     def case(self) -> Case:
-        """The case as it was drawn."""
+        """The case with the extents of the draw."""
         return made(self.draw)
 
     def sized(self, along: str, terms: int) -> Case:
-        """Return a case with about `terms` terms in sums along dimensions, or with that many elements if it has no such
-        sum. Raises ValueError or UnmeasurableError."""
+        """Return a case whose sums along the dimensions `along` have about `terms` terms. If `along` is empty, the case
+        has about that many elements. Raises ValueError or UnmeasurableError."""
         kernel, op = self.target.kernel, OPS[self.target.kernel.op]
         able, summed = kernel.capability, along.split()
         others = [dim for dim in op.inputs[0].axes if dim not in summed and dim not in op.fixed]
@@ -182,13 +182,12 @@ class Template:
 
 
 def _share(elements: float, dims: Sequence[str]) -> int:
-    """Return the extent of each dimension with which they have about `elements` elements together."""
+    """Return the extent that each dimension needs for a product of about `elements`."""
     return max(2, round(math.pow(elements, 1 / max(1, len(dims)))))
 
 
 def template(target: Target, dtype: str) -> Template:
-    """Return the template with all tensors that the kernel takes, and with parameters that hide least, like the
-    smallest eps."""
+    """Return a target's template with all optional tensors that it takes, and parameters that hide little of a sum."""
     op, able, there = OPS[target.kernel.op], target.kernel.capability, dict[str, str]()
     for operand in op.operands:
         if not operand.optional or operand.name in able.able.optional:

@@ -1,9 +1,9 @@
-"""Guessing the order of sums whose terms are not elements of an input but their squares or exponentials, so that no
-term is the negative of another.
+"""Guessing the order of sums whose terms are the squares or exponentials of elements. No such term is the negative of
+another, so that `orders` cannot read it.
 
-One term of each sum is so large that each of some small ones is lost when it is added to it. So the sum says how many
-of them were added to it one by one. The outputs that each known order of additions would give are calculated, and the
-orders that match what the kernel returns remain.
+One term of each sum is so large that a small one is lost when it is added to it alone. So the total tells how many
+small terms were added to the large one, one by one. For each known order of additions the outputs are calculated; the
+orders whose outputs match the kernel's remain.
 """
 
 from __future__ import annotations
@@ -28,61 +28,61 @@ from oracles.lazy import lazy
 from oracles.ops import OPS
 
 _LARGE = 2.0**24
-"""Added to this, in float32, one small term is lost and two together are not."""
+"""The large term: in float32, adding one small term to it changes nothing, and adding two together does."""
 _SMALL = 49 / 64
 _NEAR = 8 * SINGLE.u
-"""The relative error up to which outputs match an order's sum and result: kernels round elsewhere too."""
+"""The relative error of a sum and of an output within which an order matches: kernels round at other places too."""
 _NOTHING = 0.01
-"""A smaller share of a term counts as nothing."""
+"""A term smaller than this counts as zero."""
 _OFF = 2.0**-8
-"""An error of all results of a kernel up to which its order is still recognised."""
+"""The largest common relative error of all outputs of a kernel whose order is still recognised."""
 _APART = 3.0
-"""The outputs of a plain loop must be this many times as far from those of another order, else nothing can be seen."""
+"""How many times `_allowed` the outputs of a plain loop and of some other order must differ; else no guess is made."""
 _AS_NEAR = 0.1
 _WORK = 1 << 19
 _ROWS = 48
-"""The number of sums that are looked at."""
+"""The least number of sums whose order is guessed at once."""
 AGAIN = 2
-"""The factor by which a chain that follows from such a guess is lengthened, for safety."""
+"""The factor by which the chain of a guessed order is lengthened, since another order may match too."""
 
 
 @dataclass(frozen=True)
 class _Elements:
-    """Elements that make the large terms, the small ones, and zeros."""
+    """The elements of an input that make large terms, small terms and zeros."""
 
     large: float
     small: float
     nothing: float = 0.0
     balanced: bool = False
-    """Whether their mean is about 0: two are large, and half of the others have the other sign."""
+    """Whether their mean is about 0: then two are large, of opposite sign, and so are half of the small ones."""
 
 
 _ELEMENTS = (
     _Elements(_LARGE, _SMALL), _Elements(2.0**12, 7 / 8), _Elements(2.0**12, 7 / 8, balanced=True),
     _Elements(0.0, -16.902, -200.0),
 )  # fmt: skip
-"""Elements for sums of elements, of squares, of squares minus a mean, and of exponentials below the largest."""
+"""Elements for sums of elements, of squares, of squares of centred elements, and of exponentials below the largest."""
 
 
 @dataclass(frozen=True)
 class Guess:
-    """The possible orders of sums over the same dimensions."""
+    """The orders that the sum at a node may have."""
 
     node: Node
-    """The sum with the large term."""
+    """The node of the formula that is the sum."""
     trees: Sequence[Tree]
-    """The orders that fit, the nearest first; none if the kernel has another."""
+    """The known orders that match the kernel's outputs, the nearest first; none if the kernel has another order."""
     near: Sequence[Tree]
-    """The orders that fit about as well as the nearest."""
+    """The orders that match about as well as the nearest."""
 
     @property
     def chain(self) -> int:
-        """The largest length that its longest chain may have."""
+        """The longest chain that is allowed for: twice that of the matching orders, at most that of a plain loop."""
         return min(AGAIN * max(each.chain for each in self.trees), self.trees[0].n - 1)
 
 
 def guesses(bench: SumBench, along: str, nodes: Sequence[Node]) -> Iterator[Guess]:
-    """Yield what is seen of the sums along dimensions, for each node of which anything is."""
+    """Yield a guess for each of these sums along some dimensions, if its terms can be made large and small."""
     inputs = [
         name
         for name in bench.floats
@@ -90,7 +90,7 @@ def guesses(bench: SumBench, along: str, nodes: Sequence[Node]) -> Iterator[Gues
     ]
     left = [*nodes]
     for name in inputs:
-        # Whatever may be added to its elements must be zero once.
+        # An input of the same shape may be added to this one: then the small and large terms need zeros in it.
         alike = frozenset(other for other in bench.floats if other != name and bench.is_like(name, other))
         for elements, zeros in product(_ELEMENTS, dict.fromkeys((frozenset[str](), alike))):
             for node in [*left]:
@@ -107,12 +107,12 @@ class _Guessing:
     name: str
     elements: _Elements
     zeros: frozenset[str]
-    """The other inputs that are zero instead of 1."""
+    """The names of the other inputs that are filled with 0 instead of 1."""
     node: Node
 
     @lazy
     def cases(self) -> Sequence[Case]:
-        """Return cases in which each row has one large term, and small ones at some or all other places."""
+        """Return cases in which each row has one large term, and small terms at all, or half, of the other places."""
         bench, random = self.bench, np.random.default_rng(0)
         elements = self.elements
         shape, found = bench.floats[self.name], list[Case]()
@@ -141,7 +141,7 @@ class _Guessing:
 
     @lazy
     def swamps(self) -> bool:
-        """Whether the terms of the node are as large as they should be, in each row."""
+        """Whether in each row the largest term is as many times the small ones as intended."""
         values = self.bench.exact(self.cases[0])
         terms = np.ones(())
         for arg in self.node.args:
@@ -154,7 +154,7 @@ class _Guessing:
         return bool(fit and np.allclose(small, _SMALL, rtol=0.1))
 
     def guess(self) -> Guess | None:
-        """Return the guess; None if a plain loop would hardly show."""
+        """Return the guess; None if the outputs of known orders hardly differ."""
         bench = self.bench
         if any(form(each.dtype) is not SINGLE for each in bench.like.outputs.values()):
             return None
@@ -171,13 +171,13 @@ class _Guessing:
         return Guess(self.node, fitting, [tree for tree in fitting if far[tree] <= _AS_NEAR + _APART * far[fitting[0]]])
 
     def _predicted(self, tree: Tree) -> Sequence[Arrays]:
-        """Return the outputs of a kernel with that order."""
+        """Return the outputs of each case if a kernel adds terms in the order of a tree."""
         inputs, found = self._inputs, [dict[Node, F64]() for _ in self.cases]
         arithmetic = Float64()
         with np.errstate(all="ignore"):
             for node in self.bench.trace.nodes:
                 if node.kind in SUMS and node.label == self.along:
-                    # All cases at once, so that each addition is one call.
+                    # The terms of all cases together, so that each addition is one call of NumPy.
                     terms = np.stack([self._lined(node, each) for each in found])
                     for each, total in zip(found, tree.total(terms), strict=True):
                         each[node] = np.expand_dims(total, self._axes)
@@ -196,7 +196,7 @@ class _Guessing:
         return tuple(self.bench.trace.dims.index(dim) for dim in self.along.split())
 
     def _lined(self, node: Node, values: Mapping[Node, F64]) -> F64:
-        """Return the terms of a sum as the last axis."""
+        """Return the terms of a sum with its dimensions as the last axis."""
         terms = math.prod((values[arg] for arg in node.args), start=np.ones(()))
         extents, dims = self.bench.extents, self.bench.trace.dims
         kept = [axis for axis in range(terms.ndim) if axis not in self._axes]
@@ -205,7 +205,7 @@ class _Guessing:
         return lined.reshape(*lined.shape[: len(kept)], -1)
 
     def _distance(self, one: Sequence[Arrays], other: Sequence[Arrays]) -> float:
-        """Return the largest distance between outputs, relative to what other roundings may cause."""
+        """Return the largest difference between outputs, as a multiple of what other roundings may cause."""
         worst = 0.0
         for first, second, allowed in zip(one, other, self._allowed, strict=True):
             for name, values in second.items():
@@ -231,11 +231,11 @@ class _Guessing:
 
 
 def _scaled(got: Sequence[Arrays], expected: Sequence[Arrays]) -> Sequence[Arrays]:
-    """Return the outputs without a factor that they all have, so that only errors of the order are left."""
+    """Return the outputs divided by the factor by which all differ, so that only the errors of the order are left."""
     factors = dict[str, float]()
     for name in got[0]:
         with np.errstate(all="ignore"):
-            # Over all rows together: within one row, another order looks like a factor.
+            # The factor is found over all rows together: within one row, another order looks like a factor.
             ratios = np.concatenate(
                 [(one[name] / two[name]).reshape(-1) for one, two in zip(got, expected, strict=True)]
             )

@@ -1,8 +1,9 @@
-"""Orders of sums as trees of additions: those that kernels have, and the one that is measured with inputs that swamp
-(FPRev, arXiv 2411.00442).
+"""Orders of sums, as trees of additions: the orders that kernels usually have, and a way to read the order of a kernel
+from the sums of designed inputs (FPRev, arXiv 2411.00442).
 
-One term is huge, another one its negative, and all others are 1: what is added to either before the two meet is lost,
-and what is added afterwards is counted. So the sum says how many terms are below the addition at which the two meet.
+One term is huge, another is its negative, and all others are 1. A 1 that is added to a huge term before the two cancel
+is lost; all others are counted. So the total tells how many terms lie below the addition at which the two huge terms
+meet.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from oracles.lazy import lazy
 
 Joins = list[tuple[int, int]]
 _NUMPY = 128, 8
-"""The most terms that NumPy adds in lanes, and the number of lanes; it halves longer sums."""
+"""The most terms that NumPy adds in lanes, and the number of lanes; NumPy splits longer sums in halves."""
 
 
 @dataclass(frozen=True)
 class Tree:
-    """The additions of a sum: values 0 to n - 1 are its terms, and each addition of two makes the next one."""
+    """The order of a sum: values 0 to n - 1 are the terms, and each join adds two values and makes the next one."""
 
     n: int
     joins: tuple[tuple[int, int], ...]
@@ -41,11 +42,11 @@ class Tree:
 
     @property
     def chain(self) -> int:
-        """The largest of these numbers."""
+        """The largest number of additions that a term goes through."""
         return int(self.depths.max(initial=0))
 
     def total(self, terms: F64) -> F64:
-        """Return the sums along the last axis in float32, as float64."""
+        """Return the sums of terms along the last axis, calculated in float32 in this order, as float64."""
         values = [*np.moveaxis(terms.astype(np.float32), -1, 0)]
         with np.errstate(all="ignore"):
             for one, two in self.joins:
@@ -55,7 +56,7 @@ class Tree:
 
     @lazy
     def runs(self) -> Sequence[Sequence[int]]:
-        """Return the runs of terms that are added one directly after the other; each term is in one run."""
+        """Return the terms in chains, each of which is added one term after the other; each term is in one chain."""
         run: list[list[int] | None] = [[at] for at in range(self.n)]
         for one, two in self.joins:
             first, second = run[one], run[two]
@@ -74,7 +75,7 @@ class Tree:
 
     @property
     def words(self) -> str:
-        """Its name, such as "in 8 lanes"."""
+        """The name of the order, such as "in 8 lanes"."""
         long = [each for each in self.runs if len(each) > 2]
         if self.n < 3 or len(self.runs) == 1:
             steps = {b - a for a, b in pairwise(long[0])} if long else {1}
@@ -97,13 +98,13 @@ class Tree:
 
 
 def _in_order(run: list[int]) -> list[int]:
-    """Return a run in the order of its additions; nobody can tell which of the first two terms was first."""
+    """Return a chain of terms in the order in which they are added; of the first two terms either may come first."""
     first, rest = sorted(run[:2]), run[2:]
     return [*(first[::-1] if rest and rest[0] < first[1] else first), *rest]
 
 
 class _Adding:
-    """Records additions."""
+    """A recorder of the additions of a sum of `n` terms."""
 
     def __init__(self, n: int) -> None:
         self.n = n
@@ -120,7 +121,7 @@ class _Adding:
         return found
 
     def folded(self, parts: Sequence[int]) -> int:
-        """Add the second half onto the first, again and again."""
+        """Add the second half of the parts to the first, repeatedly, until one part is left."""
         parts = [*parts]
         while len(parts) > 1:
             half = len(parts) // 2
@@ -128,7 +129,7 @@ class _Adding:
         return parts[0]
 
     def paired(self, parts: Sequence[int]) -> int:
-        """Add neighbours, again and again."""
+        """Add neighbouring parts, repeatedly, until one part is left."""
         parts = [*parts]
         while len(parts) > 1:
             pairs = [self.two(parts[at], parts[at + 1]) for at in range(0, len(parts) - 1, 2)]
@@ -136,7 +137,7 @@ class _Adding:
         return parts[0]
 
     def lanes(self, parts: Sequence[int], width: int, *, tail: bool) -> int:
-        """Add every width-th term; with a `tail` the remaining ones are added one by one at the end."""
+        """Add parts in `width` lanes, and then the lanes; with `tail` a rest is added one by one at the end."""
         whole = len(parts) // width * width if tail else len(parts)
         columns = [parts[lane:whole:width] for lane in range(min(width, whole))]
         rest = [*parts[whole:]]
@@ -163,7 +164,7 @@ def sequential(n: int) -> Tree:
 
 @lru_cache(maxsize=16)
 def known(n: int) -> tuple[Tree, ...]:
-    """Return the orders that kernels have, that of a plain loop first."""
+    """Return the orders that kernels usually have, for `n` terms; that of a plain loop comes first."""
     return tuple(_known(n))
 
 
@@ -191,7 +192,7 @@ def _made(n: int, how: str, *args: int, **options: bool) -> tuple[tuple[int, int
 
 
 def _blocks(n: int, block: int, within: str, between: str) -> Tree:
-    """Return the order that sums neighbouring terms in blocks, and then the blocks."""
+    """Return the order that adds neighbouring terms in blocks first, and then the sums of blocks."""
     adding = _Adding(n)
     parts = [getattr(adding, within)(range(at, min(at + block, n))) for at in range(0, n, block)]
     getattr(adding, between)(parts)
@@ -200,16 +201,16 @@ def _blocks(n: int, block: int, within: str, between: str) -> Tree:
 
 Pair = tuple[int, int]
 Meeting = Callable[[Sequence[Pair]], Sequence[int | None]]
-"""Returns how many terms are below the addition at which each pair meets; None if the sum gives no possible answer."""
+"""A function that returns for each pair of terms how many terms lie below the addition where both meet, or None."""
 
 
 class UnreadableSumError(Exception):
-    """A sum whose answers fit no tree, or that needs too many questions."""
+    """The order of a sum cannot be read: its answers fit no tree, or it takes too many questions."""
 
 
 @dataclass
 class _Path:
-    """One term, and what it meets on its way up: at each addition one other sum, or several that are added at once."""
+    """A term, and the parts of the sum that are added to it on the way up, one or several at each addition."""
 
     term: int
     met: list[list[_Path]] = field(default_factory=list)
@@ -217,23 +218,23 @@ class _Path:
 
 @dataclass
 class _PathSearch:
-    """Terms among which one path is searched, and perhaps several that meet something at one addition."""
+    """A group of terms that lie below one addition, to be sorted into paths."""
 
     found: list[_Path]
     terms: list[int]
     below: int
-    """The number of terms below that addition."""
+    """The number of terms below the addition."""
 
 
 def read_tree(n: int, meeting: Meeting, most: int) -> Tree:
-    """Return the order of a sum of n terms, found by at most `most` questions. Raises UnreadableError."""
+    """Return the order of a sum of `n` terms, read with at most `most` questions. Raises UnreadableSumError."""
     found = list[_Path]()
     tasks = [_PathSearch(found, list(range(n)), n + 1)]
     while tasks:
         most -= sum(len(each.terms) - 1 for each in tasks)
         if most < 0:
             raise UnreadableSumError("it takes too many questions")
-        # From the middle, a plain loop is read in twice as many questions as it has terms, in either direction.
+        # The pivot is the middle term: a plain loop, in either direction, takes twice as many questions as terms.
         pivots = [each.terms.pop(len(each.terms) // 2) for each in tasks]
         pairs = [(pivot, each) for pivot, task in zip(pivots, tasks, strict=True) for each in task.terms]
         answers = iter(meeting(pairs) if pairs else ())
@@ -248,7 +249,7 @@ def read_tree(n: int, meeting: Meeting, most: int) -> Tree:
 
 
 def _split(pivot: int, task: _PathSearch, answers: Sequence[int | None]) -> list[_PathSearch]:
-    """Note the path of a term; what is to be asked next."""
+    """Add the path of the pivot to `task.found`, and return the searches that remain. Raises UnreadableSumError."""
     met = list[tuple[int, int]]()
     for below, term in zip(answers, task.terms, strict=True):
         if below is None:

@@ -1,4 +1,4 @@
-"""What was measured of a kernel, as one record, which prints as one line."""
+"""The record of what was measured of a kernel's arithmetic; it prints as one line."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from oracles.dtypes import COMPUTED, FORMATS
 
 _TF32 = 11
 _ONCE = 0.505
-"""The error in ulp up to which a result counts as correctly rounded: one half, with a margin for the exact value's
-error."""
+"""The largest error in ulp of a correctly rounded result: one half, plus a margin for the error of the exact value."""
 
 
 @dataclass(frozen=True)
@@ -19,47 +18,47 @@ class SumOrder:
 
     along: str
     terms: int
-    """The number of terms for which this was measured."""
+    """The number of terms of the measured sum."""
     chain: int
-    """The largest number of additions that a term goes through."""
+    """The number of additions on the longest path from a term to the total."""
     words: str
-    """Its name; '' if it has none, or if several fit."""
+    """The name of the order; '' if it has none, or if several orders fit."""
     read: bool
-    """Whether it was read term by term; else it follows from the orders that fit."""
+    """Whether the order was read term by term; if not, it is a known order whose outputs match the kernel's."""
 
     @property
     def text(self) -> str:
-        """Words such as "sums over n in 8 lanes"."""
+        """The order in words, such as "sums over n in 8 lanes"."""
         how = f", at most {self.chain} of {self.terms} one after the other"
         return f"sums over {self.along} {self.words}" if self.words else f"sums over {self.along}{how}"
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured of one target."""
+    """The facts that were measured of one target; None or an empty field means that nothing was measured."""
 
     target: str
     dtype: str
     """The dtype of the first input."""
     sums: tuple[SumOrder, ...] = ()
     unread: Mapping[str, str] = field(default_factory=dict)
-    """Why the order of other sums is not known, by their dimensions."""
+    """For the other sums, by their dimensions, why their order is not known."""
     accumulator: int | None = None
-    """The number of bits that are kept of a sum while it is formed."""
+    """The precision in bits of a partial sum."""
     products: int | None = None
-    """The number of bits of an element that go into a sum, if fewer than f32 has."""
+    """The significant bits of an input element that its term keeps; None if about as many as f32 has."""
     fused: bool | None = None
-    """Whether products go into a sum without being rounded."""
+    """Whether products are added to a sum without being rounded first."""
     flushes: bool | None = None
-    """Whether subnormal numbers become zero."""
+    """Whether the kernel replaces subnormal numbers by zero."""
     accuracy: Mapping[str, float] = field(default_factory=dict)
-    """The largest measured errors in ulp, of a function or of an output."""
+    """The largest measured errors in ulp, by the name of a function or of an output."""
     casts: Mapping[str, bool] = field(default_factory=dict)
-    """Whether it rounds where it may, by the name of the rounded value."""
+    """Whether the kernel rounds a value that its contract lets it round or not, by the name of the value."""
     repeats: bool | None = None
-    """Whether a call gives the same bits each time."""
+    """Whether repeated calls with the same inputs return the same bits."""
     trouble: str = ""
-    """Why nothing was measured."""
+    """The reason if nothing, or not everything, was measured."""
 
     @property
     def text(self) -> str:
@@ -81,10 +80,10 @@ class Measured:
 
     @property
     def tightens(self) -> bool:
-        """Whether it says more than that sums have any order and casts are taken or not."""
+        """Whether the record narrows a contract: it knows casts, or a sum whose order is not that of a plain loop."""
         return bool(self.casts) or any(each.chain < each.terms - 1 for each in self.sums)
 
 
 def words_of_bits(bits: int | None) -> str:
-    """Return the name of the format that has this many bits, or how many they are."""
+    """Return the name of the format that has this many significant bits, or such as "13 bits" if no format has."""
     return next((name for name in COMPUTED if FORMATS[name].precision == bits), f"{bits} bits")

@@ -1,5 +1,4 @@
-"""Runs of one kernel, drawn and designed, judged under any contract: which contracts fit, and how much wider they
-are."""
+"""Runs of one kernel, judged under any contract: which contracts allow them, and how much wider one of two is."""
 
 from __future__ import annotations
 
@@ -37,9 +36,9 @@ from oracles.rounding import half_gap
 from oracles.summation import NumericsError
 
 _LEAST = math.log(1e-300)
-"""The logarithm of the width of a value that may not stray at all."""
+"""The smallest logarithm of a width: stands for the width of a value that must be exact."""
 _SOME = 256
-"""The most elements of one run that count when strays are looked for, so that no large run decides alone."""
+"""The most elements of one run that `strays` returns, so that no large run decides alone."""
 
 
 @dataclass(eq=False)
@@ -52,7 +51,7 @@ class TargetRun:
     """The elements that contradict the declared contract, in the output that contradicts it most; None if it passes."""
     output: str = ""
     target: Target | None = None
-    """The target, whose vector width completes contracts; without one they stand as they are."""
+    """The target, whose vector width completes contracts; if None, contracts are used unchanged."""
     _ratios: dict[Contract, float | None] = field(default_factory=dict, init=False, repr=False)
     _widths: dict[Contract, float] = field(default_factory=dict, init=False, repr=False)
 
@@ -66,39 +65,39 @@ class TargetRun:
 
     @lazy
     def judge(self) -> Judge:
-        """Return its judge, whose exact values all contracts share."""
+        """Return the judge of the case; its exact values serve for all contracts."""
         return Judge(self.case)
 
     def query(self, contract: Contract) -> Query | None:
-        """Return what the oracle is asked; None if no value can be compared, so that no contract fits."""
+        """Return the query for the oracle; None if the outputs cannot be compared, so that no contract allows them."""
         return None if self.outcome.changes else self.judge.query(self.outcome, self.meant(contract))
 
     def meant(self, contract: Contract) -> Contract:
-        """Return the contract as it is where the run was made."""
+        """Return the contract completed by the facts of the target."""
         return contract if self.target is None else self.target.meant(contract)
 
     def settled(self, contract: Contract) -> Contract:
-        """Return the contract for the dtypes of its operands."""
+        """Return the contract with the dtypes that follow from the dtypes of the case's operands."""
         return self.judge.oracle.truth.op.settled(contract)
 
     def tells(self, contract: Contract, other: Contract) -> bool:
-        """Return whether the two contracts differ for this run; they do not if they only name one dtype in two ways."""
+        """Return whether the two contracts differ for this run, and not only in how they name a dtype."""
         try:
             return self.settled(contract) != self.settled(other)
         except NumericsError:  # nothing is calculated in the dtype in which its first input is stored
             return True
 
     def ratio(self, contract: Contract) -> float | None:
-        """Return the worst err/budget under the contract; None if it is certainly contradicted, or cannot be judged.
-        Only the fast tier is asked: what only the precise one could tell rules nothing out. See `conforms`."""
+        """Return the worst err/budget under the contract, by the fast tier alone: the precise tier may still contradict
+        the contract, see `conforms`. None if an output certainly contradicts it, or cannot be judged."""
         if contract not in self._ratios:
             self._ratios[contract] = self._ratio(contract)
         return self._ratios[contract]
 
     def used(self, contract: Contract, declared: Contract) -> float:
-        """Return the largest share of what a contract allows that the error of an element is, relative to the declared
-        contract's centre. A ratio will not do: a rounding that the contract makes, for example of a constant, moves its
-        centre, and exact values are far from that."""
+        """Return the largest error of an element as a share of what a contract allows. The error is the distance from
+        the centre of the declared contract: err/budget does not serve, since a contract that rounds a constant has
+        another centre, from which exact values are far."""
         query = self.query(contract)
         if query is None:
             return 0.0
@@ -112,8 +111,9 @@ class TargetRun:
         return most
 
     def strays(self, contract: Contract, declared: Contract, times: float) -> NDArray[np.float64]:
-        """Return exact values, each with 1 if the element's error is more than half of what the declared contract
-        allows, else 0, for some of the elements for which the other contract allows at least `times` as much."""
+        """Return rows of two numbers, shape `[elements, 2]`: an exact value, and 1 if the element's error is more than
+        half of what the declared contract allows, else 0. Only some of the elements are returned for which the other
+        contract allows more than `times` as much as the declared one."""
         query, found = self.query(contract), [np.empty((0, 2))]
         wide, known = self._enclosures(contract), self._enclosures(declared)
         got = {} if query is None else self.judge.oracle.receive(query[1]).values
@@ -127,7 +127,7 @@ class TargetRun:
         return elements[:: 1 + len(elements) // _SOME]
 
     def conforms(self, contract: Contract) -> bool:
-        """Whether the outputs are as the contract allows, by both tiers."""
+        """Whether the contract allows the outputs; the precise tier decides where the fast one cannot."""
         query = self.query(contract)
         try:
             return query is not None and self.judge.oracle.check(query).result == "pass"
@@ -153,13 +153,13 @@ class TargetRun:
         return worst
 
     def _enclosures(self, contract: Contract) -> Mapping[str, Enclosure]:
-        """Return enclosures without keeping them, since those of a hundred contracts would fill the memory."""
+        """Return the enclosures under a contract. They are not kept: those of a hundred contracts fill the memory."""
         with np.errstate(all="ignore"):
             return self.judge.oracle.truth.op.enclose(self.meant(contract), self.case.structured)
 
     def width(self, contract: Contract) -> float:
-        """Return the logarithm of how far an element may lie from its exact value, its rounding included: the mean over
-        failing elements, or over all if it passes; inf if most of them are not judged."""
+        """Return the logarithm of the distance that an element may have from its exact value, its own rounding
+        included: the mean over failing elements, or over all if the run passes; inf if most of them are not judged."""
         if contract not in self._widths:
             sizes = self._sizes(contract)
             judged = sizes[sizes < np.inf]
@@ -168,7 +168,7 @@ class TargetRun:
         return self._widths[contract]
 
     def share(self, contract: Contract) -> float:
-        """Return how far an element may lie from its exact value, relative to it: the median over judged elements."""
+        """Return the relative distance that an element may have from its exact value: the median over elements."""
         shares = [share for each in self._enclosures(contract).values() for share in each.shares()]
         return float(np.median(shares)) if shares else math.inf
 
@@ -192,18 +192,18 @@ class TargetRun:
 
 @dataclass
 class Runs:
-    """Kept runs of one kernel, and what they say of contracts until time is over."""
+    """The runs of one kernel that were kept, and what contracts allow them all, until there is no time left."""
 
     kept: Sequence[TargetRun]
     over: Callable[[], bool]
     _order: list[TargetRun] = field(init=False)
-    """The runs, those first that contradicted something last: these rule out most."""
+    """The runs; a run that last contradicted a contract comes first, since it rules out most contracts."""
 
     def __post_init__(self) -> None:
         self._order = list(self.kept)
 
     def fits(self, contract: Contract) -> bool:
-        """Whether no run certainly contradicts it."""
+        """Whether no run certainly contradicts the contract."""
         against = next((run for run in self._order if run.ratio(contract) is None), None)
         if against is not None:
             self._order.remove(against)
@@ -211,24 +211,24 @@ class Runs:
         return against is None
 
     def computes(self, contract: Contract) -> frozenset[str]:
-        """Return the dtypes that the runs are calculated in under a contract."""
+        """Return the dtypes that the kept runs are calculated in under a contract."""
         return frozenset(run.settled(contract).compute for run in self.kept)
 
     def tell(self, contract: Contract, other: Contract) -> bool:
-        """Whether the two say something else of one of them."""
+        """Whether the two contracts differ for at least one run."""
         return any(run.tells(contract, other) for run in self.kept)
 
     def fitting(self, near: Iterable[Neighbour]) -> list[Neighbour]:
-        """Return those of the contracts that fit."""
+        """Return the neighbours whose contracts no run contradicts, as far as there is time."""
         return [each for each in takewhile(lambda _: not self.over(), near) if self.fits(each.contract)]
 
     def conform(self, contract: Contract) -> bool:
-        """Whether all are as the contract allows, by both tiers."""
+        """Whether the contract allows all runs, decided by both tiers."""
         return all(run.conforms(contract) for run in self.kept)
 
 
 def times_as_wide(runs: Iterable[TargetRun], contract: Contract, other: Contract) -> float:
-    """Return how many times as much one contract allows as the other, as the geometric mean over runs; 1 if none."""
+    """Return how many times as much error `contract` allows as `other`: the geometric mean over runs, or 1."""
     shares = _shares(runs, contract, other)
     if {-math.inf, math.inf} <= {*shares}:  # in some runs one allows no error at all, or any: others decide
         shares = [share for share in shares if math.isfinite(share)] or [0.0]
@@ -236,31 +236,31 @@ def times_as_wide(runs: Iterable[TargetRun], contract: Contract, other: Contract
 
 
 def usually_as_wide(runs: Iterable[TargetRun], contract: Contract, other: Contract) -> float:
-    """Return how many times as much one contract allows as the other in the median run: where one of many overflows, a
-    contract may judge nothing."""
+    """Return how many times as much error `contract` allows as `other` in the median run. The mean would be infinite if
+    a value overflows in a single run, for which a contract may judge nothing."""
     return float(np.exp(np.median(_shares(runs, contract, other))))
 
 
 def _shares(runs: Iterable[TargetRun], contract: Contract, other: Contract) -> list[float]:
     shares = [run.width(contract) - run.width(other) for run in runs]
-    # What neither judges is as wide as itself.
+    # An element that neither contract judges counts as equally wide under both.
     return [0.0 if math.isnan(share) else share for share in shares or [0.0]]
 
 
 _LARGEST = 1 << 11
-"""Runs of a search with more elements would take most of the time, and tell little more."""
+"""The most elements of a drawn case: larger ones would take most of the time, and tell little more."""
 _LONG = (63, 1023, 8191)
-"""Lengths of sums with a tail for any number of lanes."""
+"""Lengths of sums that leave a tail for any number of lanes."""
 _SMALL = (2.0**-24, 2.0**-12, -17.0)
-"""Values that are lost when they are added to 1 one by one: 2^-24 does not change an f32 sum, so the error is that of a
-longest chain; nor do the squares of 2^-12, and nearly so the exponentials of -17 beside that of 0."""
+"""The small terms of designed sums, which are lost when they are added one by one to a large term: 2^-24 does not
+change an f32 sum of 1, so the error grows with the length of a plain loop. The squares of 2^-12 do the same, and nearly
+so the exponentials of -17 beside the exponential of 0."""
 _BESIDE = 8
-"""The number of batches of the search between two batches of such cases."""
+"""Designed cases are added to every eighth batch of the search."""
 
 
 def gathered(pool: Pool, target: Target, seed: int, most: int, over: Callable[[], bool]) -> list[TargetRun]:
-    """Return the judged runs of at most `most` cases on a target; fewer if time is over, or if hardly a drawn case is
-    small enough."""
+    """Return the judged runs of at most `most` cases; fewer if time is short, or if few drawn cases are small."""
     found, cases_run, kernel = list[TargetRun](), 0, target.kernel
     if isinstance(pool.statuses.get(target.id), NotRun):
         return found
@@ -282,16 +282,17 @@ def gathered(pool: Pool, target: Target, seed: int, most: int, over: Callable[[]
 
 
 def _always(op: Op) -> int:
-    """Return the number of elements of tensors whose size does not vary, such as the weights of a module."""
+    """Return the number of elements of the tensors whose extents are fixed, such as the weights of a module."""
     return sum(math.prod(op.fixed[dim] for dim in each.axes) for each in op.operands if {*each.axes} <= op.fixed.keys())
 
 
 def _telling(cases: Sequence[Case]) -> list[Case]:
-    """Return cases with one large term before many small ones, in sums along rows or over them."""
+    """Return designed cases with one large term before many small ones, for sums along a row and for sums over rows."""
     for case in cases:
         with contextlib.suppress(CaseError):
             neutral = {each.name: min(each.values, key=abs) for each in OPS[case.op].parameters if each.power}
-            base = base_of(case).with_params(**neutral)  # such as eps, which would hide the sum
+            # A parameter such as eps would hide the sum.
+            base = base_of(case).with_params(**neutral)
             drawn = [_along(base, n, small) for small in _SMALL for n in _LONG]
             drawn += [_over(base, n, small) for small in _SMALL[:2] for n in _LONG[:2]]
             made_of = [made(each) for draw in drawn for each in (draw, of_dtype(draw, SINGLE.name))]
@@ -300,14 +301,14 @@ def _telling(cases: Sequence[Case]) -> list[Case]:
 
 
 def _along(base: Draw, n: int, small: float) -> Draw:
-    """Return a draw with one row of n, in all inputs that have the first one's shape."""
+    """Return a draw with one row of `n` elements in each input that has the first input's shape."""
     row = np.full((1, n), small)
     row[0, 0] = 0.0 if small < 0 else 1.0
     return _filled(sized(replace(base, n=n), 1), dict.fromkeys(grids(base), row))
 
 
 def _over(base: Draw, rows: int, small: float) -> Draw:
-    """Return a draw of `rows` rows of few elements; the first input is plain."""
+    """Return a draw of `rows` rows of 3 elements: the first input is all ones, the other inputs have the terms."""
     column = np.full((rows, 1), small)
     column[0, 0] = 1.0
     main = OPS[base.op].main

@@ -1,10 +1,10 @@
-"""The second look: passing runs are judged again under what was measured of the kernel; and failing ones by fewer bits,
-to say what they are right as.
+"""The second look: passing runs are judged again under the measured contract of the kernel. Failing runs are judged
+with fewer bits, to say in which precision they are right.
 
-A measured order is known at the extents and for the values with which it was measured: a kernel may have another one
-elsewhere, so what was measured accuses nobody. But the worst of the runs that contradict the narrowest possible order
-are measured again, at the extents, strides and dtypes of their own cases with designed values; one that contradicts
-what is measured there is reported.
+An order is known only for the extents and values with which it was measured: at others a kernel may add in another
+order. So a run that contradicts a measured order is no failure yet. But the worst of these runs are measured again with
+designed values, at the extents, strides and dtypes of their own cases. A run that contradicts this measurement too is
+reported.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from oracles.summation import NumericsError, Read
 
 _MUCH = 2.0
 _ANYTHING = ("any", "finite", "addend", "factor", "finite_factor", "logits")
-"""The menus of inputs that take any number of moderate size, such as those of designed cases."""
+"""The menus of inputs whose values may be any number of moderate size, as those of designed cases are."""
 _LOOKED_AT = 4
-"""The most runs that are measured again, each of which takes up to a second. Chosen."""
+"""The most runs that are measured again; each takes up to a second. Chosen."""
 
 
 def wrong(target: Target, runs: Sequence[TargetRun], over: Callable[[], bool]) -> Case | None:
-    """Return the smallest case that contradicts even what the contract leaves open: designed cases have other extents
-    than those of a search, at which a kernel may be wrong."""
+    """Return the smallest designed case that contradicts the contract itself; None if there is none. Designed cases
+    have extents that a search does not draw, at which a kernel may be wrong."""
     told = [run for run in runs if run.case.origin.recipe == GIVEN and _is_fair(run.case)]
     for run in sorted(_uncertain(told, target.contract), key=lambda each: each.case.elements):
         if over():
@@ -54,7 +54,7 @@ def wrong(target: Target, runs: Sequence[TargetRun], over: Callable[[], bool]) -
 
 
 def _is_fair(case: Case) -> bool:
-    """Whether inputs may have such values: a designed case has its own in all that have rows."""
+    """Whether the op allows the values of a designed case in all inputs that have rows."""
     op = OPS[case.op]
     rows = (op.operand(name) for name in case.inputs if op.has_rows(name))
     return all(each.integers or each.values in _ANYTHING for each in rows)
@@ -63,7 +63,7 @@ def _is_fair(case: Case) -> bool:
 def contradicted(
     pool: Pool, target: Target, measured: Measured, runs: Sequence[TargetRun], over: Callable[[], bool]
 ) -> Case | None:
-    """Return the case of the worst run that passes, and contradicts what was measured at its own extents."""
+    """Return the case of the worst passing run that contradicts what is measured at its own extents, or None."""
     lenient = target.contract
     sums = {each.along: _narrowest(each, runs) for each in measured.sums}
     narrow = replace(tightened(lenient, (), measured.casts), sums={**lenient.sums, **sums})
@@ -80,14 +80,14 @@ def contradicted(
 
 
 def _uncertain(runs: Sequence[TargetRun], contract: Contract) -> Sequence[TargetRun]:
-    """Return the runs that may contradict a contract; those that certainly do not are recognised together."""
+    """Return the runs that may contradict a contract; the oracle settles together those that certainly do not."""
     queries = [(run, query) for run in runs if (query := run.query(contract)) is not None]
     settle({run.judge.oracle: (query,) for run, query in queries})
     return [run for run, query in queries if query not in run.judge.oracle.known]
 
 
 def _narrowest(order: SumOrder, runs: Sequence[TargetRun]) -> Read:
-    """Return the narrowest order elsewhere of a kernel whose order is of one kind everywhere."""
+    """Return the narrowest order that the kernel may have in the runs, if its order is of one kind everywhere."""
     chains = dict[int, int]()
     for run in runs:
         terms = _terms(order, run)
@@ -96,7 +96,7 @@ def _narrowest(order: SumOrder, runs: Sequence[TargetRun]) -> Read:
 
 
 def _terms(order: SumOrder, run: TargetRun) -> int:
-    """Return the number of terms of such a sum in a run."""
+    """Return the number of terms that the sum has in a run."""
     frame = Frame(run.case)
     sizes = {OUTER: math.prod(frame.batch), **frame.sizes}
     return math.prod(sizes[dim] for dim in order.along.split())
@@ -108,12 +108,12 @@ def _chain(order: SumOrder, terms: int) -> int:
 
 
 def _tells(order: SumOrder, terms: int) -> bool:
-    """Whether it would be much narrower than any order."""
+    """Whether the order for this many terms is much narrower than a plain loop."""
     return _chain(order, terms) * _MUCH < terms
 
 
 def _there(bench: SumBench, lenient: Contract) -> Contract | None:
-    """Return what is measured at a case's extents; None if nothing is."""
+    """Return the contract tightened by what is measured at the extents of the bench's case; None if nothing is."""
     try:
         orders, _ = orders_at(bench)
         casts = casts_at(bench, lenient)
@@ -123,22 +123,22 @@ def _there(bench: SumBench, lenient: Contract) -> Contract | None:
 
 
 _USED, _USED_SINGLE, _TRIED = 1 / 32, 1 / 1024, 16
-"""The share of what fewer bits allow that a calculation with fewer bits uses at least. For f32 it is smaller, as no
-sum in f32 errs by all that it may; an error of a few ulp of f64 uses a millionth. The last is the number of runs.
-Chosen."""
+"""The least share of the error that a calculation with fewer bits allows that some run must use. The share for f32 is
+smaller, as no sum in f32 has all the error that it may have, while an error of a few ulp of f64 is a millionth. The
+last number is how many wrong runs are tried. Chosen."""
 _FEW, _MOST_WORK = 3, 1 << 20
-"""The number of runs that are looked at, and the most terms of all of them if there are more: some seconds."""
+"""The least number of runs, and the most terms of all runs together beyond these: some seconds."""
 _TELLING, _SEVERAL = 0.1, 3
-"""The largest share of a value that fewer bits may allow, and the number of wrong runs in which they must allow no
-more: with 8 bits a long sum may be anything, so being right by them would prove little."""
+"""The largest error, as a share of the value, that a calculation with fewer bits may allow, and in how many wrong runs.
+With 8 bits a long sum may be anything, so being right with 8 bits would prove little."""
 _TF32, _BF16 = 13, 16
-"""The bits of an f32 number that TF32 and bf16 leave out."""
+"""The last bits of an f32 number, which TF32 and bf16 leave out."""
 
 
 def right_as(runs: Sequence[TargetRun], contract: Contract) -> str:
-    """Return words such as "right as TF32; wrong as f32"; '' if nothing of that kind fits, or nothing is wrong."""
+    """Return words such as "right as TF32; wrong as f32"; '' if nothing is wrong, or no lower precision fits all."""
     judged = sorted((run for run in runs if run.query(contract) is not None), key=_work)
-    # The largest cases cost as much as all others together: if only these are wrong, nothing is reported.
+    # The largest cases cost as much as all others together, so a kernel that is wrong only in these is not examined.
     total = [*accumulate(map(_work, judged))]
     wrong = [run for run in judged[: max(_FEW, bisect_right(total, _MOST_WORK))] if _is_wrong(run, contract)]
     if not wrong:
@@ -175,12 +175,12 @@ def _others(
 
 
 def _is_used(runs: Iterable[TargetRun], other: Contract, contract: Contract, least: float = _USED) -> bool:
-    """Return whether errors are as large as they are with fewer bits; with few bits nearly anything is right."""
+    """Return whether a run has an error as large as the contract `other`, which has fewer bits, would make."""
     return any(run.used(other, contract) > least for run in runs)
 
 
 def _work(run: TargetRun) -> int:
-    """Return the number of terms of the largest step."""
+    """Return the number of terms of the largest step of the op in a run."""
     frame = Frame(run.case)
     return OPS[run.case.op].work({OUTER: math.prod(frame.batch), **frame.sizes})
 
@@ -202,7 +202,7 @@ _ROUNDINGS: Mapping[str, Rounding] = {
 
 
 def _fits_rounded(run: TargetRun, contract: Contract, lost: int, rounding: Rounding) -> bool:
-    """Whether its outputs are right for inputs of fewer bits."""
+    """Whether the outputs are right if the inputs are rounded to fewer bits first."""
     other = TargetRun(_rounded(run.case, lost, rounding), run.outcome, target=run.target)
     try:
         return not _is_wrong(other, contract)

@@ -1,4 +1,4 @@
-"""Sums whose terms are elements of an input, measured term by term: means, products of matrices, weight gradients."""
+"""Sums whose terms are the elements of an input, measured term by term: means, matrix products, weight gradients."""
 
 from __future__ import annotations
 
@@ -20,31 +20,30 @@ from oracles.ops import OPS
 
 SUMS = ("sum", "dot")
 _CLOSE = 0.4
-"""A count is taken as known if it is known to within this number of terms."""
+"""A number of terms counts as known if the error of its measurement is smaller than this."""
 _ALIKE = 1e-9
 _PAIRS, _MOST_ORDERS = 8, 4
-"""The number of pairs to which rows must answer alike to be of one kind, and the most kinds."""
+"""The number of pairs by whose answers rows are grouped, and the most groups, each with an order of its own."""
 
 
 @dataclass(frozen=True)
 class Carrier:
-    """A sum whose terms are the elements of one input times a number, while all other inputs are 1; with an output that
-    shows it."""
+    """A sum in a formula whose terms are elements of one input times a constant, if all other inputs are 1 or 0."""
 
     bench: SumBench
     node: Node
     name: str
-    """The input."""
+    """The name of the input whose elements are the terms."""
     factor: float
-    """The factor of its elements in the terms."""
+    """The constant by which elements are multiplied to give terms."""
     zeros: frozenset[str] = frozenset()
-    """The other inputs that are zero instead of 1."""
+    """The names of the other inputs that are filled with 0 instead of 1."""
     telling: tuple[str, ...] = ()
-    """The outputs that are linear in the sum."""
+    """The names of the outputs that are linear in the sum."""
 
     @lazy
     def places(self) -> NDArray[np.intp]:
-        """Return the flat indices of its elements in the case: a row for each sum with terms of its own."""
+        """Return the flat indices of the input's elements, shape `[rows, n]`: each row holds the terms of one sum."""
         trace = self.bench.trace
         shape = self.bench.floats[self.name]
         flat = self.bench.placed(self.name, np.arange(math.prod(shape)).reshape(shape))
@@ -54,32 +53,31 @@ class Carrier:
 
     @property
     def rows(self) -> int:
-        """The number of sums at once."""
+        """The number of separate sums in one case."""
         return len(self.places)
 
     @property
     def n(self) -> int:
-        """The number of terms."""
+        """The number of terms of each sum."""
         return int(self.places.shape[1])
 
     @lazy
     def sizes(self) -> tuple[float, float]:
-        """Return the huge number and the small one that it swamps."""
+        """Return a huge number and a small one, which is lost when it is added to the huge one."""
         dtype = form(self.bench.like.inputs[self.name].dtype)
         if dtype.emax >= FORMATS["f32"].emax:
             return 2.0**80, 1.0
         return 2.0**dtype.emax, dtype.eta
 
     def case(self, rows: F64, more: Arrays = NO_ARRAYS) -> Case:
-        """Return the case with these elements, shape (rows, n), and with `more` as the values of other inputs."""
+        """Return the case whose input has these elements, shape `[rows, n]`; `more` has the values of other inputs."""
         values = np.empty(self.places.size)
         values[self.places.reshape(-1)] = rows.reshape(-1)
         others = {name: np.full(shape, float(name not in self.zeros)) for name, shape in self.bench.floats.items()}
         return self.bench.filled({**others, **more, self.name: values.reshape(self.bench.floats[self.name])})
 
     def totals(self, rows: Sequence[F64]) -> list[F64]:
-        """Return the kernel's sums, a number for each row in units of the small number; NaN if no output shows it, or
-        if two outputs disagree."""
+        """Return for each case the kernel's sums in small numbers, shape `[rows]`; NaN if no outputs agree on a sum."""
         found = list[F64]()
         for low, high in self.bounds(rows):
             with np.errstate(invalid="ignore"):
@@ -89,7 +87,7 @@ class Carrier:
         return found
 
     def bounds(self, rows: Sequence[F64]) -> list[tuple[F64, F64]]:
-        """Return the least and the largest sum that outputs show, for each row; inf and -inf if none does."""
+        """Return for each case the least and largest sums that its outputs show, shape `[rows]`; inf, -inf for none."""
         cases = [self.case(each) for each in rows]
         return [self._read(case, got) for case, got in zip(cases, self.bench.outputs(cases), strict=True)]
 
@@ -111,7 +109,7 @@ class Carrier:
         return low, high
 
     def _ends_of(self, case: Case) -> tuple[Mapping[Node, F64], Mapping[Node, F64]]:
-        """Return all values of the formula for a sum of zero, and for a sum of one small number."""
+        """Return the values of all nodes of the formula for a sum of 0, and for one whose terms are all small."""
         return self.with_total(case, 0.0), self.with_total(case, self.factor * self.sizes[1] * self.n)
 
     @lazy
@@ -120,7 +118,7 @@ class Carrier:
 
     @lazy
     def _is_alone(self) -> bool:
-        """Whether its elements go into the sum alone, and other inputs are always the same."""
+        """Whether outputs depend on the input through this sum alone, so that `_ends` of one case hold for all."""
         needed = {*self.bench.trace.outputs.values()}
         for node in reversed(self.bench.trace.nodes):
             if node in needed and node is not self.node:
@@ -133,11 +131,11 @@ class Carrier:
         return frozenset(own) - {*self.node.over}
 
     def with_total(self, case: Case, total: float) -> Mapping[Node, F64]:
-        """Return all values of the formula if the sum is `total`."""
+        """Return the values of all nodes of the formula if the sum is replaced by `total`."""
         return self.bench.exact(case, {(self.node, None): np.full((), total)})
 
     def _by_row(self, values: F64, kept: list[str], reduce: np.ufunc) -> F64:
-        """Return the least or the largest value of each row."""
+        """Return the least or the largest value of each row, shape `[rows]`; `kept` names the dimensions of rows."""
         dims, extents = self.bench.trace.dims, self.bench.extents
         shape = [extents[dim] if dim in kept else size for dim, size in zip(dims, values.shape, strict=True)]
         others = tuple(axis for axis, dim in enumerate(dims) if dim not in kept)
@@ -145,7 +143,7 @@ class Carrier:
         return found
 
     def _meeting(self, rows: NDArray[np.intp]) -> Meeting:
-        """Return a function that asks these rows, which are summed alike, about one pair each."""
+        """Return the function that `read_tree` asks: it measures a pair of terms in rows that are summed alike."""
         large, small = self.sizes
 
         def meeting(pairs: Sequence[Pair]) -> list[int | None]:
@@ -162,7 +160,7 @@ class Carrier:
         return meeting
 
     def trees(self, most_runs: int) -> list[Tree]:
-        """Return its orders: one, unless some rows are summed in another order. Raises UnmeasurableError."""
+        """Return the orders of additions: one, unless the orders of rows differ. Raises UnmeasurableError."""
         if self.n < 2:
             raise UnmeasurableError("it has one term")
         try:
@@ -173,7 +171,7 @@ class Carrier:
             raise UnmeasurableError(str(error)) from error
 
     def _alike(self) -> list[NDArray[np.intp]]:
-        """Return the rows grouped by their answers to some pairs. Raises UnmeasurableError."""
+        """Return the indices of rows in groups that gave the same answers for some pairs. Raises UnmeasurableError."""
         large, small = self.sizes
         random = np.random.default_rng(0)
         rows = np.full((_PAIRS, self.n), small)
@@ -191,7 +189,7 @@ class Carrier:
 
 
 def carriers(bench: SumBench) -> Iterator[Carrier]:
-    """Return one for each sum of the formula that has any."""
+    """Yield a carrier for each sum of the formula that has one."""
     for node in bench.trace.nodes:
         if node.kind in SUMS:
             names = [name for name in bench.floats if {*node.over} <= {*bench.trace.tensors.get(name, ())}]
@@ -201,8 +199,8 @@ def carriers(bench: SumBench) -> Iterator[Carrier]:
 
 
 def _carrier(bench: SumBench, node: Node, name: str) -> Carrier | None:
-    """Return the carrier with zeros in the inputs that are no factors of terms, since an accumulator may start with
-    them; None if there is none."""
+    """Return the carrier for a sum and an input; None if there is none. Inputs that are no factors of the terms are
+    filled with zeros, since a kernel may add them to the sum first."""
     carrier = _with_factor(Carrier(bench, node, name, 1.0))
     if carrier is not None:
         for other in bench.floats:
@@ -212,7 +210,7 @@ def _carrier(bench: SumBench, node: Node, name: str) -> Carrier | None:
 
 
 def _with_factor(carrier: Carrier) -> Carrier | None:
-    """Whether the terms are its elements times a number, and some output grows with the sum as a line does."""
+    """Return the carrier with its factor and the outputs that are linear in its sum; None if there is none."""
     bench, node, random = carrier.bench, carrier.node, np.random.default_rng(0)
     rows = random.integers(1, 8, (carrier.rows, carrier.n)).astype(np.float64)
     case = carrier.case(rows)

@@ -1,1 +1,1 @@
-"""A case becomes a verdict: cases are drawn, kernels built and run on them, and their results judged."""
+"""From a case to a verdict: cases are drawn, kernels are built and run on them, and the outcomes are judged."""

@@ -1,3 +1,3 @@
-"""From failure to fix: who fails, on how little, on which inputs, and which failures are one bug. Numbers here whose
-comment does not say where they come from were chosen, not measured, or the experiment is not known. `python3 -m
-fuzz.quality explanations` measures their combined effect."""
+"""From failure to fix: which kernel fails, on how small a case, on which inputs, and which failures are one bug. A
+number here whose note does not say where it comes from was chosen, not measured, or its experiment is not known.
+`python3 -m fuzz.quality explanations` measures the combined effect of all of them."""

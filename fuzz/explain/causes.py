@@ -1,5 +1,5 @@
-"""Causes: many failures are few bugs. Failures of which one rule holds have one cause, and a fault in a source of which
-several kernels are made shows in each of them."""
+"""Causes: many failures are few bugs. Failures that one rule covers have one cause, and a fault in a shared source
+shows in each kernel that is made of it."""
 
 from __future__ import annotations
 
@@ -22,25 +22,24 @@ from fuzz.explain.trial.trial import traits_for
 
 _MOST_FINDINGS = 5_000
 _MOST_BYTES = 128 << 20
-"""The values of one pile may take this many bytes: what comes after that is counted, and not sorted. The limit was
-chosen, not measured."""
+"""The most bytes of values that one pile keeps; further failures are counted, but not sorted. Chosen, not measured."""
 _MOST_CAUSES = 6
-"""One pile has at most this many causes: a kernel that is wrong everywhere in a different way each time is not
-explained in pieces."""
+"""The most causes of one pile, so that a kernel that is wrong everywhere is not explained piece by piece."""
 _STRAYS = 0.03
-"""Failures outside a rule that nearly fits are no cause of their own where they are at most this share of a pile."""
+"""The share of a pile up to which failures outside a rule that nearly fits count as strays, and not as another
+cause."""
 
 
 @dataclass
 class Pile:
-    """Failures that look alike, as they come, until they are sorted by their causes."""
+    """Failures that look alike, collected until they are sorted by cause."""
 
     findings: list[Finding] = field(default_factory=list)
     _bytes: int = 0
 
     def add(self, finding: Finding) -> None:
-        """Remember a failure, while there is room. What the kernel returned is kept: where there is no time to sort the
-        pile, that is all that is known of the failure."""
+        """Keep a failure with the outputs of the kernel, if there is room. If there is no time to sort the pile, this
+        is all that is known of the failure."""
         returned = finding.judgement.outcome.outputs if finding.judgement.outcome is not None else {}
         size = sum(len(tensor.bits) for tensor in finding.case.inputs.values()) + sum(map(len, returned.values()))
         if len(self.findings) < _MOST_FINDINGS and self._bytes + size <= _MOST_BYTES:
@@ -50,16 +49,16 @@ class Pile:
 
 @dataclass
 class Cause:
-    """Failures that one rule explains: the smallest of them with its diagnosis, and all of them as they were seen."""
+    """A cause: the failures that one rule covers. The smallest has a diagnosis, the others are as they were seen."""
 
     finding: Finding
     members: list[Finding]
     way: str
-    """How it showed when it was seen: smaller, it may show in another way."""
+    """The way in which the smallest failure was first seen to fail; after shrinking it may fail in another way."""
 
     def explains(self, finding: Finding, targets: Mapping[str, Target]) -> bool:
-        """True where the rule holds of the failure; where there is none, of what fails in the same way: a stray access
-        and a wrong value may be one bug, and are not known to be."""
+        """Return whether the cause covers a failure: by its rule, or without a rule by the way of failing. A stray
+        access and a wrong value may be one bug, but nothing says so."""
         rule = self.finding.core
         if rule is None:
             return _way(finding) == self.way
@@ -67,28 +66,27 @@ class Cause:
         return rule.holds(traits_for(finding.case, targets[finding.target], law))
 
     def excuses(self, finding: Finding) -> bool:
-        """Return whether the contract by which the cause is told allows what the failing run returned."""
+        """Return whether the failing run conforms to the contract by which the cause is explained."""
         fitting = self.finding.diagnosis.fitting if self.finding.diagnosis is not None else None
         run = TargetRun.failed(finding.case, finding.judgement) if fitting is not None and fitting.telling else None
         return fitting is not None and run is not None and run.conforms(fitting.neighbour.contract)
 
 
 Diagnose = Callable[[Finding, Sequence[Rule]], Finding | None]
-"""A function that diagnoses a finding, given the rules of other causes; it returns None where no time is left for
-it."""
+"""A function that diagnoses a finding, given the rules of other causes. It returns None if there is no time left."""
 
 
 def causes_of(
     findings: Sequence[Finding], targets: Mapping[str, Target], diagnose: Diagnose,
     are_one: Callable[[Finding, Finding], bool] = lambda one, other: False,
 ) -> list[Cause]:  # fmt: skip
-    """The causes of failures of one kernel and one family; their members are all of `findings`. Two of different rules
-    may be one all the same, as `are_one` says.
+    """Return the causes of failures of one kernel and one family; each failure is a member of one cause. Two causes
+    with different rules are joined if `are_one` says so.
 
-    The smallest failure is diagnosed, of those with a number as result if there are any, as what overflows tells less
-    of a cause that shows at ordinary magnitudes too; whatever its rule holds of is explained by it; then the smallest
-    of the rest, by probes that keep away from what is explained already, until nothing is left or no further rule is
-    found. Without a rule nothing but the verdict tells failures apart.
+    The smallest failure is diagnosed first, if possible one with finite results, since an overflow tells less of a
+    cause that shows at ordinary magnitudes too. All failures that its rule covers belong to it. Then the smallest of
+    the others is diagnosed, with probes that no known rule covers, and so on, until nothing is left or no rule is
+    found. Without a rule only the verdicts tell failures apart.
     """
     found: list[Cause] = []
     rules: list[Rule] = []
@@ -121,14 +119,14 @@ def causes_of(
         left = [each for each in left if id(each) not in taken]
     for cause in found:
         cause.finding = cause.finding.held_against(each.case for each in cause.members)
-        if cause.finding.core is None:  # what is put to it may be another bug: it is said, and not hidden
+        if cause.finding.core is None:  # its members may include other bugs, so their verdicts are reported
             verdicts = Counter(each.judgement.verdict.value for each in cause.members)
             cause.finding = cause.finding.with_others(verdicts)
     return found
 
 
 def by_way(findings: Iterable[Finding]) -> list[list[Finding]]:
-    """The findings by how they show: what shows in two ways may be two bugs."""
+    """Return the findings in groups by how they fail: two ways of failing may be two bugs."""
     found: dict[str, list[Finding]] = {}
     for finding in findings:
         found.setdefault(_way(finding), []).append(finding)
@@ -136,7 +134,7 @@ def by_way(findings: Iterable[Finding]) -> list[list[Finding]]:
 
 
 def _way(finding: Finding) -> str:
-    """How it shows: as wrong values, a stray access, a crash."""
+    """Return how a finding fails: wrong values, a stray access, a crash, ..."""
     return Family.of(finding.judgement).name
 
 
@@ -145,7 +143,7 @@ def _has_rule(finding: Finding) -> bool:
 
 
 def one_condition(one: Rule | None, other: Rule | None) -> bool:
-    """True where two rules differ in numbers only: one condition, whose bands lie apart."""
+    """Return whether two rules differ only in numbers: then they are one condition, in separate bands."""
     if one is None or other is None or not one.atoms:
         return False
     return _but_for_numbers(one) == _but_for_numbers(other)
@@ -156,10 +154,11 @@ def _but_for_numbers(rule: Rule) -> set[tuple[Feature, tuple[str, ...]]]:
 
 
 def one_fault(one: Kernel, other: Kernel, rules: tuple[Rule | None, Rule | None]) -> bool:
-    """True where failures of two kernels may have one cause: both have an own source in common, and are stated alike.
+    """Return whether failures of two kernels may have one cause: both are made of one source, and one rule has all
+    conditions of the other.
 
-    Further conditions of one are those under which it comes to that source; without a rule nothing is known to be
-    alike. What else there must be is that each fails on the other's case: see `fails_on`.
+    The further conditions say when a kernel reaches the shared source. Failures without a rule are never joined. Each
+    kernel must also fail on the other's case: see `fails_on`.
     """
     if one == other or one.op != other.op or not shared_sources([one, other]):
         return False
@@ -168,19 +167,18 @@ def one_fault(one: Kernel, other: Kernel, rules: tuple[Rule | None, Rule | None]
 
 
 def breadth(rule: Rule | None) -> int:
-    """Smaller for the rule with fewer conditions: it belongs to the kernel that comes to the source by the shortest
-    way."""
+    """Return the number of conditions. The kernel whose rule has the fewest reaches the shared source most directly."""
     return len(rule.atoms) if rule is not None else 0
 
 
 def fails_on(kernel: Kernel, verdicts: Mapping[str, str], targets: Mapping[str, Target]) -> bool:
-    """True where one of the kernel's targets fails; `verdicts` are those of one case, by target."""
+    """Return whether a target of the kernel fails; `verdicts` are those of one case, by target."""
     own = (verdict for name, verdict in verdicts.items() if targets[name].kernel == kernel)
     return any(Verdict(verdict).is_finding for verdict in own)
 
 
 def shared_cause(kernels: Collection[Kernel]) -> Attribution:
-    """What the failures of these kernels are tied to."""
+    """Return the attribution of failures that these kernels share."""
     shared = shared_sources(list(kernels))
     names = " and ".join(sorted(kernel.name for kernel in kernels))
     libraries = {each.resolve().name for kernel in kernels for each in kernel.libraries if isinstance(each, Path)}
@@ -190,14 +188,14 @@ def shared_cause(kernels: Collection[Kernel]) -> Attribution:
 
 
 def kernels_within(kernel: Kernel, kernels: Iterable[Kernel]) -> list[Kernel]:
-    """Those of the kernels of whose source the kernel is made too, so that their bugs are its own."""
+    """Return the kernels whose source is also part of the given kernel, so that their bugs are its bugs too."""
     parts, own = _parts(kernel), kernel.source.resolve()
     paths = [(other, other.source.resolve()) for other in kernels if other.op == kernel.op]
     return [other for other, path in paths if path != own and path in parts and _parts(other).get(path) == parts[path]]
 
 
 def shared_sources(kernels: Sequence[Kernel]) -> list[str]:
-    """Names of the files of which all of them are made: the kernel that the others include, else what they include."""
+    """Return the names of the files that all kernels are made of, or the source of the one that others include."""
     parts = [_parts(kernel) for kernel in kernels]
     common = {path for path, text in parts[0].items() if all(other.get(path) == text for other in parts[1:])}
     whole = common & {kernel.source.resolve() for kernel in kernels}
@@ -205,11 +203,11 @@ def shared_sources(kernels: Sequence[Kernel]) -> list[str]:
 
 
 def _conditions(rule: Rule | None) -> frozenset[str]:
-    """Those on the case: where a kernel runs is its own affair."""
+    """Return the conditions on the case as text; conditions on targets concern one kernel alone."""
     return frozenset(str(atom) for atom in rule.atoms if atom.trait.kind != "target") if rule else frozenset()
 
 
 def _parts(kernel: Kernel) -> Mapping[Path, str]:
-    """What the kernel is made of, as it is built, where a source is one kernel's."""
+    """Return the texts of the files that the kernel is built from; none if a source holds several kernels."""
     adapter = adapter_of(kernel)
     return adapter.files(kernel) if adapter.kernel_per_source else {}

@@ -1,4 +1,4 @@
-"""Diagnosis: a finding is attributed, shrunk and explained within bounds. What every verb does with what it finds."""
+"""Diagnosis: a finding is attributed, shrunk and explained within limits of time. Every command uses this."""
 
 from __future__ import annotations
 
@@ -25,79 +25,77 @@ from fuzz.explain.stages.declaration import LEAST, Fitting, fitting
 from fuzz.explain.stages.explain import explain
 from fuzz.explain.stages.mechanisms import LOSSY, mechanism
 from fuzz.explain.trial.family import Family
-from fuzz.explain.trial.trial import KeepsStateError, Observed, Trials, replayed, traits_for
-from fuzz.explain.trial.unset import unset_read
+from fuzz.explain.trial.trial import KeepsStateError, Observed, Trials, replayed, traits_for, unset_read
 from fuzz.explain.trial.unsteady import unsteady
 
 SECONDS = 45.0
-"""The seconds for one finding, where nobody asks for something else. The number was chosen, not measured."""
+"""The seconds for one finding, unless an option says otherwise. Chosen, not measured."""
 _SHRINKING = 0.5
-"""Shrinking gets at most this share of the time, so that as much is left for the rule. Chosen, not measured."""
+"""The largest share of the time for shrinking, so that as much is left for the rule. Chosen, not measured."""
 _CHANGING = 0.3
-"""Changing one thing at a time gets at most this share of what is left then: kernels on a GPU may be compiled for each.
-Chosen, not measured."""
+"""The largest share of the remaining time for changing one thing at a time: kernels on a GPU may be compiled for each
+change. Chosen, not measured."""
 _MOST_RUNS = 20_000
-"""Shrinking may take this many runs: it ends by count where it can, so that a seed gives one answer on fast and slow
-machines."""
+"""The most runs for shrinking. A limit by count gives the same answer by a seed on fast and slow machines."""
 _MOST_ELEMENTS = 1 << 12
-"""The elements of a case of which it is told how far it is off beside the smallest. Chosen, not measured."""
+"""The most elements of a case whose error is reported besides that of the smallest case. Chosen, not measured."""
 _HANGING_S = 0.5
-"""The seconds that a case may take while a hang is shrunk: every case that hangs costs that much."""
+"""The limit in seconds of a case while a hang is shrunk, since each hanging case costs that much."""
 
 
 def never() -> bool:
-    """Nobody wants to stop."""
+    """Return False: nothing asks for a stop."""
     return False
 
 
 def silent(line: str) -> None:
-    """Nobody watches."""
+    """Ignore a line of progress."""
 
 
 @dataclass(frozen=True)
 class TimeAllowance:
-    """How much may be spent on one finding, and who is told how it goes."""
+    """The time that one finding may take, and where its progress is reported."""
 
     seconds: float = SECONDS
     stop: Callable[[], bool] = never
-    """This is asked before each batch; once it is true, what is known by then is the answer."""
+    """A function that is called before each batch: whether to stop with what is known by then."""
     say: Callable[[str], None] = silent
-    """This is told in a few words how it goes, such as 'n 4097 -> 65'."""
+    """A function that is told the progress in a few words, such as 'n 4097 -> 65'."""
     option: str = "--explain-time"
-    """The option that gives a finding more time, or `NO_SHRINK`; '' where there is none."""
+    """The option that gives a finding more time, or `NO_SHRINK`; '' if there is none."""
     shrinks: bool = True
-    """Whether it is made smaller, and its rule is sought; otherwise only one thing at a time is changed about it."""
+    """Whether the case is shrunk and a rule is sought; otherwise the case is only tried with one thing changed."""
     clock: Callable[[], float] = time.monotonic
-    """What counts the seconds."""
+    """The clock in seconds by which the time is measured."""
 
 
 @dataclass(frozen=True)
 class TimeShares:
-    """How the time for explaining is shared out."""
+    """How the time for explaining is shared among findings."""
 
     least_s: float
-    """Seconds. Nothing is begun when fewer than this are left."""
+    """The least seconds: with fewer left, no finding is begun."""
     most_s: float = math.inf
     """The most seconds that one finding may take."""
     queue: float = math.inf
-    """The time that is left is shared among at most this many of the piles that wait."""
+    """The most waiting piles among which the remaining time is shared."""
     one_cause: float = 1.0
-    """The part of the time that one finding may take, since another cause may be in the same pile."""
+    """The share of a pile's time that one finding may take, since the pile may hold another cause."""
     option: str = ""
-    """The option that gives more time, or '' where there is none."""
+    """The option that gives more time; '' if there is none."""
     shrinks: bool = True
-    """Whether findings are made smaller, see `TimeAllowance`."""
+    """Whether findings are shrunk, see `TimeAllowance`."""
     later: bool = False
-    """Whether what there is no time for now is looked at later, while failures go on coming. If so, half a rule tells
-    nothing apart, for it would make further buckets of one bug; and a cause stays in the family by which failures are
-    told."""
+    """Whether findings for which there is no time now are explained later, while failures go on coming. Then a rule
+    that is only half known separates no failures, since that would make several buckets of one bug, and a cause stays
+    in the family by which failures are recognised."""
     clock: Callable[[], float] = time.monotonic
-    """What counts the seconds."""
+    """The clock in seconds by which the time is measured."""
 
 
 @dataclass
 class _Clock:
-    """Says when to stop."""
+    """A clock that tells when to stop."""
 
     allowance: TimeAllowance
     stopped: bool = False
@@ -110,7 +108,7 @@ class _Clock:
         return self.allowance.clock() - self._began
 
     def part(self, share: float) -> float:
-        """Seconds after the beginning at which that share of what is left now is over."""
+        """Return the seconds after the beginning at which a share of the remaining time will be used up."""
         gone = self._gone
         return gone + share * (self.allowance.seconds - gone)
 
@@ -121,11 +119,11 @@ class _Clock:
 
 
 Workers = Callable[[Sequence[Target], float | None], AbstractContextManager[Pool]]
-"""A function that starts workers of targets, with a limit of each case in seconds or the targets' own."""
+"""A function that starts workers for targets, with a limit in seconds for each case; None keeps the targets' limits."""
 
 
 def new_workers(targets: Sequence[Target], limit: float | None) -> AbstractContextManager[Pool]:
-    """Processes of their own."""
+    """Return a pool of new worker processes."""
     return WorkerPool(targets, limit=limit)
 
 
@@ -139,12 +137,12 @@ def diagnose(
     *,
     fresh: bool = False,
 ) -> Finding:
-    """The finding with its diagnosis: attributed, shrunk and explained.
+    """Return the finding with its diagnosis: attributed, shrunk and explained.
 
-    `pool` holds the running workers of `targets`, among them that of the judgement; shrinking and probing have one of
-    `workers` for themselves. Failures of which a rule in `known` holds are another finding's, and prove nothing about
-    this one. `fresh`: the kernel is known to keep state, so each probe is the first call of a new process; where that
-    is not known and shows only now, what was found by then is found again in this way.
+    `pool` holds the running workers of `targets`, among them that of the judgement; shrinking and probing use workers
+    of their own. Failures that a rule in `known` covers belong to another finding, and prove nothing about this one.
+    `fresh` means that the kernel is known to keep state, so that each probe runs in a new process; if this shows only
+    now, the diagnosis starts again in that way.
     """
     case, judgement = finding.case, finding.judgement
     clock = _Clock(allowance)
@@ -152,9 +150,9 @@ def diagnose(
     family = Family.of(judgement)
     target = by_id[judgement.target]
     seen: dict[str, Observed] = {}
-    if not fresh:  # in running workers any target may fail by what it remembers
+    if not fresh:  # in a running worker any target may fail because of what it remembers
         seen = replayed(pool, by_id, case, family.law)
-        # Where a rule of another finding holds of the case, all that fails would be that finding's.
+        # If a rule of another finding covers the case, failures on other targets belong to that finding.
         ours = {n: e for n, e in seen.items() if not _is_known(case, by_id[n], family, known)}
         target = _cheapest(by_id, ours, judgement, family)
     siblings = [t for t in targets if t.kernel == target.kernel and not isinstance(pool.statuses.get(t.id), NotRun)]
@@ -175,20 +173,20 @@ def diagnose(
         changing = _unsteady(trials, small) if unset is None else None
     seen = replayed(pool, by_id, small, family.law)  # again: a smaller case may fail on more
     if shown is not None and shown.verdict is Verdict.TIMEOUT and not _ran(seen.get(target.id)):
-        # The running worker has hung too often to be given more, and `own` waited for less than a case may take.
+        # The running worker has hung too often to get more cases, and `own` has a shorter limit than a case.
         with workers([target], pool.limits.get(target.id)) as patient:
             seen |= replayed(patient, by_id, small, family.law)
     verdicts = {name: each.judgement.verdict.value for name, each in seen.items()}
     within_its_limit = shown is not None and shown.verdict is Verdict.TIMEOUT and _ran(seen.get(target.id))
     if shown is None or not family.holds(shown) or within_its_limit:
         shown = seen[target.id].judgement if target.id in seen else judgement
-    if not shown.verdict.is_finding:  # it fails only after other calls: the judgement that was made then stands
+    if not shown.verdict.is_finding:  # it fails only after other calls, so the first judgement stands
         chance = changing if small is case else None
         unknown = Diagnosis(
             case, None, Conclusion(None, None), len(trials.known), option=allowance.option, unsteady=chance
         )
         return Finding(case, judgement, verdicts, diagnosis=unknown)
-    # Where it was shrunk it fails, although the running worker may be given no case any more.
+    # In the workers that shrank it, it fails, even if the running worker gets no more cases.
     judgements = {**{name: each.judgement for name, each in seen.items()}, target.id: shown}
     attribution = attributed(target, targets, judgements, conclusion.rule)
     whole = allowance.shrinks and not clock.stopped
@@ -210,8 +208,7 @@ def diagnose(
 
 
 def _clearest(known: Sequence[Judgement | None], trials: Trials) -> Judgement | None:
-    """The judgement of the values that are the most times their budget off, of those whose exact values take no time
-    to speak of."""
+    """Return the judgement with the largest err/budget, among cases that are small enough for quick exact values."""
     wrong = [
         each
         for each in known
@@ -225,15 +222,15 @@ def _clearest(known: Sequence[Judgement | None], trials: Trials) -> Judgement | 
 
 
 def _ran(seen: Observed | None) -> bool:
-    """Whether a running worker, which has the whole limit of a case, was given it: it says then whether that hangs."""
+    """Whether a running worker ran the case. Such a worker waits for the full limit, and so knows whether it hangs."""
     return seen is not None and seen.judgement.verdict is not Verdict.NOT_RUN
 
 
 def _shrunk_and_explained(
     trials: Trials, case: Case, judgement: Judgement, others: Sequence[Target], clock: _Clock
 ) -> tuple[Case, tuple[Counterfactual, ...], Fitting | None, Conclusion]:
-    """Return the smallest case, what becomes of it with one thing changed, the contract that fits what is known by
-    then, and when it fails, in the time that is left. Raises KeepsStateError."""
+    """Return the smallest case, its counterfactuals, a contract that fits the known failures, and the rule, as far as
+    there is time. Raises KeepsStateError."""
     if not clock.allowance.shrinks:
         trials.confirm(case)
         around = clock.part(_CHANGING)
@@ -248,15 +245,15 @@ def _shrunk_and_explained(
         return small, (), None, Conclusion(None, None)
     replace(trials, family=replace(trials.family, clear=0.0, wide=True)).confirm(small)
     say(f"{change(case, small) or 'as it is'}, probing around it")
-    # Processes of an emulator start slowly: one for each probe would leave no time for the rule.
+    # Processes of an emulator start slowly: one for each probe would leave no time to find the rule.
     near = [each for each in others if not (trials.fresh and each.emulated)]
     fits = _declared_otherwise(trials, clock.allowance, (case, judgement), (small, trials.confirmed(small)))
     failing = sum(each is not None and trials.family.holds(each) for each in trials.known.values())
     changed, nearby = clock.part(_CHANGING), tuple[Counterfactual, ...]()
-    if known is None or known.verdict is not Verdict.TIMEOUT:  # each that hangs too would take its whole limit
+    if known is None or known.verdict is not Verdict.TIMEOUT:  # a change that hangs too would take the whole limit
         nearby = counterfactuals(replace(trials, out_of_time=lambda: clock.over(changed)), small)
     conclusion = explain(replace(trials, out_of_time=clock.over), small, near)
-    if fits is None and failing < LEAST:  # of a case that was kept, others fail when its rule is probed
+    if fits is None and failing < LEAST:  # a kept case has no other failures until its rule is probed
         fits = _declared_otherwise(trials, clock.allowance, (case, judgement), (small, trials.confirmed(small)))
     return small, nearby, fits, conclusion
 
@@ -264,36 +261,36 @@ def _shrunk_and_explained(
 def _declared_otherwise(
     trials: Trials, allowance: TimeAllowance, *shown: tuple[Case, Judgement | None]
 ) -> Fitting | None:
-    """Return the contract that fits. No time cuts it off, as one case would be told in other words on a busy machine;
-    what it tries is bounded by count."""
+    """Return the contract that fits the failures. It is limited by count and not by time, so that one case is described
+    in the same words on a busy machine."""
     if trials.family.name != "values":
         return None
     return fitting(replace(trials, out_of_time=allowance.stop), shown, allowance.stop)
 
 
 def _mechanism(trials: Trials, case: Case, fits: Fitting | None) -> Mechanism | None:
-    """What the kernel does wrong, where no contract says that; of one that fits by another algorithm, or by products of
-    sums multiplied out, the step it is wrong by."""
+    """Return what the kernel does wrong, if no contract explains it. For a contract with another algorithm, or with
+    products of sums multiplied out, only the step that loses accuracy is sought."""
     if fits is None or not fits.telling:
         return mechanism(trials, case)
     return mechanism(trials, case, LOSSY) if fits.neighbour.changed in (("algorithm",), ("expanded",)) else None
 
 
 def _unsteady(trials: Trials, case: Case) -> Unsteady | None:
-    """How the result of the case changes from call to call; None where it does not end."""
+    """Return how the result of the case changes from call to call; None if it does not change, or does not end."""
     known = trials.known.get(case.digest)
     ends = known is None or known.verdict not in (Verdict.TIMEOUT, Verdict.CRASH)
     return unsteady(trials.pool, trials.target, case) if ends else None
 
 
 def _is_known(case: Case, target: Target, family: Family, known: Sequence[Rule]) -> bool:
-    """Whether one of the rules holds of the case on the target."""
+    """Whether one of the rules covers the case on the target."""
     traits = traits_for(case, target, family.law) if known else {}
     return any(rule.holds(traits) for rule in known)
 
 
 def _cheapest(by_id: dict[str, Target], seen: dict[str, Observed], judgement: Judgement, family: Family) -> Target:
-    """Return the fastest of the kernel's targets that fail in the same way; first the one it was found on."""
+    """Return the fastest of the kernel's targets that fail in the same way; of equals, the one that found it."""
     found = by_id[judgement.target]
     same = [
         by_id[name]
@@ -304,7 +301,7 @@ def _cheapest(by_id: dict[str, Target], seen: dict[str, Observed], judgement: Ju
 
 
 def _within(target: Target, targets: Sequence[Target], seen: Mapping[str, Observed]) -> list[Target]:
-    """Return the fastest target of each kernel of whose source the target's is made, where it passes."""
+    """Return, for each other kernel whose source is part of the target's kernel, the fastest target that passes."""
     found = []
     for kernel in kernels_within(target.kernel, dict.fromkeys(each.kernel for each in targets)):
         passing = [t for t in targets if t.kernel == kernel and t.id in seen]
@@ -314,5 +311,5 @@ def _within(target: Target, targets: Sequence[Target], seen: Mapping[str, Observ
 
 
 def _cost(target: Target) -> tuple[bool, bool, bool]:
-    """Smaller for a target that runs faster."""
+    """Return a sort key that puts faster targets first."""
     return target.costly, target.emulated, target.name.opt == "O0"

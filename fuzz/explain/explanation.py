@@ -1,4 +1,4 @@
-"""An explanation: all that is known of a failure, as data. It is stored once, and every report renders it."""
+"""An explanation: everything that is known of a failure, as data, which is stored once; reports are made from it."""
 
 from __future__ import annotations
 
@@ -12,55 +12,55 @@ from fuzz.core.base.verdict import Verdict
 from fuzz.explain.rule.rule import Atom, Learned, Rule
 
 NO_SHRINK = "--no-shrink"
-"""The option by which nothing is made smaller, and no rule is sought."""
+"""The option that turns off shrinking and the search for a rule."""
 
 VERSION = 2
-"""The version of the schema. It grows with every change that a reader of the version before would not understand."""
+"""The version of the schema. It is raised by every change that a reader of the previous version would misunderstand."""
 
 
 @dataclass(frozen=True)
 class Number:
-    """A value of a dtype: in decimal, and exactly."""
+    """A value of a dtype, in decimal and as bits."""
 
     decimal: str
     bits: str
-    """The bits of an element, or the hexadecimal number of a parameter; '' for a whole number."""
+    """The bits of an element, or the hexadecimal form of a parameter; '' for a whole number."""
 
 
 @dataclass(frozen=True)
 class Memory:
-    """A tensor of the smallest case: its elements' type, where they lie, and what they are where they are few."""
+    """A tensor of the smallest case: its dtype, its place in memory and, if they are few, its elements."""
 
     dtype: str
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    """In elements."""
+    """The strides, counted in elements."""
     alignment: int
     """The address of the first element modulo 64, in bytes."""
     offset: int
-    """The elements between it and the guard page."""
+    """The number of elements between the tensor and the guard page."""
     guard: Literal["before", "after"]
     """The side of the tensor on which the guard page lies."""
     values: tuple[str, ...] = ()
-    """All elements in C order, in decimal; none of a tensor that is too large to be read off a screen, or of an
-    output."""
+    """All elements in C order, in decimal; empty for an output, or if the tensor is too large to be read off a
+    screen."""
     content: str = ""
-    """A digest of the elements, '' of an output."""
+    """A digest of the elements; '' for an output."""
     shares: str = ""
-    """The input whose memory it has."""
+    """The name of the input whose memory the tensor shares; '' if none."""
     apart: int | None = None
-    """The number of elements by which it lies after that input, or before it where negative; None where it lies
-    exactly in place of it."""
+    """The number of elements by which the tensor lies behind that input, negative if it lies before it; None if it is
+    exactly in place."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError where the values are not those of the shape: files come from anybody."""
+        """Raise ValueError if the number of values does not match the shape: a file may come from anybody."""
         if self.values and (min(self.shape, default=1) < 1 or math.prod(self.shape) != len(self.values)):
             raise ValueError(f"{len(self.values)} values do not fill the shape {list(self.shape)}")
 
 
 @dataclass(frozen=True)
 class Call:
-    """What a kernel was called with."""
+    """The arguments of a kernel's call."""
 
     parameters: Mapping[str, Number]
     inputs: Mapping[str, Memory]
@@ -73,117 +73,116 @@ class SmallestCase(Call):
 
     digest: str
     recipe: str
-    """How its values were made."""
+    """The recipe of its values."""
     structured: bool
-    """Whether rounding errors may all go in one direction, so that the worst-case budget decides."""
+    """Whether rounding errors may all have one direction, so that the worst-case budget decides."""
     twin: Call | None = None
-    """The other call, of a law that compares two."""
+    """The second call, if a law compares two calls."""
     original: str = ""
-    """The digest of the case that it was shrunk from."""
+    """The digest of the case from which it was shrunk; '' if it was not."""
     changes: tuple[tuple[str, int, int], ...] = ()
-    """What shrinking made smaller: a dimension, its extent before, and after."""
+    """What shrinking reduced: the dimension, its extent before, and its extent after."""
 
 
 @dataclass(frozen=True)
 class BudgetTerm:
-    """A share of the error budget of an element, in units of the output."""
+    """A share of an element's error budget, as an absolute error of the output."""
 
     name: str
     value: float | None
-    """None where it is infinite."""
+    """The size of the share; None if it is infinite."""
     formula: str
 
 
 @dataclass(frozen=True)
 class WorstElement:
-    """The worst element of the output: what the kernel returned, what it must be, and why."""
+    """The worst element of an output: the returned value, the values that are allowed, and why."""
 
     output: str
     index: tuple[int, ...]
     got: Number
     expected: Number
-    """The exact value rounded once."""
+    """The exact value, rounded once to the dtype."""
     low: Number
     high: Number
-    """The ends of what is allowed."""
+    """The smallest and the largest allowed value."""
     exact: str
     ulp: float | None
-    """The error in units in the last place; None where it is infinite."""
+    """The error in ulp; None if it is infinite."""
     ratio: float | None
-    """The error over the budget; None where it is infinite."""
+    """The err/budget; None if it is infinite."""
     failing: int
-    """The number of failing elements of the output."""
+    """The number of failing elements in the output."""
     of: int
-    """The number of its elements."""
+    """The number of all elements in the output."""
     contradicts: bool
-    """Whether the worst-case budget rules it out too, so that the declared contract is contradicted."""
+    """Whether the worst-case budget rules the value out, so that it contradicts the declared contract."""
     bad: tuple[tuple[int, int], ...] = ()
-    """The failing elements in C order: the first of some that lie side by side, and how many; the first 64 such."""
+    """The failing elements in C order, as runs of neighbours: the first index and the length; at most 64 runs."""
     terms: tuple[BudgetTerm, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
     given: tuple[tuple[str, str], ...] = ()
-    """What it was calculated from: operands and their values in words."""
+    """The operands from which the element was calculated, and their values in words."""
     remarks: tuple[str, ...] = ()
     may_be_nan: bool = False
-    """Whether NaN is right, too, or alone."""
+    """Whether NaN is allowed, besides the other values or as the only one."""
 
 
 @dataclass(frozen=True)
 class Alternative:
-    """One of the conditions under which it fails."""
+    """One of several conditions under which the kernel fails."""
 
     cause: Rule
     shows_where: Rule = field(default_factory=Rule)
-    """What else must hold for the failure to show, though it is no cause of it."""
+    """Further conditions, without which the failure does not show, though they are not its cause."""
 
 
 @dataclass(frozen=True)
 class Held:
-    """A condition of a rule, and what was held against it."""
+    """A condition of a rule, and the number of cases that support it."""
 
     condition: Atom
     passing: int
-    """The cases that pass, though they meet all else that the rule asks for."""
+    """The number of cases that pass although they meet all other conditions of the rule."""
 
 
 @dataclass(frozen=True)
 class StatedRule:
-    """A rule that stood when it was put to the test on cases that it was not learnt from."""
+    """A rule that was tested on cases that it was not learned from, and stood."""
 
     alternatives: tuple[Alternative, ...]
     probes: int
-    """The cases that agree with it; none is against it."""
+    """The number of cases that agree with the rule; no case contradicts it."""
     inside: int
     outside: int
-    """How many of them were drawn to refute it: where it says that the kernel fails, and where it says that it
-    passes."""
+    """The numbers of cases that were drawn to refute the rule: those that it says fail, and those that it says pass."""
     searched: int = 0
-    """How many further cases of a search it is true of."""
+    """The number of further cases of a search that agree with the rule."""
     hidden: int = 0
-    """Cases that fail with ordinary values only: their own hide the failure."""
+    """The number of cases that fail only with ordinary values: their own values hide the failure."""
     hides: Rule | None = None
-    """The values that hide it, as far as one condition says so."""
+    """The values that hide the failure, if one condition describes them."""
     bands: tuple[Rule, ...] = ()
     """The same condition with other numbers, under which other failures were seen."""
     not_varied: tuple[str, ...] = ()
-    """What all cases had in common that could have been varied."""
+    """The properties that all cases share although they could have been varied."""
     met: int = 0
-    """How many of the cases meet it, those included that are hidden; 0 where that was not counted."""
+    """The number of cases that meet the rule, hidden ones included; 0 if they were not counted."""
     held: tuple[Held, ...] = ()
 
 
 @dataclass(frozen=True)
 class SharedCondition:
-    """What all failing cases have in common, where no simple rule says when it fails."""
+    """A condition that all failing cases share, for a failure without a simple rule."""
 
     condition: Rule
     passing: int
-    """The number of probes that have it not: all of them pass."""
+    """The number of probes that lack the condition; all of them pass."""
 
 
 @dataclass(frozen=True)
 class Places:
-    """Which elements of an output are bad, as a rule about their places."""
+    """A rule for the places of the bad elements of an output."""
 
     output: str
     learned: Learned
@@ -191,77 +190,78 @@ class Places:
 
 @dataclass(frozen=True)
 class Attribution:
-    """What the failure is tied to, by who fails on one and the same case and who does not."""
+    """The cause of a failure, concluded from which kernels and targets fail on the same case."""
 
     cause: str
-    """The short name of what is to blame: 'the kernel's source', 'compiler and flags', 'vector length', ..."""
+    """A short name of the cause: 'the kernel's source', 'compiler and flags', 'vector length', ..."""
     evidence: str
-    """Who fails and who does not, in a sentence."""
+    """A sentence about which kernels and targets fail, and which do not."""
 
 
 @dataclass(frozen=True)
 class Counterfactual:
-    """What became of the smallest failing case with one thing changed to each of some values."""
+    """The results of running the smallest failing case with one thing changed to each of some values."""
 
     subject: str
-    """What was changed, as `--set` calls it: 'n', 'rows', 'dtype', 'eps', 'values', 'layout of x', ..."""
+    """The changed thing, as `--set` calls it: 'n', 'rows', 'dtype', 'eps', 'values', 'layout of x', ..."""
     own: int | float | str
-    """Its value in the smallest case."""
+    """The value in the smallest case."""
     passing: tuple[int | float | str, ...]
     failing: tuple[int | float | str, ...]
     refuted: tuple[int | float | str, ...] = ()
-    """Values with which the smallest case passes, and another known one fails: alone they say nothing."""
+    """Values with which the smallest case passes, but another known case fails: by themselves they prove nothing."""
     against: int = 0
-    """How many failing cases, of other values each, the passing ones were held against."""
+    """The number of other failing cases with which the passing values were compared."""
 
 
 @dataclass(frozen=True)
 class Suggestion:
-    """What a kernel may be meant to declare that refuses some cases, where that word tells them from all others."""
+    """A declaration that would make the kernel's capabilities refuse all failing cases and no other ones."""
 
     says: str
-    """The field to write, such as 'Capabilities(empty=False)'."""
+    """The declaration to write, such as 'Capabilities(empty=False)'."""
     failing: int
     passing: int
-    """How many cases it refused, and how many others pass."""
+    """The number of failing cases that it refuses, and of the passing cases, none of which it refuses."""
     dim: str = ""
     step: int = 0
-    """The dimension that is a multiple of this wherever it passes or, with 0, is longer wherever it fails; '' if what
-    fails has no elements."""
+    """The dimension, and the step: passing extents are multiples of the step. With a step of 0, failing extents are
+    longer than passing ones; with a dimension of '', failing cases have no elements."""
 
 
 WIDE = 4.5
-"""A contract that allows more than this many times as much where the kernel passes would fit many bugs. One order of a
-sum stands for another at most by 4 times; a step multiplied out allows 3.9 to 4.1 times as much, by the runs drawn."""
+"""A contract that allows more than this many times the error, where the kernel passes, would fit many bugs. One order
+of a sum allows up to 4 times as much as another; a step multiplied out 3.9 to 4.1 times, in the runs that were
+drawn."""
 ALIKE = 1.5
-"""Contracts whose widths differ by less are as wide as each other."""
+"""Two contracts whose widths differ by a smaller factor count as equally wide."""
 MANY = 1e4
-"""The factor above which nobody asks how much wider a contract is: it is told only if it is telling for all that."""
+"""The factor beyond which a wider contract is of no interest, unless it is telling."""
 
 
 @dataclass(frozen=True)
 class FittingContract:
-    """A contract beside the declared one that all failing runs that were tried conform to."""
+    """A contract other than the declared one that allows all failing runs that were tried."""
 
     says: str
-    """What it declares otherwise, as in a declaration."""
+    """The differing declaration, as it is written."""
     declared: str
-    """What is declared now in its place."""
+    """The present declaration in its place."""
     width: float
-    """How many times as much it allows where the kernel fails."""
+    """The factor by which it allows larger errors, in failing runs."""
     typical: float
-    """The same where it passes."""
+    """The same factor in passing runs."""
     used: float
-    """The worst err/budget under it where the kernel fails."""
+    """The worst err/budget of failing runs under the contract."""
     failing: int
     passing: int
-    """How many runs of each kind conform to it."""
+    """The numbers of failing and passing runs that conform to the contract."""
     others: int
-    """How many wider contracts fit too."""
+    """The number of wider contracts that fit too."""
     telling: bool
-    """Whether it is narrow enough to say much: what allows everything proves nothing."""
+    """Whether the contract is narrow enough to explain the failure: one that allows everything proves nothing."""
     meaning: str = ""
-    """What it declares otherwise, in plain words."""
+    """The differing declaration in plain words."""
 
 
 @dataclass(frozen=True)
@@ -287,45 +287,46 @@ class Mechanism:
         "tie",
     ]
     about: str
-    """The tensor, or the other formula; '' where it is all tensors."""
+    """The name of the tensor, or the other formula; '' for all tensors."""
     dim: str = ""
-    """The dimension along which; of a shift what it is from, '' for 0; what is rounded of what is rounded inside."""
+    """The dimension of the places. For a shift, what it is counted from, '' for 0; for an inner rounding, its value."""
     places: tuple[int, ...] = ()
-    """Where along that dimension."""
+    """The indices along the dimension."""
     of: int = 0
-    """The extent of that."""
+    """The extent of the dimension."""
     limit: float = 0.0
-    """The magnitude up to which its results are right."""
+    """The magnitude up to which results are right."""
     step: str = ""
-    """What overflows or cancels out beyond, as far as the formula says."""
+    """The step that overflows or cancels beyond the limit, if the formula tells."""
 
 
 @dataclass(frozen=True)
 class UnsetRead:
-    """What a kernel reads that nobody has set, by what becomes of the smallest case with other values there."""
+    """Memory that a kernel reads although nobody has set it, as shown by filling it with other values."""
 
     where: tuple[str, ...]
-    """Where 0 alone makes it pass: 'registers', 'stack', 'heap', 'shared'; none where it takes 0 in all of them."""
+    """The kinds of memory in which zeros alone make the case pass: 'registers', 'stack', 'heap', 'shared'. Empty if all
+    kinds must hold zeros together."""
     fails_with: tuple[str, ...]
-    """The values, in words, with which it fails where they are in all of them."""
+    """The values, in words, with which the case fails if they fill all kinds."""
 
 
 @dataclass(frozen=True)
 class Unsteady:
-    """How the result of the smallest case changes, called again and again in one process."""
+    """How the result of the smallest case varies over repeated calls in one process."""
 
     calls: int
     others: int
-    """How many of the calls gave another result than the usual one."""
+    """The number of calls that gave another result than the usual one."""
     results: int
     """The number of different results."""
     output: str
     first: tuple[int, ...]
-    """The first element that changes."""
+    """The index of the first element that varies."""
     changing: int
-    """The number of elements that change."""
+    """The number of elements that vary."""
     of: int
-    """The number of elements of the output."""
+    """The number of all elements of the output."""
 
     def __str__(self) -> str:
         place = f"{self.output}[{', '.join(map(str, self.first))}]"
@@ -336,52 +337,52 @@ class Unsteady:
 
 @dataclass(frozen=True)
 class Explanation:
-    """All that is known of a failure."""
+    """Everything that is known of a failure."""
 
     kernel: str
     op: str
     source: str
-    """The name of the file that defines the kernel; '' where it is not known."""
+    """The name of the file that defines the kernel; '' if it is unknown."""
     verdict: Verdict
     target: str
     """The target on which the smallest case fails."""
     case: SmallestCase
     kernelfuzz: str
-    """The version of kernelfuzz that wrote this."""
+    """The version of kernelfuzz that wrote the explanation."""
     schema: int = VERSION
     law: str = ""
-    """The law that is broken."""
+    """The name of the broken law, if any."""
     reason: str = ""
-    """What happened, for verdicts that no number explains."""
+    """What happened, for a verdict that numbers do not explain."""
     worst: WorstElement | None = None
-    """None where no value was compared."""
+    """The worst element; None if no value was compared."""
     elsewhere: float | None = None
-    """How far another failing case is off, as a share of its exact value, where that is much and the smallest case is
-    off by so little that it looks like rounding."""
+    """The relative error of another failing case, if that is large and the smallest case's error is so small that it
+    looks like rounding."""
     verdicts: Mapping[str, str] = field(default_factory=dict)
-    """What other targets say of the smallest case."""
+    """The verdicts of other targets on the smallest case."""
     beside: Mapping[str, int] = field(default_factory=dict)
-    """How many failures of other verdicts no rule tells from this one."""
+    """The numbers of failures with other verdicts that no rule separates from this failure."""
     contract: FittingContract | None = None
     suggestion: Suggestion | None = None
-    """What the kernel may be meant to declare, where it refuses the cases that it fails for."""
+    """A declaration that would refuse the failing cases, if one fits."""
     counterfactuals: tuple[Counterfactual, ...] = ()
-    """What becomes of the smallest case with one thing changed; those that make it pass come first."""
+    """The results of changing one thing about the smallest case; changes that make it pass come first."""
     attribution: Attribution | None = None
     mechanism: Mechanism | None = None
-    """What it does wrong, where an experiment shows it."""
+    """What the kernel does wrong, if an experiment showed it."""
     unset: UnsetRead | None = None
-    """What it reads that nobody has set, where that decides."""
+    """The unset memory that the kernel reads, if its content decides."""
     unsteady: Unsteady | None = None
-    """How often the same call gives another result, where it does."""
+    """How the result of the same call varies, if it does."""
     rule: StatedRule | None = None
-    """When it fails; None where no simple rule stood when it was put to the test."""
+    """The rule of when the kernel fails; None if no simple rule stood its test."""
     shared: SharedCondition | None = None
-    """What all failures have in common, where no rule is stated."""
+    """The condition that all failures share, if no rule is stated."""
     places: Places | None = None
-    """Which elements are bad."""
+    """The places of the bad elements."""
     note: str = ""
-    """Why nothing is explained, such as that the failure needs earlier calls."""
+    """The reason why nothing is explained, such as that the failure needs earlier calls."""
     explained: Literal["whole", "in part", "not yet"] = "not yet"
     option: str = ""
-    """The option that gives the explanation more time, where it is not whole."""
+    """The option that gives the explanation more time, if it is not whole."""

@@ -1,4 +1,4 @@
-"""The facts of a finding, put together as its explanation."""
+"""The explanation of a finding, assembled from the facts about it."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from fuzz.explain.explanation import (
     WorstElement,
 )
 from fuzz.explain.finding import Diagnosis, Finding, changes
+from fuzz.explain.rule.bounds import HELD
 from fuzz.explain.rule.rule import Rule
-from fuzz.explain.rule.thresholds import HELD
 from fuzz.explain.stages.conclusion import Conclusion
 from oracles import breakdown
 from oracles.dtypes import FORMATS, ITEMSIZE
@@ -47,27 +47,26 @@ from oracles.ops import OPS
 from oracles.truth import GaveUp, OutputCheck
 
 _SHOWN = 16
-"""The most elements of a tensor whose values are kept: in short decimals they take about a line."""
+"""The most elements of a tensor whose values are kept: as short decimals they fill about a line."""
 _CHANGED_BY: Mapping[Kind, str] = {
     "address": "offset", "address of rows": "offset", "layout": "layout of {}", "strides": "layout of {}",
     "stride of 0": "layout of {}", "step": "layout of {}", "furthest": "layout of {}", "parameter": "{}",
     "beside": "{}",
 }  # fmt: skip
-"""The counterfactual that shows whether a condition of such a kind matters."""
+"""The counterfactual that shows whether a condition matters, by the kind of the condition."""
 _LIKE_ROUNDING, _GROSS = 1e-3, 0.01
-"""An error of a smaller share of its value may be taken for rounding; one of a larger share, not. Chosen, not
-measured."""
+"""The relative errors below which a failure may be rounding, and above which it may not. Chosen, not measured."""
 _EXACTLY_S = 10.0
-"""Seconds for the exact value of one element: in a network each may take minutes."""
+"""The seconds for the exact value of one element: in a network it may take minutes."""
 _RUNS = 64
-"""The most runs of failing elements that are kept, for a picture of them."""
+"""The most runs of failing elements that are kept; a report draws a picture of them."""
 _MOST_OR = 1
-"""A rule with more than one 'or' is not readable for people."""
+"""The most 'or's in a rule that people can read."""
 
 
 def explanation_of(finding: Finding, target: Target | None, note: str = "") -> Explanation:
-    """Return all that is known of the finding, which failed on the target; an earlier session's explanation, if nothing
-    was found out in this one. Without a target its budget is not taken apart."""
+    """Return the explanation of a finding on a target. If nothing new was found out, return that of an earlier session.
+    Without a target the error budget is not taken apart."""
     if finding.told is not None and finding.diagnosis is None:
         return replace(finding.told, verdicts=_others(finding), note=note)
     case, judgement = finding.case, finding.judgement
@@ -111,21 +110,21 @@ def _with_diagnosis(known: Explanation, diagnosis: Diagnosis) -> Explanation:
         rule=(rule := stated(conclusion, diagnosis.counterfactuals)),
         shared=shared(conclusion) if rule is None else None,
         places=conclusion.places,
-        note=known.note or ("" if rule is not None or diagnosis.whole else _so_far(conclusion)),
+        note=known.note or ("" if rule is not None or diagnosis.whole else so_far(conclusion)),
         explained="whole" if diagnosis.whole else "in part",
         option=diagnosis.option,
     )
 
 
 def stated(conclusion: Conclusion, changes: Sequence[Counterfactual] | None = None) -> StatedRule | None:
-    """Return the rule, if it stood when it was tested and people can read it; a rule about values together with memory
-    or parameters only if one of the changes shows what it says about these."""
+    """Return the rule, if it stood its test and people can read it. A rule about values that also names memory or
+    parameters is returned only if one of the counterfactuals confirms these conditions."""
     learned = conclusion.learned
     if learned is None or not conclusion.certain:
         return None
     rules = (learned.rule, *learned.others)
     if not learned.rule.atoms and conclusion.hidden and conclusion.hides is None:
-        return None  # "always", and yet not: nobody knows for which values it passes
+        return None  # "always" would be false, and nobody knows for which values it passes
     if changes is not None and not all(_is_shown(rule, changes) for rule in rules):
         return None
     either = len(rules) - 1 + sum(a.size - 1 for rule in rules for a in rule.atoms if a.relation == "within")
@@ -146,8 +145,8 @@ def stated(conclusion: Conclusion, changes: Sequence[Counterfactual] | None = No
     )
 
 
-def _so_far(conclusion: Conclusion) -> str:
-    """Return what agrees with everything that was tried, or nearly so, if the time was over before a test of it."""
+def so_far(conclusion: Conclusion) -> str:
+    """Return a note about a rule that fits all tried cases, or nearly all, if there was no time to test it; else ''."""
     learned, cores = conclusion.learned, conclusion.cores
     if learned is None or not learned.sound or not all(core.atoms for core in cores):
         return ""
@@ -159,8 +158,8 @@ def _so_far(conclusion: Conclusion) -> str:
 
 
 def _is_shown(rule: Rule, changes: Sequence[Counterfactual]) -> bool:
-    """Return whether, for each condition on memory or on a parameter, a single change makes the case pass, if the rule
-    is about values: among these such a condition is learnt by chance more often than not."""
+    """Return whether each condition on memory or on a parameter is confirmed by a single change that makes the case
+    pass. Only rules about values need this: in them such a condition is more often than not learned by chance."""
     if not any(atom.trait.row.about == "values" for atom in rule.atoms):
         return True
     passing = {each.subject for each in changes if each.passing}
@@ -169,13 +168,13 @@ def _is_shown(rule: Rule, changes: Sequence[Counterfactual]) -> bool:
 
 
 def _alternative(rule: Rule, core: Rule) -> Alternative:
-    """Return the rule; what is not in its core, and so no cause, apart from it."""
+    """Return the rule as an alternative: its core as the cause, and the other conditions apart from it."""
     hiding = tuple(atom for atom in rule.atoms if atom not in core.atoms)
     return Alternative(core.alone, Rule(hiding)) if hiding and core.atoms else Alternative(rule.alone)
 
 
 def shared(conclusion: Conclusion) -> SharedCondition | None:
-    """Return what all failures have in common, if some passing case lacks it and the rule is not certain."""
+    """Return the condition that all failures share, if some passing case lacks it."""
     bounds = conclusion.bounds
     if bounds is None or not bounds.necessary.atoms:
         return None
@@ -200,7 +199,7 @@ def _smallest(case: Case, judgement: Judgement, diagnosis: Diagnosis | None) -> 
 
 
 def _call(case: Case) -> Call:
-    """Return what the kernel was called with; the axis of an op that has no other is no parameter to read."""
+    """Return the arguments of the kernel's call. The axis is left out if the op has only one."""
     has_axis, told = case.op not in OPS or OPS[case.op].turns, without_probe(case.params)
     params = {name: _parameter(value) for name, value in told.items() if has_axis or name != AXIS}
     inputs = {name: _input(tensor) for name, tensor in case.inputs.items()}
@@ -228,7 +227,8 @@ def _input(tensor: Tensor) -> Memory:
 
 
 def _element(value: float, word: int, dtype: str) -> str:
-    """Return an element in words; a NaN that NumPy would not make of `nan` with its bits, which decide."""
+    """Return an element in words. A NaN with other bits than NumPy's `nan` is given with its bits, since they
+    decide."""
     usual = not math.isnan(value) or word == int.from_bytes(quantise(np.array([math.nan]), dtype).tobytes(), "little")
     return decimal(value, dtype) if usual else f"nan (0x{word:0{2 * ITEMSIZE[dtype]}x})"
 
@@ -248,7 +248,7 @@ def _worst(case: Case, judgement: Judgement, target: Target | None) -> WorstElem
         return None
     output = case.outputs[check.output]
     try:
-        told = _breakdown_of(case, check, outcome, target)
+        told = breakdown_of(case, check, outcome, target)
     except GaveUp:
         return None
     found = worst_element(told, check.failing, output.layout.size, contradicts=check.contradicts, dtype=output.dtype)
@@ -256,7 +256,7 @@ def _worst(case: Case, judgement: Judgement, target: Target | None) -> WorstElem
 
 
 def _elsewhere(finding: Finding, target: Target | None) -> float | None:
-    """Return how far the clearest case is off, if the smallest one looks like a matter of rounding."""
+    """Return the relative error of the clearest failure, if the smallest case looks like a matter of rounding."""
     clearest = finding.diagnosis.clearest if finding.diagnosis is not None else None
     if clearest is None or not isinstance(clearest.of, Case) or target is None:
         return None
@@ -268,20 +268,20 @@ def _elsewhere(finding: Finding, target: Target | None) -> float | None:
 
 
 def _is_gross(case: Case, judgement: Judgement) -> bool:
-    """Whether the worst element is far off by what rounding makes of its terms, too: one that these cancel out to
-    nearly nothing may be twice its value off by little more than rounding."""
+    """Whether the error of the worst element is also large compared with its budget: if terms cancel to nearly nothing,
+    rounding alone may make an error of twice the value."""
     assert judgement.worst is not None
     dtype = case.outputs[judgement.worst.output].dtype
     return dtype in FORMATS and judgement.ratio * 2.0 ** -FORMATS[dtype].precision >= _LIKE_ROUNDING
 
 
 def _share_off(case: Case, judgement: Judgement, target: Target) -> float | None:
-    """Return how far the worst element is from its exact value, relative to it; None if that is no number."""
+    """Return the relative error of the worst element; None if there is no finite one."""
     check, outcome = judgement.worst, judgement.outcome
     if check is None or check.worst_index is None or outcome is None:
         return None
     try:
-        told = _breakdown_of(case, check, outcome, target)
+        told = breakdown_of(case, check, outcome, target)
     except GaveUp:
         return None
     got, expected = float(told.got.value), float(told.expected.value)
@@ -289,14 +289,14 @@ def _share_off(case: Case, judgement: Judgement, target: Target) -> float | None
 
 
 def _runs(mask: Mask) -> tuple[tuple[int, int], ...]:
-    """Return the failing elements as runs of neighbours, as many as a report draws."""
+    """Return the failing elements as runs of neighbours, at most `_RUNS`."""
     edges = np.flatnonzero(np.diff(np.concatenate([[0], np.asarray(mask).reshape(-1), [0]])))
     starts, ends = edges[::2], edges[1::2]
     return tuple((int(a), int(b - a)) for a, b in zip(starts[:_RUNS], ends[:_RUNS], strict=True))
 
 
-def _breakdown_of(case: Case, check: OutputCheck, outcome: Outcome, target: Target) -> breakdown.Breakdown:
-    """Return the budget of the worst element, which the check names. Raises GaveUp."""
+def breakdown_of(case: Case, check: OutputCheck, outcome: Outcome, target: Target) -> breakdown.Breakdown:
+    """Return the budget of the worst element named by the check. Raises GaveUp."""
     output, index = case.outputs[check.output], check.worst_index
     assert index is not None
     got = from_bits(outcome.outputs[check.output], output.dtype, output.layout.shape)
@@ -309,7 +309,7 @@ def _breakdown_of(case: Case, check: OutputCheck, outcome: Outcome, target: Targ
 
 
 def worst_element(told: breakdown.Breakdown, failing: int, of: int, *, contradicts: bool, dtype: str) -> WorstElement:
-    """Return the judgement of one element as a record."""
+    """Return the breakdown of one element as a record."""
     got, expected, low, high = (
         Number(decimal(each.value, dtype), each.bits) for each in (told.got, told.expected, told.low, told.high)
     )

@@ -1,4 +1,4 @@
-"""A finding: one record of a failing case, from the moment it is seen until it is explained."""
+"""A finding: the record of a failing case, from when it is seen until it is explained."""
 
 from __future__ import annotations
 
@@ -20,55 +20,55 @@ from oracles.ops import OPS
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What shrinking and probing found out about a failure."""
+    """The results of shrinking and probing a failure."""
 
     original: Case
     """The case as it was seen, before it was shrunk."""
     attribution: Attribution | None
     conclusion: Conclusion
     runs: int = 0
-    """The number of cases that were run to find that out."""
+    """The number of cases that were run for the diagnosis."""
     whole: bool = True
-    """This is False where time ran out first, or somebody wanted to stop."""
+    """Whether the diagnosis was finished; False if the time was over or somebody stopped it."""
     option: str = ""
-    """The option that would have given the diagnosis more time; '' where there is none."""
+    """The option that gives the diagnosis more time; '' if there is none."""
     fitting: Fitting | None = None
     """The neighbouring contract that its values conform to."""
     beside: Mapping[str, int] = field(default_factory=dict)
-    """How many failures of other verdicts were put to it because no rule tells them from it."""
+    """The numbers of failures with other verdicts that count as the same cause, since no rule separates them."""
     counterfactuals: tuple[Counterfactual, ...] = ()
-    """What becomes of the small case with one thing changed; those that make it pass come first."""
+    """The results of changing one thing about the small case; changes that make it pass come first."""
     mechanism: Mechanism | None = None
-    """What it does wrong, where an experiment shows it."""
+    """What the kernel does wrong, if an experiment showed it."""
     unset: UnsetRead | None = None
-    """What it reads that nobody has set."""
+    """The unset memory that the kernel reads, if its content decides."""
     unsteady: Unsteady | None = None
-    """How often the same call gives another result."""
+    """How the result of the same call varies, if it does."""
     clearest: Judgement | None = None
-    """The judgement, of all that failed meanwhile, whose error is the most times its budget."""
+    """The judgement with the largest err/budget among all that failed during the diagnosis."""
 
     @property
     def rule(self) -> Rule | None:
-        """When it fails, where a rule agrees with every probe."""
+        """The rule of when the kernel fails, if one agrees with every probe."""
         return self.conclusion.rule
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A failing case. It is seen first; then it may be known to need earlier calls; then it is shrunk and explained."""
+    """A failing case: seen first, then perhaps found to need earlier calls, in the end shrunk and explained."""
 
     case: Case
-    """The smallest case that fails in the same way, once it is explained; the one that was seen where that needs
-    calls."""
+    """The case as it was seen; after the explanation, the smallest case that fails in the same way, unless the failure
+    needs earlier calls."""
     judgement: Judgement
     verdicts: Mapping[str, str] = field(default_factory=dict)
-    """The verdicts by target: what the others said of the same case; once it is explained, what all of them say of the
-    small one."""
+    """The verdicts on the case by target: first those of the other targets in the same run; after the explanation,
+    those of all targets on the small case."""
     history: tuple[Case, ...] = ()
     """The calls that must come before the case, in one process."""
     diagnosis: Diagnosis | None = None
     told: Explanation | None = None
-    """What an earlier session has explained, in place of a diagnosis."""
+    """The explanation of an earlier session, in place of a diagnosis."""
 
     @property
     def target(self) -> str:
@@ -77,59 +77,60 @@ class Finding:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Smaller for the case that is easier to understand."""
+        """A sort key that puts cases first that are easier to understand."""
         return size_of(self.case)
 
     @property
     def is_whole(self) -> bool:
-        """Whether it was explained in full."""
+        """Whether the finding was explained in full."""
         return self.diagnosis is not None and self.diagnosis.whole
 
     @property
     def core(self) -> Rule | None:
-        """What tells its cause from others."""
+        """The rule that tells the finding's cause from others; None without a diagnosis."""
         return self.diagnosis.conclusion.core if self.diagnosis is not None else None
 
     @property
     def original(self) -> str:
-        """Digest of the case that it was shrunk from; '' where nobody has tried."""
+        """The digest of the case from which it was shrunk; '' if it was not."""
         return self.diagnosis.original.digest if self.diagnosis is not None else ""
 
     def with_band(self, core: Rule | None) -> Finding:
-        """The same finding, whose cause has further failures, by a rule that differs in numbers only."""
+        """Return the finding with a band added to the rule of its cause: further failures, whose rule differs in
+        numbers."""
         if self.diagnosis is None or self.core is None or core is None:
             return self
         conclusion = replace(self.diagnosis.conclusion, core=self.core.with_band(core))
         return replace(self, diagnosis=replace(self.diagnosis, conclusion=conclusion))
 
     def with_others(self, verdicts: Counter[str]) -> Finding:
-        """The same finding, to which failures of these verdicts were put."""
+        """Return the finding with the counts of failures of other verdicts that count as its cause."""
         beside = {verdict: count for verdict, count in verdicts.items() if verdict != self.judgement.verdict.value}
         if self.diagnosis is None or not beside:
             return self
         return replace(self, diagnosis=replace(self.diagnosis, beside=beside))
 
     def held_against(self, failing: Iterable[Case]) -> Finding:
-        """The same finding, beside other failing cases of its cause."""
+        """Return the finding whose counterfactuals are compared with other failing cases of its cause."""
         if self.diagnosis is None or not self.diagnosis.counterfactuals:
             return self
         nearby = held_against(self.diagnosis.counterfactuals, failing)
         return replace(self, diagnosis=replace(self.diagnosis, counterfactuals=nearby))
 
     def caused_by(self, attribution: Attribution) -> Finding:
-        """The same finding, tied to something else than it seemed to be."""
+        """Return the finding with another attribution."""
         if self.diagnosis is not None:
             return replace(self, diagnosis=replace(self.diagnosis, attribution=attribution))
         return self if self.told is None else replace(self, told=replace(self.told, attribution=attribution))
 
 
 def size_of(case: Case) -> tuple[int, int]:
-    """Fewer elements first, then memory with fewer gaps."""
+    """Return a sort key: fewer elements first, then memory with smaller gaps."""
     return case.elements, sum(t.layout.extent + t.layout.offset for t in case.inputs.values())
 
 
 def changes(before: Case, after: Case) -> tuple[tuple[str, int, int], ...]:
-    """Return what shrinking made smaller: each dimension whose extent changed, that before, and that after."""
+    """Return the dimensions that shrinking reduced, each with its extent before and after."""
     one, two = Frame(before), Frame(after)
     facts = [(dim, size, two.sizes.get(dim, size)) for dim, size in one.sizes.items()]
     facts.append((OPS[before.op].batch_name, math.prod(one.batch), math.prod(two.batch)))
@@ -137,7 +138,7 @@ def changes(before: Case, after: Case) -> tuple[tuple[str, int, int], ...]:
 
 
 def change(before: Case, after: Case) -> str:
-    """Return what shrinking changed in a few words for a line of progress: 'n 4097 -> 65, rows 3 -> 1'."""
+    """Return what shrinking changed, in a few words for a line of progress: 'n 4097 -> 65, rows 3 -> 1'."""
     words = [f"{name} {old} -> {new}" for name, old, new in changes(before, after)]
     plainer = ["plainer values or layout"] if before.digest != after.digest else []
     return ", ".join(words or plainer)

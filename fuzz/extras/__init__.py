@@ -1,1 +1,1 @@
-"""What few users need; it is loaded only when it is named."""
+"""Parts that few users need; each is loaded only when it is named."""

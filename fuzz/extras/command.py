@@ -21,7 +21,7 @@ from fuzz.core.transport.process import Process
 from fuzz.core.transport.sandbox import Sandbox
 
 VERSION = "1"
-"""The version of the protocol that an executable says it speaks."""
+"""The version of the protocol that an executable must name."""
 _LIMIT_S, _START_LIMIT_S = 5.0, 60.0
 
 
@@ -68,11 +68,11 @@ def _digest(kernel: CommandKernel) -> str:
 
 @dataclass(frozen=True)
 class CommandAttestation(Attestation):
-    """What an executable says of itself."""
+    """An executable's own description of itself."""
 
     program: str
     said: str
-    """The lines of its hello that are not part of the protocol, joined into one."""
+    """The lines of its hello that are not part of the protocol, joined into one line."""
 
     @property
     def words(self) -> str:
@@ -85,7 +85,7 @@ class CommandAttestation(Attestation):
 
 @dataclass(frozen=True)
 class CommandProgram:
-    """An executable, and how it is started."""
+    """An executable, with all that starting it needs."""
 
     kernel: CommandKernel
     digest: str
@@ -99,7 +99,7 @@ class CommandProgram:
         return Process(start, limit, start_limit=_START_LIMIT_S, sandboxed=self.sandbox is not None, foreign=True)
 
     def bystander(self) -> None:
-        return None  # what the pack names is the kernel's own
+        return None  # the pack names the program, so a mistake in it is the kernel's own
 
     def attested(self, hello: str) -> CommandAttestation:
         kernel, lines = self.kernel, dict(line.partition("=")[::2] for line in hello.splitlines())

@@ -1,4 +1,4 @@
-"""The adapter of kernels in CUDA C++: a cubin, and the few lines of Python by which a worker launches it."""
+"""The adapter of kernels in CUDA C++: a cubin, and lines of Python with which a worker launches its function."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ from fuzz.core.base.kernel import Kernel
 from fuzz.core.transport.python import launch
 
 _FUNCTION = re.compile(rb"\0\.text\.([A-Za-z_]\w*)(?=\0)")
-"""Matches the name of a section with a function's code."""
+"""Matches the name of a section that holds a function's code."""
 _ARCH = re.compile(r"-(arch|-gpu-architecture|gencode|-generate-code)\b")
-"""Matches a flag that says for which devices code is made, such as -arch=sm_90a."""
+"""Matches a flag that chooses the devices that code is made for, such as -arch=sm_90a."""
 _NVRTC = (sys.executable, "-m", "fuzz.core.transport.python.nvrtc")
 
 
 @dataclass(frozen=True)
 class CudaCompiler:
-    """The program that compiles."""
+    """The program that compiles CUDA."""
 
     command: tuple[str, ...]
     version: str
-    """Its name and version: 'nvcc 13.0.88'."""
+    """The compiler's name and version, such as 'nvcc 13.0.88'."""
 
 
 def compiler() -> CudaCompiler | None:
-    """Return the available compiler. nvcc is preferred, since it takes what NVRTC does not, such as host code."""
+    """Return the available compiler; None if there is none. nvcc is preferred, since it also compiles host code."""
     nvcc = toolchain.program("nvcc")
     if nvcc.path is not None:
         return CudaCompiler((*nvcc.command, "-cubin"), f"nvcc {_release(nvcc.path)}")
@@ -64,7 +64,7 @@ def _release(path: str) -> str:
 
 @lru_cache(maxsize=1)
 def _nvrtc() -> str | None:
-    """Return the version of NVRTC as pip installed it, which torch needs too; None where it is not there."""
+    """Return the version of NVRTC, which pip installs with torch; None if it is missing."""
     if not bindings():
         return None
     for name in ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu13", "nvidia-cuda-nvrtc-cu12"):
@@ -76,7 +76,7 @@ def _nvrtc() -> str | None:
 
 
 def bindings() -> bool:
-    """Whether NVIDIA's Python bindings of the driver are installed, which torch needs too since 2.10."""
+    """Whether NVIDIA's Python bindings of the driver are installed; torch needs them since 2.10."""
     try:
         return find_spec("cuda.bindings") is not None
     except (ImportError, ValueError):
@@ -89,13 +89,13 @@ class Cubin:
 
     path: Path
     symbol: str
-    """The name of its function in it."""
+    """The name of the kernel's function in the cubin."""
     compiler: str
 
 
 @dataclass(frozen=True)
 class CudaBuild:
-    """All that determines a cubin, as it was read. Raises BuildError where a file cannot be read."""
+    """All that determines a cubin, read from the kernel's files. Raises BuildError if a file cannot be read."""
 
     kernel: CudaKernel
 
@@ -122,7 +122,7 @@ class CudaBuild:
             below(root, path).write_text(text, encoding="utf-8")
         folders = [plain_path(Path(each)) for each in self.kernel.include]
         folders = [each for folder in (*folders, source.parent) for each in (below(root, folder), folder)]
-        # Only what tools need to name lines: the code stays the same.
+        # -lineinfo lets tools name lines, and does not change the code.
         yield [
             *tool.command, str(below(root, source)), "-o", str(output), "-lineinfo",
             *([] if any(map(_ARCH.match, self.kernel.flags)) else [f"-arch={arch}"]),
@@ -130,8 +130,7 @@ class CudaBuild:
         ]  # fmt: skip
 
     def _symbol(self, path: Path) -> str:
-        """Return the name of the function in the cubin: its own, or a mangled C++ name that begins with it. Raises
-        BuildError."""
+        """Return the name of the function in the cubin: as declared, or mangled as C++ does it. Raises BuildError."""
         wanted, names = self.kernel.function.name, sorted({each.decode() for each in functions(path)})
         mangled = re.compile(rf"_Z{len(wanted)}{wanted}(?![0-9a-z_])\w*")
         found = [each for each in names if each == wanted or mangled.fullmatch(each)]
@@ -148,7 +147,7 @@ class CudaBuild:
 
 
 def cubin_of(source: Path, flags: Sequence[str], builder: Builder) -> Path:
-    """Return the cubin of a file of ours that includes no other. Raises BuildError."""
+    """Return the cubin of a source file of kernelfuzz that includes no other. Raises BuildError."""
     tool, arch = compiler(), capability()
     if tool is None:
         raise BuildError("nothing compiles CUDA here")
@@ -158,12 +157,12 @@ def cubin_of(source: Path, flags: Sequence[str], builder: Builder) -> Path:
 
 
 def functions(path: Path) -> list[bytes]:
-    """Return the names of the functions in a cubin that can be launched, and perhaps others."""
+    """Return the names of all functions in a cubin that can be launched, and perhaps of some others."""
     return _FUNCTION.findall(path.read_bytes())
 
 
 def _headers(tool: CudaCompiler) -> list[Path]:
-    """Return the folders of CUDA's own headers, which nvcc knows by itself."""
+    """Return the folders of CUDA's own headers; an empty list for nvcc, which knows them."""
     if tool.command != _NVRTC:
         return []
     homes = [Path(home) for name in ("CUDA_HOME", "CUDA_PATH") if (home := os.environ.get(name))]
@@ -175,7 +174,7 @@ def _headers(tool: CudaCompiler) -> list[Path]:
 
 
 _WORKER = "torch"
-"""The framework in whose workers it runs, as its tensors are torch's."""
+"""The framework of the workers in which the kernels run: their tensors are torch's."""
 _CASE_LIMIT_S = 30.0
 _IMPORTS = "from fuzz.core.transport.python import launch\nfrom fuzz.core.transport.python.launch import cdiv"
 _STANDALONE = Path(__file__).with_name("cuda_standalone.txt")
@@ -183,7 +182,7 @@ CUDA = Framework(("torch",), (DevicePlacement("cuda", _WORKER, _CASE_LIMIT_S),),
 
 
 class CudaAdapter(PythonAdapter):
-    """Kernels in CUDA C++. They run in the workers of Python kernels, between the same margins."""
+    """The adapter of kernels in CUDA C++. They run in workers of Python kernels, between the same margins."""
 
     suffix = ".cu"
 
@@ -239,7 +238,7 @@ class CudaAdapter(PythonAdapter):
 
 @dataclass(frozen=True)
 class CudaProgram(PythonProgram):
-    """A cubin, ready to be run."""
+    """A cubin that is ready to run."""
 
     cubin: Cubin | None = None
 
@@ -251,7 +250,7 @@ class CudaProgram(PythonProgram):
 
 @dataclass(frozen=True)
 class _Launcher(PythonKernel):
-    """The lines that launch a kernel; they import nothing of ours."""
+    """The Python lines that launch a kernel, as a Python kernel that imports no module of the pack."""
 
     @property
     def kind(self) -> str:
@@ -273,8 +272,8 @@ def _launcher(kernel: CudaKernel, text: str) -> PythonKernel:
 
 
 def launching(kernel: CudaKernel, cubin: str, imports: str = _IMPORTS) -> str:
-    """Return the text of a module with a function that launches the kernel, written from its prototype. `cubin` is the
-    cubin and the function's name in it, as arguments in Python."""
+    """Return the text of a module with a function that launches the kernel, written from the kernel's prototype.
+    `cubin` is Python text with the cubin's path and the function's name in it, as arguments."""
     binding, launched = kernel.binding, kernel.launched
     op, first = binding.op, binding.op.inputs[0]
     arguments = binding.prototype.arguments
@@ -303,7 +302,7 @@ def launching(kernel: CudaKernel, cubin: str, imports: str = _IMPORTS) -> str:
 
 
 def _parameters(binding: Binding) -> Iterator[str]:
-    """Yield the function's keyword parameters."""
+    """Yield the keyword parameters of the launching function."""
     op, told = binding.op, {*binding.meanings.values()}
     yield "*"
     yield from (f"{each.name}=None" if each.optional else each.name for each in op.operands if each.name in told)
@@ -328,7 +327,7 @@ def _type(argument: Argument) -> str:
 
 
 def _extent(dim: str, binding: Binding) -> str:
-    """Return the expression of a dimension's extent, from a tensor of every call, counted from its end."""
+    """Return the expression for a dimension's extent: a tensor of every call, and the axis counted from its end."""
     operands = sorted(binding.op.operands, key=lambda each: each.optional)
     operand = next(each for each in operands if dim in each.axes)
     return f"{operand.name}, {len(operand.axes) - operand.axes.index(dim)}"

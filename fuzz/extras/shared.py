@@ -1,4 +1,5 @@
-"""The adapter of kernels in shared libraries: its worker is a few lines of C that load one and call it."""
+"""The adapter of kernels in shared libraries: the worker is a few lines of C that load a library and call its
+function."""
 
 from __future__ import annotations
 
@@ -32,14 +33,14 @@ _MACHINES: Mapping[bytes, str] = {
     bytes((2, 2, 22, 0)): "s390x",
     bytes((2, 1, 2, 1)): "loongarch64",
 }
-"""Architectures by class, byte order and machine, as in ELF headers."""
+"""The names of architectures, by class, byte order and machine as in ELF headers."""
 _WORD_BITS = {1: 32, 2: 64}
 """The size of a word in bits, by the class in an ELF header."""
 
 
 class SharedAdapter(CAdapter):
-    """Kernels in shared libraries. How they were compiled is not known, and how the lines that call them are compiled
-    does not matter, so there is one target for each site."""
+    """The adapter of kernels in shared libraries. Their compiler is unknown, and the compiler of the calling lines does
+    not matter, so there is one target for each site."""
 
     def targets(self, kernel: Kernel, host: Host) -> Iterator[Target]:
         known = shared_kernel(kernel)
@@ -59,7 +60,7 @@ class SharedAdapter(CAdapter):
         try:
             library = _library(known)
         except BuildError:
-            return None  # its program reports what is wrong, which is the kernel's fault
+            return None  # building its program reports the error, as a fault of the kernel
         arch = _MACHINES.get(library.machine, "")
         if arch == target.arch:
             return super().unavailable(target)
@@ -87,7 +88,7 @@ def _library(kernel: SharedKernel) -> Library:
 
 
 def _arch(kernel: SharedKernel) -> str:
-    """Return the architecture of the library; '' where it is unknown."""
+    """Return the architecture of the library; '' if it is unknown."""
     try:
         return _MACHINES.get(_library(kernel).machine, "")
     except BuildError:
@@ -116,7 +117,7 @@ _UNDEFINED = re.compile(r"undefined symbol: (?P<name>\w+)")
 
 
 def _why(said: str, library: Library) -> str:
-    """Return why it cannot be called, from what the loader says."""
+    """Return why the library cannot be called, from the loader's message."""
     if said.startswith("no symbol "):
         wanted = said.removeprefix("no symbol ")
         close = next(iter(_names_like(wanted, library.path)), "")
@@ -132,7 +133,7 @@ def _why(said: str, library: Library) -> str:
 
 
 def _names_like(wanted: str, path: Path) -> list[str]:
-    """Return names in the library that contain the wanted one, or are similar."""
+    """Return the names in the library that contain the wanted one, or else a similar name."""
     names = {each.decode() for each in re.findall(rb"(?<=\0)[A-Za-z_]\w+(?=\0)", path.read_bytes())}
     holding = sorted((each for each in names if wanted in each), key=len)
     return holding or get_close_matches(wanted, names, 1, cutoff=0.8)

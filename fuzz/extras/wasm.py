@@ -1,4 +1,4 @@
-"""The adapter of C kernels in WebAssembly: the same worker, as a module that an engine's host runs."""
+"""The adapter of C kernels in WebAssembly: the worker is a module, which the host program of an engine runs."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _LIBRARIES = {
     "wasi-libc": Path("/usr/lib/wasm32-wasi/libc.a"),
     "libclang-rt-19-dev-wasm32": Path("/usr/lib/llvm-19/lib/clang/19/lib/wasi/libclang_rt.builtins-wasm32.a"),
 }
-"""The libraries that are linked, by Debian package. They only show as tools when missing: they cannot be asked for a
+"""The libraries to link with, by Debian package. They are listed as tools only if they are missing, as they report no
 version."""
 _START_LIMIT_S = 30.0
 _MISSING = "missing="
-"""The beginning of the hello of a host whose engine cannot run the module."""
+"""The beginning of a host's hello if its engine cannot run the module."""
 
 
 class WasmAdapter(CAdapter):
-    """Kernels in C for WebAssembly."""
+    """The adapter of C kernels in WebAssembly."""
 
     def unavailable(self, target: Target) -> str | None:
         if _engine(target) != "node" and find_spec("wasmtime") is None:
@@ -52,13 +52,13 @@ class WasmAdapter(CAdapter):
 
 
 def _engine(target: Target) -> str:
-    """Return the engine, and how it is set."""
+    """Return the engine and its mode, from the target's settings."""
     return next(str(value) for setting, value in target.settings if setting.word == "engine")
 
 
 @dataclass(frozen=True)
 class WasmProgram(CProgram):
-    """A worker as a module."""
+    """A worker that is a WebAssembly module."""
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -72,7 +72,7 @@ class WasmProgram(CProgram):
         return Process(start, limit, start_limit=start_limit or _START_LIMIT_S, sandboxed=self.sandbox is not None)
 
     def bystander(self) -> None:
-        return None  # its host reports what it cannot run
+        return None  # the host reports what it cannot run
 
     def attested(self, hello: str) -> CAttestation:
         if hello.startswith(_MISSING):

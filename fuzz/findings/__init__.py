@@ -1,1 +1,1 @@
-"""What was found and how it is kept: buckets, case files, tallies, and the state of the nights."""
+"""Findings and how they are kept: buckets, case files, tallies, and the state of nights."""

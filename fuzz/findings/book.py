@@ -1,4 +1,4 @@
-"""The book of findings: failures go into buckets as they come, and each bucket's smallest case goes to disk at once."""
+"""The book of findings: failures are sorted into buckets at once, and the smallest case of each bucket is saved."""
 
 from __future__ import annotations
 
@@ -22,44 +22,43 @@ if TYPE_CHECKING:  # a search that finds nothing explains nothing
     from fuzz.findings.casefile import FoundRecord
 
 TRIES = 3
-"""A bucket is explained this many times where time ends first: what two more tries did not finish needs more time than
-a night has for it. The number was chosen, not measured."""
+"""The number of times that a bucket is explained if time runs out: what two more tries do not finish needs more time
+than a night has for it. Chosen, not measured."""
 _MOST_CAUSES = 6
-"""The most buckets of one kernel and family: a kernel that is wrong everywhere, in a different way each time, is not
-reported in pieces."""
+"""The most buckets of one kernel and family, so that a kernel that is wrong everywhere is not reported in pieces."""
 _MOST_ERRORS = 3
-"""The most internal errors of one run that are kept as cases: one cause would otherwise fill the disk."""
+"""The most internal errors of one run whose cases are kept: a single cause could otherwise fill the disk."""
 
 
 @dataclass
 class FindingBook:
-    """What fails in the same way on one kernel waits in one bucket, until it is sorted by its causes; from then on each
-    cause has a bucket, and what the rule of none holds of waits in a further one."""
+    """The buckets of a run. All failures of one kernel and family first share a bucket. When their causes are known,
+    each cause has its own bucket, and failures that no cause's rule covers go to another one."""
 
     store: Store
     source: Callable[[], Source]
-    """Returns the search that finds what is being found now."""
+    """A function that returns the search whose cases are being run."""
     targets: Mapping[str, Target] = field(default_factory=dict)
-    """The targets by id. Those of an explained kernel are needed to tell its failures apart."""
+    """The targets by id; those of an explained kernel are needed to tell its failures apart."""
     name_of: Callable[[str, Judgement], str] = by_verdict
-    """Names the bucket in which a failure of a kernel waits."""
+    """A function that returns the name of the bucket for an unsorted failure of a kernel."""
     buckets: dict[str, Bucket] = field(default_factory=dict)
     """The buckets by name."""
     batch: Unsaved = field(default_factory=Unsaved)
-    """What the store has not been told of yet."""
+    """The changes since the last commit to the store."""
     replaying: dict[str, str] = field(default_factory=dict)
-    """While kept cases are replayed, this maps each case's digest to the bucket that it stands for."""
+    """The name of the bucket that each kept case belongs to, by the case's digest, while kept cases are replayed."""
     trouble: str = ""
-    """The reason why some case file could not be written. The finding itself is kept."""
+    """The reason why a case file could not be written; '' if all were. The finding itself is not lost."""
     errors: list[str] = field(default_factory=list)
-    """A line for each of the first internal errors of judging: what the oracle says then cannot be trusted."""
+    """A line for each of the first internal errors of judging. After one, the oracle's results cannot be trusted."""
     keeps: bool = True
-    """Whether cases go to disk; False where nothing could judge them again later."""
+    """Whether cases are written to disk; False if they could not be judged again later."""
     _gone: set[str] = field(default_factory=set)
-    """These names are not given again in this session, since the batch may still speak of them."""
+    """Names that are not given again in this session, since the batch may still refer to them."""
 
     def add(self, kernel: str, case: Case, judgement: Judgement, everyone: Mapping[str, str]) -> Bucket:
-        """Count a failing run; keep its case if it is the first of its bucket or smaller than the one kept."""
+        """Count a failing run, and return its bucket. The case is kept if it is the bucket's first or its smallest."""
         from fuzz.explain.finding import Finding, size_of
 
         name = self._bucket_for(kernel, case, judgement)
@@ -80,21 +79,21 @@ class FindingBook:
         return bucket
 
     def count(self, bucket: Bucket, target: str, times: int = 1) -> None:
-        """Failing runs of a bucket."""
+        """Count failing runs of a bucket on a target."""
         bucket.sightings[target] += times
         self.batch.sightings[bucket.name, target] += times
 
     @property
     def seen(self) -> list[Bucket]:
-        """The buckets that have failed in this session; a store may know others."""
+        """The buckets that have failed in this session; the store may have others."""
         return [bucket for bucket in self.buckets.values() if bucket.finding is not None]
 
     def kept(self) -> set[tuple[str, str]]:
-        """Target and digest of every case that failed in this session and is kept."""
+        """Return the target and digest of each kept case that failed in this session."""
         return {(b.finding.target, b.finding.judgement.case) for b in self.buckets.values() if b.finding is not None}
 
     def note_error(self, line: str, case: Case) -> None:
-        """Keep the case of an error of ours, in which a target's outcome could not be judged, and say so in a line."""
+        """Keep the case of an internal error, in which an outcome could not be judged, and note a line about it."""
         if len(self.errors) < _MOST_ERRORS:
             path = evidence_path(self.store.folder, case)
             try:
@@ -105,7 +104,7 @@ class FindingBook:
             self.errors.append(f"{line}; {kept}; please report it")
 
     def commit(self) -> str:
-        """Give the batch to the store; why not everything is saved, or ''."""
+        """Give the batch to the store. Return the reason if not everything could be saved, or ''."""
         if self.trouble:
             self.trouble = ""
             for bucket in self.buckets.values():
@@ -115,8 +114,8 @@ class FindingBook:
         return self.store.commit(batch) or self.trouble
 
     def rescued(self) -> Mapping[str, Path]:
-        """Write the case files for which the disk had no room to a new folder for temporary files, which may be on
-        another disk. Returns those that could be written, by bucket."""
+        """Write the case files for which there was no room to a new folder for temporary files, which may be on another
+        disk. Return the paths of those that could be written, by bucket."""
         found, lost = {}, [bucket for bucket in self.seen if not bucket.written]
         with contextlib.suppress(OSError):
             folder = Path(mkdtemp(prefix="kernelfuzz-")) if lost else Path()
@@ -127,16 +126,16 @@ class FindingBook:
         return found
 
     def siblings(self, bucket: Bucket) -> list[Bucket]:
-        """The other buckets of its kernel that fail alike."""
+        """Return the other buckets of the same kernel and family."""
         base = base_of(bucket.name)
         return [each for name, each in self.buckets.items() if base_of(name) == base and each is not bucket]
 
     def explain(self, bucket: Bucket, finding: Finding) -> None:
-        """Keep the shrunk case with its explanation in place of the smallest that was found."""
+        """Replace the case of a bucket by the shrunk one with its explanation."""
         self.tell(bucket, finding, finding.core, whole=finding.is_whole)
 
     def tell(self, bucket: Bucket, finding: Finding, core: Rule | None, *, whole: bool) -> None:
-        """The same where another process has explained it: in full, or as far as there was time."""
+        """Replace the case of a bucket by one that any process has explained, in full if `whole`."""
         from fuzz.explain.attribute.history import Need
 
         bucket.need, bucket.core, bucket.note, bucket.option = Need.NOTHING, core or bucket.core, "", ""
@@ -144,14 +143,14 @@ class FindingBook:
         self._keep(bucket, finding, bucket.source, pending=not whole and bucket.tries < TRIES)
 
     def note_need(self, bucket: Bucket, found: Recognised) -> None:
-        """Keep with the case the calls that must come before it, or that none are known to make it fail again."""
+        """Note which earlier calls the failure of a bucket's case needs, or that it does not repeat."""
         from fuzz.explain.attribute.history import need_line
 
         bucket.need, bucket.note = found.need, need_line(found, bucket.case)
         self._keep(bucket, replace(bucket.found, history=found.history), bucket.source, pending=False)
 
     def open(self, source: Bucket, findings: Sequence[Finding]) -> Bucket:
-        """A further bucket for findings that were counted in `source`."""
+        """Return a new bucket for findings that were counted in `source`."""
         fresh = Bucket(self._further(base_of(source.name)), source.kernel, tries=source.tries)
         self.buckets[fresh.name] = fresh
         self._keep(fresh, min(findings, key=lambda finding: finding.size), source.source)
@@ -161,19 +160,19 @@ class FindingBook:
         return fresh
 
     def move(self, source: Bucket, into: Bucket, findings: Iterable[Finding]) -> None:
-        """Count these findings in another bucket than they were counted in."""
+        """Move the counts of these findings from one bucket to another."""
         for finding in findings:
             self.count(source, finding.target, -1)
             self.count(into, finding.target)
 
     def widen(self, bucket: Bucket, core: Rule | None) -> None:
-        """Tell failures of a further band by the bucket too."""
+        """Add a band to the rule of a bucket, so that it covers further failures."""
         if bucket.core is not None and core is not None:
             bucket.core = bucket.core.with_band(core)
             self.batch.buckets[bucket.name] = replace(bucket)
 
     def merge(self, source: Bucket, into: Bucket) -> None:
-        """The findings of one bucket are those of another."""
+        """Merge one bucket into another, since their findings belong together."""
         del self.buckets[source.name]
         self._gone.add(source.name)
         into.sightings.update(source.sightings)
@@ -181,15 +180,15 @@ class FindingBook:
         self._release(source.path)
 
     def join(self, guest: Bucket, home: Bucket, verdicts: Mapping[str, str]) -> None:
-        """The findings of one kernel's bucket have their cause in a source that they share with those of another.
+        """Merge a kernel's bucket into another kernel's, since the cause is in a source that both share.
 
-        `verdicts` are those of the case that is kept, by target.
+        `verdicts` are those on the other bucket's case, by target.
         """
         self.merge(guest, home)
         self.share(home, guest.also | {guest.kernel}, verdicts)
 
     def share(self, bucket: Bucket, others: frozenset[str], verdicts: Mapping[str, str]) -> None:
-        """Note that the cause of a bucket lies in a source of which other kernels are made too."""
+        """Note that the cause of a bucket is in a source that other kernels share."""
         from fuzz.explain.causes import shared_cause
 
         kernels = {target.kernel.name: target.kernel for target in self.targets.values()}
@@ -199,8 +198,9 @@ class FindingBook:
         self._keep(bucket, found, bucket.source, pending=bucket.pending)
 
     def _bucket_for(self, kernel: str, case: Case, judgement: Judgement) -> str:
-        """The bucket whose case it is; else the one whose rule holds of the case; else the one that waits to be sorted;
-        else one of no rule that fails by itself: nothing tells its failures from others; else a further one."""
+        """Return the name of the bucket for a failing run: the one that a replayed case belongs to, else one whose rule
+        covers the case, else one that is not sorted yet, else one without a rule, which cannot be told apart; else a
+        new one."""
         base, replayed = self.name_of(kernel, judgement), self.replaying.get(case.digest, "")
         if replayed and base_of(replayed) == base:
             return replayed
@@ -220,7 +220,7 @@ class FindingBook:
         return next(iter(mine)) if len(mine) >= _MOST_CAUSES else self._further(base)
 
     def _told(self, buckets: Mapping[str, Bucket], case: Case, judgement: Judgement) -> str | None:
-        """The first of the buckets whose rule holds of the case."""
+        """Return the name of the first bucket whose rule covers the case; None if there is none."""
         from fuzz.explain.trial.family import Family
         from fuzz.explain.trial.trial import traits_for
 
@@ -230,18 +230,18 @@ class FindingBook:
         return next((name for name, bucket in buckets.items() if bucket.core and bucket.core.holds(traits)), None)
 
     def _further(self, base: str) -> str:
-        """A name that no bucket has."""
+        """Return a name that no bucket has."""
         names = [base, *(f"{base}+{number}" for number in range(2, len(self.buckets) + len(self._gone) + 3))]
         return next(name for name in names if name not in self.buckets and name not in self._gone)
 
     def _keep(self, bucket: Bucket, finding: Finding, source: Source, *, pending: bool = True) -> None:
-        """Keep this finding in the bucket in place of the one before."""
+        """Replace the finding of a bucket."""
         bucket.finding, bucket.target, bucket.source, bucket.pending = finding, finding.target, source, pending
         bucket.size = finding.size if finding.diagnosis is None else (finding.size[0], 0)
         self._write(bucket)
 
     def describe(self, bucket: Bucket) -> None:
-        """Put together what is known of the bucket's finding."""
+        """Assemble the explanation of the bucket's finding."""
         from fuzz.explain.facts import explanation_of
 
         told = explanation_of(bucket.found, self.targets.get(bucket.found.target))
@@ -252,7 +252,7 @@ class FindingBook:
         return folder / f"{self.name_of(bucket.kernel, bucket.judgement)}{number}-{bucket.case.digest[:12]}.json"
 
     def _write(self, bucket: Bucket) -> None:
-        """Write the case file. Where the disk is full the one before stays, and the bucket is not lost over it."""
+        """Write the case file. If the disk is full, the file before stays, and so does the bucket."""
         before = bucket.path
         self.describe(bucket)
         if not self.keeps:
@@ -273,7 +273,7 @@ class FindingBook:
 
 
 def book_in(folder: Path, seed: int) -> FindingBook:
-    """The book of one run, whose findings go to a folder of case files."""
+    """Return the book of a single run, whose findings are kept as case files in a folder."""
     return FindingBook(FileStore(folder), lambda: Source(seed))
 
 

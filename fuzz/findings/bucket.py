@@ -1,4 +1,4 @@
-"""Buckets: findings that have one cause, as far as is known, and how buckets are named."""
+"""Buckets: findings that have one cause, as far as is known, and their names."""
 
 from __future__ import annotations
 
@@ -29,57 +29,57 @@ def _no_pile() -> Pile:
 
 @dataclass(frozen=True)
 class Source:
-    """The search that found something."""
+    """The search that found a case."""
 
     seed: int
     command: str = ""
-    """The command that searches the same cases again."""
+    """The command that runs the same search again."""
 
 
 @dataclass
 class Bucket:
-    """What is known of one bug: its smallest finding, what tells it from others, where it was seen and how often."""
+    """One bug, as far as is known: its smallest finding, the rule that identifies it, and its sightings."""
 
     name: str
     kernel: str
     finding: Finding | None = None
-    """Its smallest finding. None for a bucket of an earlier session that has not failed in this one yet."""
+    """The smallest finding; None if the bucket is from an earlier session and has not failed in this one."""
     size: tuple[int, int] = (0, 0)
-    """The size of the case that is kept. An explained case is replaced only by one of fewer elements."""
+    """The size of the kept case. An explained case is replaced only by one with fewer elements."""
     target: str = ""
     """The target on which the kept case fails."""
     source: Source = Source(0)
     path: Path | None = None
     """The path of its case file."""
     written: bool = False
-    """Whether the case file holds this very finding. When the disk is full, it keeps the one before."""
+    """Whether the case file has the present finding; if the disk is full, it has the one before."""
     note: str = ""
-    """What is known of an unexplained finding beyond its judgement."""
+    """A remark on a finding that is not explained."""
     option: str = ""
-    """The command-line option that would give time to explain it, where there was none."""
+    """The command-line option that gives more time for the explanation; '' if time was not short."""
     need: Need | None = None
-    """What its failures need to show again; None until that has been tried."""
+    """What the failure needs to show again; None if that was not tried yet."""
     core: Rule | None = None
-    """The rule that tells its failures from others of its kernel and family; also None if there was no time to learn
-    it."""
+    """The rule by which its failures are told from others of the kernel and family; None if there is none, or if there
+    was no time to learn one."""
     also: frozenset[str] = frozenset()
-    """The other kernels that showed the same fault of a shared source. Its rule holds for their failures too."""
+    """The other kernels that show the same fault, in a source that they share. The rule covers their failures too."""
     tries: int = 0
-    """How many times it was explained only in part, for lack of time."""
+    """The number of explanations that were not finished in time."""
     pending: bool = True
-    """Whether it is still to be explained."""
+    """Whether the bucket is waiting to be explained."""
     sightings: Counter[str] = field(default_factory=Counter)
     """The number of failing runs of this session, by target."""
     pile: Pile = field(default_factory=_no_pile, repr=False)
-    """The same failing runs one by one, until they are sorted by their causes."""
+    """The failing runs one by one, until they are sorted by cause."""
     explanation: Explanation | None = None
-    """All that is known of the finding; None where there is none."""
+    """The explanation of the finding, as far as it is known; None without a finding."""
     glimpse: Finding | None = None
-    """A larger case that failed in this session, while there is no finding."""
+    """A larger case that failed in this session, if the bucket has no finding."""
 
     @property
     def found(self) -> Finding:
-        """The finding of a bucket that has failed in this session."""
+        """The finding, for a bucket that has failed in this session."""
         assert self.finding is not None
         return self.finding
 
@@ -102,7 +102,7 @@ class Bucket:
 
     @property
     def others(self) -> dict[str, str]:
-        """By other target, its verdict on the case: who agrees with the oracle and who does not."""
+        """The verdicts of the other targets on the case."""
         return {name: verdict for name, verdict in self.found.verdicts.items() if name != self.found.target}
 
     @property
@@ -117,34 +117,33 @@ class Bucket:
 
     @property
     def is_explained(self) -> bool:
-        """Whether it stands for a cause, and not only for failures that look alike. An earlier session may have found
-        the cause."""
+        """Whether the bucket's failures have one cause, which this or an earlier session found, or only look alike."""
         if self.finding is None:
             return False
         return self.finding.diagnosis is not None or (self.finding.told is not None and not self.pending)
 
     @property
     def is_sorted(self) -> bool:
-        """Whether its cause was looked for."""
+        """Whether the cause of the bucket has been looked for."""
         return self.need is not None
 
     @property
     def alone(self) -> bool:
-        """Whether its case fails without earlier calls, as far as is known."""
+        """Whether the bucket's case fails without earlier calls, as far as is known."""
         from fuzz.explain.attribute.history import Need
 
         return self.need in (None, Need.NOTHING)
 
     @property
     def told(self) -> Explanation:
-        """What is known of the finding, of a bucket that has failed in this session."""
+        """The explanation of the finding, for a bucket that has failed in this session."""
         from fuzz.explain.facts import explanation_of
 
         told = self.explanation or replace(explanation_of(self.found, None), kernel=self.kernel)
         return replace(told, note=self.note or told.note, option=told.option or self.option)
 
     def record(self) -> FoundRecord:
-        """Return what its case file says besides the case."""
+        """Return the record of the finding that its case file holds besides the case."""
         from fuzz.findings.casefile import FoundRecord, formula_of
 
         finding, judgement = self.found, self.judgement
@@ -156,30 +155,29 @@ class Bucket:
 
 
 def by_verdict(kernel: str, judgement: Judgement) -> str:
-    """Return the bucket name of a kernel and verdict, and of a broken law: a run reports unexplained failures so."""
+    """Return the bucket name for a kernel, verdict and broken law, under which a run reports unexplained failures."""
     words = (kernel, judgement.verdict.value.lower(), judgement.broken_law_name)
     return "-".join(word for word in words if word)
 
 
 def by_family(kernel: str, judgement: Judgement) -> str:
-    """Return the bucket name of a kernel and family, a family being verdicts that one cause mixes, such as a wrong
-    value and a NaN."""
+    """Return the bucket name for a kernel and family. A family is a set of verdicts that one cause may show as, such as
+    a wrong value and a NaN."""
     from fuzz.explain.trial.family import Family
 
     return "-".join([kernel, *Family.of(judgement).key.split()])
 
 
 def base_of(name: str) -> str:
-    """Return the name without the number of the cause: further causes have one after a '+', which kernels' names
-    lack."""
+    """Return the name without the number of the cause, which follows a '+'; names of kernels contain no '+'."""
     return name.partition("+")[0]
 
 
 def family_of(bucket: Bucket) -> str:
-    """Return kernel and family of a bucket that failed in this session. Buckets equal in both may have one cause."""
+    """Return the kernel and family of a bucket that failed in this session: equal ones may be one cause."""
     return by_family(bucket.kernel, bucket.judgement)
 
 
 def hangs(bucket: Bucket) -> bool:
-    """Whether it is a timeout that was already seen alone: a worker tries such a case again in a process of its own."""
+    """Whether the verdict is a timeout, which was seen in a new process, too: a worker tries a hanging case there."""
     return bucket.verdict == Verdict.TIMEOUT.value

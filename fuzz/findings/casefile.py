@@ -40,47 +40,47 @@ from oracles.operand import AXIS
 from oracles.ops import OPS
 
 VERSION = 3
-"""The format of case files; others are not read."""
+"""The version of the format; files of other versions are not read."""
 _SHORT_LIST = re.compile(r"\[\s*(-?\d+(?:,\s*-?\d+)*)\s*\]")
-"""Matches lists of integers: shapes and strides, which json.dumps would spread over many lines."""
+"""Matches a list of integers, such as a shape, which json.dumps would spread over many lines."""
 _MOST_HELD = 1 << 29
-"""The most bytes that the inputs of all calls before a case may take."""
+"""The most bytes of the inputs of all calls in a history."""
 _MOST_CALLS = 1 << 16
 """The most calls of a history, repeated ones included."""
 
 
 @dataclass(frozen=True)
 class FoundRecord:
-    """What was seen when the case was found. It is for people and for `repro`, and not part of the digest."""
+    """The record of how a case was found. It is for people and for `repro`, and not part of the digest."""
 
     target: str
     verdict: str
     run_seed: int
     version: str
     law: LawCheck | None = None
-    """For FAIL_LAW, the law that the case breaks together with its twin."""
+    """The law that the case breaks together with its twin, for FAIL_LAW."""
     explanation: Explanation | None = None
-    """What is known of the failure."""
+    """The explanation of the failure, if there is one."""
     original: str = ""
-    """The digest of the case that this one was shrunk from."""
+    """The digest of the case from which it was shrunk; '' if it was not."""
     history: tuple[Case, ...] = ()
     """The calls that must come before the case, in the same process, for it to fail."""
     formula: str = ""
-    """A digest of the op's definition when the case was found; '' in files without one."""
+    """A digest of the op's formula when the case was found; '' in older files."""
 
     def is_of_another_formula(self, case: Case) -> bool:
-        """Whether the op, or the reference that it is read from, now defines another result."""
+        """Whether the formula of the op, or of its reference, was changed since the case was found."""
         return bool(self.formula) and self.formula != formula_of(case.op)
 
 
 def formula_of(name: str) -> str:
-    """Return a digest of what an op says that is to be computed."""
+    """Return a digest of the op's formula."""
     op = OPS[name]
     return traced(op, [*(each.name for each in op.operands), *(each.name for each in op.parameters)]).digest
 
 
 def save(path: Path, case: Case, found: FoundRecord | None = None) -> None:
-    """Write a case file, whole or not at all."""
+    """Write a case file, completely or not at all."""
     write(path, to_json(case, found))
 
 
@@ -90,9 +90,9 @@ def write(path: Path, record: Mapping[str, Any]) -> None:
 
 
 def load(path: Path) -> tuple[Case, FoundRecord | None]:
-    """Return the case of a file, and what is recorded with it. Files come from anybody: what is returned holds numbers
-    within bounds, names that the op has, and words that are one printable line each. Raises CaseError, naming the file
-    and the field, if the file is broken, was altered or does not fit its op."""
+    """Return the case of a file, and the record of how it was found. A file may come from anybody, so the result holds
+    only numbers within bounds, names that the op has, and printable words of one line. Raises CaseError, which names
+    the file and the field, if the file is broken, was altered, or does not fit its op."""
     record = document.read(path)
     try:
         return from_json(record)
@@ -135,12 +135,12 @@ def to_json(case: Case, found: FoundRecord | None = None) -> dict[str, Any]:
 
 
 def _history_seal(case: Case, history: Sequence[Case]) -> str:
-    """Return a digest of the calls in their order, which shows where one was lost."""
+    """Return a digest of the calls in their order, which reveals a lost one."""
     return hashlib.sha256("/".join(call.digest for call in (*history, case)).encode()).hexdigest()
 
 
 def from_json(record: object) -> tuple[Case, FoundRecord | None]:
-    """Return the case of a JSON object. Raises CaseError naming the field if it is broken or the digest is wrong."""
+    """Return the case of a JSON object. Raises CaseError, which names the field, if the object is broken or altered."""
     top = as_object(record, "file")
     case = _checked_case(top)
     return case, _parse_found(top.get("found"), case)
@@ -169,7 +169,7 @@ def parsed_case(top: Mapping[str, Any]) -> Case:
     if AXIS in params:
         raise CaseError(f"params.{AXIS}: the dims of {OPS[op].main} say it")
     params[AXIS] = parse_axis(OPS[op], inputs)
-    # In any order of the file's members, a case has the first input first: its properties are those of that input.
+    # The file's members may have any order, but a case has its first input first, since its properties come from it.
     places = {operand.name: place for place, operand in enumerate(OPS[op].operands)}
     inputs = dict(sorted(inputs.items(), key=lambda each: places.get(each[0], len(places))))
     case = Case(
@@ -219,7 +219,7 @@ def _parse_origin(record: Mapping[str, Any]) -> Origin:
 
 
 def _parse_shard(value: object) -> Shard | None:
-    """Return a number, the word for the series of big cases, or None for a case that no search made."""
+    """Return the number of a shard, the word for the series of big cases, or None if no search made the case."""
     if value is None or value == BIG:
         return cast(Shard | None, value)
     return integer(value, "origin.shard")
@@ -243,8 +243,7 @@ def _parse_found(value: object, case: Case) -> FoundRecord | None:
 
 
 def _parse_explanation(found: Mapping[str, Any]) -> Explanation | None:
-    """Return what the file says of the failure. Files that an earlier kernelfuzz wrote have it as
-    lines, which nothing reads."""
+    """Return the explanation in a file; None if there is none, or if an older version wrote it as lines of text."""
     record = found.get("explanation")
     return None if record is None or isinstance(record, list) else decoded(record, "found.explanation")
 

@@ -17,7 +17,7 @@ from fuzz.findings.document import told
 
 _T = TypeVar("_T")
 _INFINITE = {math.inf: "Infinity", -math.inf: "-Infinity"}
-"""The words for infinite thresholds, since JSON has no infinities."""
+"""The words for infinite thresholds, which JSON cannot express."""
 _FINITE = {word: number for number, word in _INFINITE.items()}
 
 
@@ -29,15 +29,15 @@ def encoded(explanation: Explanation) -> dict[str, Any]:
 
 
 def decoded(record: object, where: str = "explanation") -> Explanation:
-    """Return the explanation of a JSON object of this version or an older one. All its words are made printable: it may
-    come from anybody. Raises CaseError, naming the field."""
+    """Return the explanation in a JSON object of this version or an older one. The object may come from anybody, so its
+    words are made printable. Raises CaseError, which names the field."""
     if isinstance(record, dict) and record.get("schema") not in range(1, VERSION + 1):
         raise CaseError(f"{where}.schema: {told(record.get('schema'))}, this kernelfuzz reads 1 to {VERSION}")
     return _converted(record, Explanation, where)
 
 
 def rule_to_text(rule: Rule | None) -> str:
-    """Return the rule as text, by which a later session tells which bug a failure is; '' for no rule."""
+    """Return the rule as text, from which a later session recognises failures of the bug; '' for no rule."""
     return "" if rule is None else json.dumps(_builtins(rule))
 
 
@@ -70,7 +70,7 @@ def _converted(record: object, kind: type[_T], where: str) -> _T:
 
 
 def _mapped(node: Any, change: Callable[[Any], Any]) -> Any:
-    """Return the JSON value with each of its leaves changed."""
+    """Return a JSON value with `change` applied to each of its leaves."""
     if isinstance(node, dict):
         return {change(name): _mapped(value, change) for name, value in node.items()}
     if isinstance(node, (list, tuple)):

@@ -1,10 +1,10 @@
-"""A database of findings: opening it, what differs between databases, and checking it for damage. A state folder has
-one SQLite file. A store that many machines share is a PostgreSQL database, named by its URL.
+"""A database of findings: opening it, the differences between databases, and checking it for damage. A state folder has
+an SQLite file. A store that several machines share is a PostgreSQL database, given by its URL.
 
-SQLite keeps any value in any column, and notices a damaged page only when it reads it, so a state is read completely
-when it is opened: an error in the middle of a night would end it. PostgreSQL enforces the types of its columns; the
-values may come from another machine there too. Judged runs are counted twice, by batch and by target: where the two
-counts differ, something is lost.
+SQLite keeps values of any type in any column, and notices a damaged page only when it reads the page. So a state is
+read completely when it is opened, since an error in the middle of a night would end the night. PostgreSQL enforces
+types, but its values may come from other machines. Judged runs are counted twice, by batch and by target: if the two
+counts differ, something was lost.
 """
 
 from __future__ import annotations
@@ -50,28 +50,28 @@ from fuzz.findings.tables import SCHEMA, Base, BucketRow, NightRow, PairsRow, Se
 from oracles.ops import OPS
 
 EXTRA = "pip install -e 'path/to/kernelfuzz[fleet]'"
-"""The command that installs the packages that a shared store needs."""
+"""The command that installs the packages for a shared store."""
 _PATIENCE_S = 5
-"""A server that does not answer within this time counts as gone: a night tries again, a command reports it. For slower
-servers, a `connect_timeout` in the URL takes its place."""
+"""The seconds after which a server that does not answer counts as away: a night tries again, a command reports it. A
+`connect_timeout` in the URL replaces this."""
 _BUSY_MS = 2000
-"""How long to wait while another process writes, in milliseconds. Chosen."""
+"""The milliseconds to wait while another process writes. Chosen."""
 _OLDEST = 4
-"""Older tables are not read."""
+"""The oldest version of the tables that is read."""
 _COUNT = "-saved"
-"""The file beside a database that counts its saved batches has the database's name with this ending."""
+"""The ending of the file beside a database that holds the number of its saved batches."""
 _SAVED = "SELECT coalesce(sum(saved), 0) FROM session"
 _OPENING = 5_392_171
-"""The number of the lock under which tables are made: two machines may open a new store at the same time."""
+"""The number of the lock under which tables are made, since two machines may open a new store at the same time."""
 _INSERTS: Mapping[str, Callable[[Any], Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
 
 def upsert(
     dialect: str, table: type[Base], added: Sequence[str] = (), replaced: Sequence[str] = (), **others: Any
 ) -> Insert:
-    """Return a statement that inserts rows. Where a row's key exists, it adds to the columns `added`, replaces the
-    columns `replaced`, and sets `others` to what their function makes of the new row; without any of these, it leaves
-    the row."""
+    """Return a statement that inserts rows. For an existing key, the statement adds to the columns `added`, replaces
+    the columns `replaced`, and sets each column in `others` to the result of its function for the new row. If all three
+    are empty, the existing row stays."""
     statement = _INSERTS[dialect](table)
     new = statement.excluded
     changes = {name: getattr(table, name) + new[name] for name in added}
@@ -92,12 +92,12 @@ def write_rows(
 
 
 def name_of(engine: Engine) -> str:
-    """Return the file of a database, or its URL as it may be shown."""
+    """Return the file of a database, or its URL in a form that may be shown."""
     return engine.url.database or "" if _is_file(engine.url) else _shown(engine.url.set(drivername="postgresql"))
 
 
 def without_password(store: str) -> str:
-    """Return the URL of a store as printed commands show it: the password comes from `PGPASSWORD` or `~/.pgpass`."""
+    """Return the URL of a store for printed commands. The password must come from `PGPASSWORD` or `~/.pgpass` there."""
     url = make_url(store)
     if url.password is None and not any("password" in name for name in url.query):
         return store
@@ -107,7 +107,7 @@ def without_password(store: str) -> str:
 
 
 def is_shared(engine: Engine) -> bool:
-    """Whether other machines may use it, and it may be away while this one works."""
+    """Whether other machines may use the database, so that it may be away while this machine works."""
     return not _is_file(engine.url)
 
 
@@ -126,14 +126,14 @@ def answering(engine: Engine) -> Iterator[None]:
 
 
 def opened_store(state: Path, store: str | None) -> tuple[Engine, str]:
-    """Return the store of that URL as `open_store` opens it; without one, that of a state folder as `opened_state`
-    does."""
+    """Return the store with this URL, opened by `open_store`; without a URL, the store of a state folder, opened by
+    `opened_state`."""
     return opened_state(state / DATABASE) if store is None else (open_store(store), "")
 
 
 def opened_state(path: Path) -> tuple[Engine, str]:
-    """Return the database as `open_state` opens it or, where that is damaged, a new one in its place; and a line that
-    says where the damaged one went, or ''."""
+    """Return the database opened by `open_state`, or a new one if it is damaged; and a line about where the damaged one
+    was moved, or ''."""
     try:
         if path.is_file() and not path.stat().st_size:  # SQLite would take it for a new database
             raise BrokenStateError(f"{path}: damaged: it is empty")
@@ -145,10 +145,10 @@ def opened_state(path: Path) -> tuple[Engine, str]:
 
 
 def open_store(store: str) -> Engine:
-    """Return the database of a URL, with its tables made where they are missing. Raises StateError if it cannot."""
+    """Return the database of a URL, after making missing tables. Raises StateError if it cannot be used."""
     try:
         url = make_url(store)
-    except (ArgumentError, ValueError) as error:  # where the port is not a number, it may be a password
+    except (ArgumentError, ValueError) as error:  # a port that is no number may be a password, so it is not shown
         raise StateError("--store: no URL: write postgresql://USER@HOST/NAME or sqlite:///FILE") from error
     if _is_file(url) and url.database:
         return open_state(Path(url.database))
@@ -178,9 +178,9 @@ def open_store(store: str) -> Engine:
 
 def open_known(store: str) -> Engine:
     """Return the database of a URL, opened for reading. A file beside which nothing can be written, as on a full disk,
-    is copied to memory. Raises StateError, also where the file is missing."""
+    is copied to memory. Raises StateError, also if the file is missing."""
     path = Path()
-    with suppress(ArgumentError, ValueError):  # which opening it says
+    with suppress(ArgumentError, ValueError):  # opening it reports the reason
         url = make_url(store)
         path = Path(url.database or "") if _is_file(url) else path
         if path.name and not path.exists():
@@ -201,8 +201,8 @@ def open_known(store: str) -> Engine:
 
 
 def open_state(path: Path) -> Engine:
-    """Return the database in a file, made where there is none. Raises StateError where it cannot be used, which is a
-    BrokenStateError where its content is damaged."""
+    """Return the database in a file, which is made if it is missing. Raises StateError if it cannot be used, and
+    BrokenStateError if its content is damaged."""
     if path.exists() and not path.is_file():
         raise BrokenStateError(f"{path}: not a state of kernelfuzz: it is no file")
     try:
@@ -211,7 +211,7 @@ def open_state(path: Path) -> Engine:
         event.listen(engine, "checkin", _check_point)
         with engine.begin() as connection:
             _make_tables(connection, str(path))
-            # Versions of kernelfuzz without revisions look for the version here.
+            # Versions of kernelfuzz before the version table look here.
             connection.exec_driver_sql(f"PRAGMA user_version = {SCHEMA}")
             _require_all(connection, path)
         examine(engine)
@@ -230,7 +230,7 @@ def _is_file(url: URL) -> bool:
 
 
 def _shown(url: URL) -> str:
-    """Return it without the password, and without options, which may contain it."""
+    """Return the URL without its password, and without options, which may contain a password."""
     return url.set(query={}).render_as_string(hide_password=True)
 
 
@@ -243,8 +243,8 @@ def _prepare(connection: DBAPIConnection, record: object) -> None:
 
 
 def _check_point(connection: DBAPIConnection | None, record: object) -> None:
-    """Move what was committed from the log into the file: after damage in its log SQLite silently drops the rest of it.
-    Where another process reads, or the disk is full, it stays in the log until the next time."""
+    """Move what was committed from the log into the file, since SQLite silently drops the rest of a damaged log. If
+    another process reads, or the disk is full, it stays in the log until the next time."""
     if connection is None:
         return
     with closing(connection.cursor()) as cursor, suppress(sqlite3.Error):
@@ -253,7 +253,7 @@ def _check_point(connection: DBAPIConnection | None, record: object) -> None:
 
 
 def count_saved(engine: Engine) -> None:
-    """Write the number of saved batches beside the database's file after a batch, so that a later loss is noticed."""
+    """Write the number of saved batches beside the database's file, so that a later loss is noticed."""
     if not is_shared(engine) and engine.url.database:
         with engine.connect() as connection, suppress(OSError, OperationalError):  # the next batch notes it
             count = connection.exec_driver_sql(_SAVED).scalar_one()
@@ -261,7 +261,7 @@ def count_saved(engine: Engine) -> None:
 
 
 def _require_all(connection: Connection, path: Path) -> None:
-    """Raise BrokenStateError where a file has fewer batches than were saved, as where its log was damaged."""
+    """Raise BrokenStateError if a file has fewer batches than were saved, as after damage to its log."""
     count = path.with_name(path.name + _COUNT)
     with suppress(OSError, ValueError):  # older versions of kernelfuzz do not write it
         saved, there = int(count.read_text()), connection.exec_driver_sql(_SAVED).scalar_one()
@@ -271,7 +271,7 @@ def _require_all(connection: Connection, path: Path) -> None:
 
 
 def in_memory(engine: Engine) -> Engine:
-    """Return a copy of a database's file in memory, for what the disk has no room for."""
+    """Return a copy of a database's file in memory, for data that does not fit on the disk."""
     with closing(engine.raw_connection()) as source:
         return _copy_of(source.driver_connection)
 
@@ -284,7 +284,7 @@ def _copy_of(source: Any) -> Engine:
 
 
 def _make_tables(connection: Connection, name: str) -> None:
-    """Make the tables, or bring older ones up to date. Raises StateError for those of another version."""
+    """Make the tables, or add what older ones lack. Raises StateError for tables of an unknown version."""
     version = _version(connection, name)
     if version > SCHEMA or 0 < version < _OLDEST:
         whose = "newer" if version > SCHEMA else "older"
@@ -299,7 +299,7 @@ def _make_tables(connection: Connection, name: str) -> None:
 
 
 def _add_missing(connection: Connection) -> None:
-    """Add missing tables and columns: a new version may have more, and each new column has a default."""
+    """Add missing tables and columns. A new version only adds to them, and each new column has a default."""
     found = inspect(connection)
     for table in Base.metadata.sorted_tables:
         there = {each["name"] for each in found.get_columns(table.name)} if found.has_table(table.name) else set[str]()
@@ -311,7 +311,7 @@ def _add_missing(connection: Connection) -> None:
 
 
 def _version(connection: Connection, name: str) -> int:
-    """Return the version of the tables; 0 where there are none yet."""
+    """Return the version of the tables; 0 if there are none."""
     tables = inspect(connection).get_table_names()
     if VersionRow.__tablename__ in tables:
         version = connection.scalar(select(VersionRow.version_num))
@@ -322,7 +322,7 @@ def _version(connection: Connection, name: str) -> int:
         return int(str(version))
     if "night" not in tables:
         return 0
-    return int(connection.exec_driver_sql("PRAGMA user_version").scalar_one())  # those of SQLite alone are as old
+    return int(connection.exec_driver_sql("PRAGMA user_version").scalar_one())  # only SQLite has tables so old
 
 
 _STORED: dict[type, tuple[str, ...]] = {
@@ -333,11 +333,11 @@ _STORED: dict[type, tuple[str, ...]] = {
     datetime: ("text",),
     object: ("text",),
 }
-"""The types in which SQLite keeps values of each of our types; JSON columns may have any of them."""
+"""The storage types in which SQLite keeps values of each Python type; a JSON column may have any of them."""
 _MOST = 1e15
-"""The largest number with a fraction: those are seconds, and ratios that passed."""
+"""The largest number in a column of fractions, which hold seconds and ratios of passing runs."""
 _LEAST = {"accuracy.n": 1, "accuracy.climb": 1, "accuracy.ratio": 0, "night.limit_s": 0, "session.used_s": 0}
-"""The least values of these columns. The others are counts, which nothing is divided by."""
+"""The least value of these columns. All others are counts, and nothing is divided by them."""
 _LOST = """
     SELECT night.id, coalesce(batches.judged, 0), coalesce(targets.judged, 0) FROM night
     LEFT JOIN (SELECT night_id, sum(judged) AS judged FROM batch JOIN slice ON slice.id = slice_id GROUP BY night_id)
@@ -345,11 +345,11 @@ _LOST = """
     LEFT JOIN (SELECT night_id, sum(count) AS judged FROM counter WHERE what = 'judged' GROUP BY night_id)
     AS targets ON targets.night_id = night.id
     WHERE coalesce(batches.judged, 0) != coalesce(targets.judged, 0) LIMIT 1"""
-"""Selects the first night whose counts differ. One statement sees one state, even while others write."""
+"""Selects the first night whose two counts differ. A single statement sees one state, even while others write."""
 
 
 def examine(engine: Engine) -> None:
-    """Raise ValueError, which says where, or DatabaseError for a database that is damaged."""
+    """Raise ValueError, with the place, or DatabaseError if the database is damaged."""
     if engine.dialect.name == "sqlite":
         _examine_file(engine)
     with Session(engine) as transaction:
@@ -400,7 +400,7 @@ def _wrong(column: Column[Any]) -> str:
 
 
 def _examine_bucket(row: BucketRow) -> None:
-    """Check the names of files: one outside the folder of findings could be written, and removed, elsewhere."""
+    """Check a bucket. The name of its file must be in the folder of findings, since files are written and removed."""
     if row.case_file in (".", "..") or "/" in row.case_file or "\\" in row.case_file:
         raise ValueError("bucket.case_file names no file of the folder of findings")
     try:

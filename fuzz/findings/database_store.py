@@ -1,4 +1,4 @@
-"""A store in a database: case files, and what is known of them in tables, where nights and their resumption read it."""
+"""A store in a database: case files, with tables of what is known of them, which nights and resumed nights read."""
 
 from __future__ import annotations
 
@@ -39,39 +39,39 @@ from fuzz.findings.tables import (
 from fuzz.findings.tally import whereabouts
 
 _LONGEST_REST_S = 5.0
-"""The longest pause before a store that is away is asked again; else four times what the last attempt took."""
+"""The longest pause in seconds before a store that is away is tried again; usually four times the last attempt."""
 _COLUMNS = [each.name for each in BucketRow.__table__.columns if each.name not in ("id", "signature", "passed_night")]
 
 
 class DatabaseStore:
-    """Saves each batch in one transaction. What cannot be saved waits for the next one."""
+    """A store that saves each batch in one transaction. If that fails, the batch waits for the next commit."""
 
     def __init__(self, engine: Engine, folder: Path, position: Position) -> None:
         self.folder = folder
         self._engine = engine
         self._position = position
         self._tried: Unsaved | None = None
-        """The batch whose transaction failed; it is unknown whether all of it or nothing was saved."""
+        """The batch whose transaction failed; the store has all of it or nothing."""
         self._waiting = Unsaved()
-        """What came after that batch."""
+        """The batches after the failed one, joined into one."""
         self._again = 0.0
-        """The time before which a store that was away is not asked."""
+        """The time before which a store that was away is not tried again."""
         self._trouble = ""
         self._together: dict[str, Together] = {}
-        """What is saved of each op, as far as it was looked up."""
+        """The saved pairs of conditions of each op, as far as they were read."""
         self._rows: dict[str, dict[str, Any]] = {}
-        """Each bucket as this store last saw or saved it."""
+        """The row of each bucket, as this store last read or saved it."""
 
     @property
     def unsaved(self) -> Path:
-        """The file of what a shared store could not be told; it exists only while there is something."""
+        """The file for batches that a shared store did not receive; it exists only while there are some."""
         return unsaved_path(self.folder, self._position)
 
     def release(self, path: Path, batch: Unsaved) -> None:
         batch.released.append(path)
 
     def commit(self, batch: Unsaved) -> str:
-        """Save a batch. Raises FencedError where another session goes on with the night; nothing later is saved."""
+        """Save a batch. Raises FencedError if another session continues the night; nothing later is saved then."""
         batch.rows = {name: self._columns(bucket) for name, bucket in batch.buckets.items()}
         batch.files = _contents(batch.buckets.values())
         self._waiting.add(batch)
@@ -89,19 +89,20 @@ class DatabaseStore:
         return self._keep()
 
     def take_in(self, batches: Sequence[Unsaved]) -> str:
-        """Save what an earlier process of the session could not. Returns why not, or ''. Raises FencedError."""
+        """Save the batches that an earlier process of the session could not. Return the reason if that fails, or ''.
+        Raises FencedError."""
         for self._tried in batches:
             if not self._attempt():
                 return self._trouble
         return ""
 
     def in_memory(self, elsewhere: Mapping[str, Path]) -> Engine:
-        """Return a copy of a database's file that also has what there was no room for; case files go elsewhere, by
-        bucket."""
+        """Return a copy of a database's file in memory, with the batches that could not be saved. `elsewhere` gives the
+        paths of case files, by bucket."""
         engine = in_memory(self._engine)
         copy = DatabaseStore(engine, self.folder, replace(self._position))
         copy.load()
-        # Files that the copy does not name any longer are still named by the state.
+        # Files that the copy no longer names are kept: the state still names them.
         copy.take_in([replace(each, released=[]) for each in (self._tried, self._waiting) if each is not None])
         with Session(engine) as transaction, transaction.begin():
             for name, path in elsewhere.items():
@@ -109,7 +110,8 @@ class DatabaseStore:
         return engine
 
     def _keep(self) -> str:
-        """Keep on this machine what a shared store could not be told. Returns why that failed, or ''."""
+        """Keep on this machine the batches that a shared store did not receive. Return the reason if that fails, or
+        ''."""
         if not is_shared(self._engine):
             return self._trouble
         batches = [each for each in (self._tried, self._waiting) if each is not None]
@@ -120,7 +122,7 @@ class DatabaseStore:
         return self._trouble
 
     def _attempt(self) -> bool:
-        """Save the batch that was tried before, or else the one that waits."""
+        """Save the batch that failed before, else the one that waits. Return whether that succeeded."""
         if self._tried is None:
             self._tried, self._waiting = self._waiting, Unsaved()
         batch = self._tried
@@ -142,7 +144,7 @@ class DatabaseStore:
         return True
 
     def _check_token(self, transaction: Session) -> None:
-        """Raise FencedError where a token has changed; the epoch's tokens stay locked until the transaction ends."""
+        """Raise FencedError if a token has changed. The epoch's tokens stay locked until the transaction ends."""
         position = self._position
         if position.epoch is None:
             return
@@ -151,13 +153,13 @@ class DatabaseStore:
             raise FencedError(position.night)
 
     def _is_new(self, transaction: Session) -> bool:
-        """Whether the batch is not saved yet. It is saved where only the answer was lost."""
+        """Whether the batch is not saved yet. It may be, if only the answer to the last commit was lost."""
         position = self._position
         saved = transaction.scalar(select(SessionRow.saved).filter_by(id=position.session).with_for_update())
         return saved == position.saved
 
     def load(self) -> dict[str, Bucket]:
-        """Return what every bucket keeps, as far as the tables say it."""
+        """Return all buckets, as far as the tables describe them."""
         with Session(self._engine) as transaction:
             seen: dict[int, set[str]] = {}
             failed = select(SightingRow.bucket_id, TargetRow.kernel).join(
@@ -170,8 +172,8 @@ class DatabaseStore:
             return {row.signature: self._bucket(row, seen.get(row.id, set())) for row in rows}
 
     def _bucket(self, row: BucketRow, seen: set[str]) -> Bucket:
-        """Return the bucket of a row. `seen` are the kernels that failed; those other than its own share the source of
-        the fault."""
+        """Return the bucket of a row. `seen` are the kernels that failed; those other than its own share the source
+        with the fault."""
         return Bucket(
             row.signature, row.kernel, size=(row.size, 0), target=row.target, source=Source(0, row.found_by),
             path=self.folder / row.case_file if row.case_file else None, written=bool(row.case_file),
@@ -180,7 +182,7 @@ class DatabaseStore:
         )  # fmt: skip
 
     def _save(self, transaction: Session, batch: Unsaved) -> None:
-        """Write a batch. The caller commits all of it, or nothing."""
+        """Write a batch. The caller commits all of it or nothing."""
         position = self._position
         night = {"night_id": position.night}
         session = {
@@ -219,7 +221,7 @@ class DatabaseStore:
         write_rows(transaction, AccuracyRow, rows, "runs", **kept)
 
     def _save_pairs(self, transaction: Session, batch: Unsaved) -> None:
-        """Write new pairs. After the first minutes of a night there are hardly any: most pairs were there by then."""
+        """Write new pairs of conditions. There are hardly any after the first minutes of a night."""
         for op, together in batch.together.items():
             row = {"night_id": self._position.night, "op": op}
             if op not in self._together:
@@ -233,7 +235,7 @@ class DatabaseStore:
                 write_rows(transaction, PairsRow, [row], together=lambda new: new.together)
 
     def _save_buckets(self, transaction: Session, batch: Unsaved) -> None:
-        """Write buckets. Others may write to the store too; their version of a bucket stays where it is better."""
+        """Write buckets. Another machine's version of a bucket stays if it is better."""
         if batch.rows or batch.merged:
             transaction.scalar(select(VersionRow.version_num).with_for_update())  # one machine after the other
         named = {*batch.rows, *(name for name, _ in batch.sightings), *(into for _, into in batch.merged)}
@@ -241,7 +243,7 @@ class DatabaseStore:
         rows = {row.signature: row for row in found}
         for name in sorted(named):
             columns, row = batch.rows.get(name), rows.get(name)
-            if row is None:  # a new one, or another machine has merged it
+            if row is None:  # the bucket is new, or another machine has merged it
                 transaction.add(BucketRow(signature=name, **(columns or self._rows[name])))
             elif columns is not None and not self._is_theirs_better(row, columns):
                 for column, value in columns.items():
@@ -269,22 +271,21 @@ class DatabaseStore:
         transaction.execute(update(BucketRow).where(BucketRow.signature.in_(passed)).values(passed_night=night))
 
     def _is_theirs_better(self, row: BucketRow, mine: Mapping[str, Any]) -> bool:
-        """Whether another machine has changed the row since, and its case is smaller, or explained where mine is
-        not."""
+        """Whether another machine has changed the row, and its case is smaller, or explained while mine is not."""
         known = self._rows.get(row.signature, {})
         if known and known["digest"] == row.digest:
             return False
         return (not row.triaged, row.size) <= (not mine["triaged"], mine["size"])
 
     def _save_files(self, transaction: Session, batch: Unsaved) -> None:
-        """Write the case files of these buckets for other machines, and remove those that no bucket names."""
+        """Write the case files of the batch for other machines, and delete those that no bucket names."""
         rows = [{"name": name, "content": content} for name, content in batch.files.items()]
         write_rows(transaction, KeptRow, rows, replaced=("content",))
         if rows or batch.merged:
             transaction.execute(delete(KeptRow).where(KeptRow.name.not_in(select(BucketRow.case_file))))
 
     def _merge(self, transaction: Session, source: int, into: int) -> None:
-        """Move the findings of every night to another bucket, and delete the bucket that had them."""
+        """Move the findings of all nights to another bucket, and delete the bucket that had them."""
         rows = select(SightingRow.night_id, SightingRow.target, SightingRow.count).filter_by(bucket_id=source)
         moved = [{"bucket_id": into, **each._mapping} for each in transaction.execute(rows).all()]
         write_rows(transaction, SightingRow, moved, "count")
@@ -313,7 +314,7 @@ class DatabaseStore:
 
 
 def _contents(buckets: Iterable[Bucket]) -> dict[str, str]:
-    """Return the case files of buckets by name, as far as they can be read."""
+    """Return the contents of the buckets' case files by name, as far as they can be read."""
     found = {}
     for path in {bucket.path for bucket in buckets if bucket.path is not None and bucket.written}:
         with contextlib.suppress(OSError):
@@ -328,7 +329,7 @@ def restore(engine: Engine, folder: Path) -> None:
 
 
 def fetch(engine: Engine, text: str, folder: Path) -> None:
-    """Write to the folder the case files whose name or digest begins so and that it does not have yet."""
+    """Write to the folder those case files of the store whose name or digest begins with `text`."""
     if len(text) < SHORTEST:
         return
     with Session(engine) as transaction:
@@ -337,7 +338,8 @@ def fetch(engine: Engine, text: str, folder: Path) -> None:
 
 
 def told_again(engine: Engine, folder: Path) -> Iterator[str]:
-    """Save what earlier processes could not tell this store, and remove their files. Yields a line for each."""
+    """Save the batches that earlier processes kept for this store, and remove their files. Yield a line for each
+    file."""
     for path in sorted(folder.glob("*.unsaved")):
         try:
             position, batches = read_unsaved(path)

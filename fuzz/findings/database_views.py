@@ -1,4 +1,4 @@
-"""Totals of a night, and everything else that its page and its summary show: sums over rows of the database."""
+"""Totals of a night, and everything else that its page and summary show: sums over rows of the database."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from fuzz.findings.tally import Decided
 from oracles.ops import OPS
 
 _Counts = dict[str, dict[tuple[str, str, str], int]]
-"""The counters of a night, by what is counted and of what."""
+"""The counters of a night: by the name of the counter, the counts by (subject, kind, value)."""
 
 
 class NightTotals(NamedTuple):
-    """One night."""
+    """The row of one night, with the seconds that it used."""
 
     id: int
     seed: int
@@ -56,7 +56,7 @@ class NightTotals(NamedTuple):
 
 
 class SliceTotals(NamedTuple):
-    """One slice of a night."""
+    """One slice of a night, with the numbers of its cases and judged runs."""
 
     number: int
     op: str
@@ -68,7 +68,7 @@ class SliceTotals(NamedTuple):
 
 
 class MinuteTotals(NamedTuple):
-    """One minute of a night's own time."""
+    """The judged runs and cases in one minute of a night's working time."""
 
     minute: int
     judged: int
@@ -77,7 +77,7 @@ class MinuteTotals(NamedTuple):
 
 @dataclass(frozen=True)
 class TargetTotals:
-    """What one target did in one night."""
+    """The counts of one target in one night."""
 
     name: str
     kernel: str
@@ -93,25 +93,25 @@ class TargetTotals:
 
 
 class LawTotals(NamedTuple):
-    """How often outputs were compared by one law in one night."""
+    """The number of comparisons by one law in one night."""
 
     name: str
     compared: int
 
 
 class LabelTotals(NamedTuple):
-    """How often one label of an op's space was visited in one night."""
+    """The number of visits to one label of an op's space in one night."""
 
     op: str
     kind: str
     value: str
     wanted: bool
-    """Whether the label is part of the space, and so a coverage gap where it was not visited."""
+    """Whether the label is part of the space, so that it is a coverage gap if nothing visits it."""
     visits: int
 
 
 class Mark(NamedTuple):
-    """One row of `AccuracyRow`, of which a long night has tens of thousands."""
+    """One row of `AccuracyRow` as a tuple: a long night has tens of thousands of them."""
 
     target: str
     dtype: str
@@ -126,7 +126,7 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True)
 class BucketTotals:
-    """One bug, and what this night saw of it."""
+    """One bug, with its sightings in this night and in all."""
 
     row: BucketRow
     sightings: dict[str, int]
@@ -142,13 +142,13 @@ class BucketTotals:
 
     @property
     def told(self) -> Explanation:
-        """What is known of the bug. Raises CaseError where the row is damaged."""
+        """The explanation of the bug. Raises CaseError if the row is damaged."""
         return decoded(self.row.explanation)
 
 
 @dataclass(frozen=True)
 class NightView:
-    """One night, and the nights before it."""
+    """A night with all that its page shows, and the trends of the nights before it."""
 
     findings: Path
     """The folder of its case files."""
@@ -158,15 +158,15 @@ class NightView:
     targets: Sequence[TargetTotals]
     laws: Sequence[LawTotals]
     twins: Mapping[str, Mapping[str, int]]
-    """The number of comparisons, by target and law."""
+    """The number of twins that were judged, by target and law."""
     coverage: Sequence[LabelTotals]
     together: Mapping[str, Together]
-    """By known op, which conditions held together."""
+    """The pairs of conditions that held together, by op."""
     accuracy: Sequence[Mark]
     pace: Sequence[MinuteTotals]
     buckets: Sequence[BucketTotals]
     trends: Trends
-    """This night and those before it."""
+    """The trends of this night and the nights before it."""
 
     @property
     def judged(self) -> int:
@@ -184,8 +184,8 @@ class NightView:
 
 
 def view(engine: Engine, night: int | None = None, findings: Path | None = None, since: int = 0) -> NightView:
-    """Return the night of that number, or the latest. Its case files are in the folder `findings`, or beside the
-    database; its trends begin with the night `since`. Raises StateError where there is none."""
+    """Return a night, by default the latest. `findings` is the folder of its case files, by default the one beside the
+    database; its trends begin with the night `since`. Raises StateError if there is no such night."""
     with Session(engine, expire_on_commit=False) as transaction:
         nights = nights_of(transaction)
         number = max(nights, default=0) if night is None else night
@@ -239,7 +239,7 @@ def nights_of(transaction: Session) -> dict[int, NightTotals]:
 
 
 def _counts(transaction: Session, night: int) -> _Counts:
-    """Return all counters of a night, thousands of them, by what is counted and of what."""
+    """Return all counters of a night, of which there are thousands."""
     columns = (CounterRow.what, CounterRow.subject, CounterRow.kind, CounterRow.value, CounterRow.count)
     found: _Counts = {}
     for what, *key, count in transaction.execute(select(*columns).filter(CounterRow.night_id == night)):
@@ -249,7 +249,7 @@ def _counts(transaction: Session, night: int) -> _Counts:
 
 def _targets(transaction: Session, night: int, counts: _Counts) -> list[TargetTotals]:
     decided: dict[str, Decided] = {}
-    for what in ("open", "decided"):  # what was decided once stays decided
+    for what in ("open", "decided"):  # an output that was decided once counts as decided
         for (target, output, dtype), count in counts.get(what, {}).items():
             decided.setdefault(target, {})[output, dtype] = count if what == "open" else 0
     order = (TargetRow.op, TargetRow.kernel, TargetRow.name)
@@ -293,7 +293,7 @@ def _pace(transaction: Session, night: int) -> list[MinuteTotals]:
 
 
 def _buckets(transaction: Session) -> list[tuple[BucketRow, dict[int, Counter[str]]]]:
-    """Return every bucket, and how often it was seen, by night and target."""
+    """Return every bucket with its sightings, by night and target."""
     seen: dict[int, dict[int, Counter[str]]] = {}
     for row in transaction.scalars(select(SightingRow)):
         seen.setdefault(row.bucket_id, {}).setdefault(row.night_id, Counter())[row.target] += row.count
@@ -301,7 +301,7 @@ def _buckets(transaction: Session) -> list[tuple[BucketRow, dict[int, Counter[st
 
 
 def _of_night(buckets: Iterable[tuple[BucketRow, dict[int, Counter[str]]]], night: int) -> list[BucketTotals]:
-    """Return the buckets that were seen by then."""
+    """Return the buckets that were seen up to this night, sorted by status."""
     found = []
     for row, seen in buckets:
         first, last = min(seen, default=night), max(seen, default=0)
@@ -324,28 +324,27 @@ FAILS, PASSES, UNSEEN = "fails", "passes", "not seen"
 
 @dataclass(frozen=True)
 class Bracket:
-    """The nights between which a bug came: its case passed at the commit of the first and failed at that of the
-    second."""
+    """The commits between which a bug appeared: its case passed at the first and failed at the second."""
 
     good: str
     bad: str
 
     @property
     def named(self) -> bool:
-        """Whether each commit names sources without uncommitted changes."""
+        """Whether both commits are known, and were checked out without uncommitted changes."""
         return self.good.isalnum() and self.bad.isalnum()
 
 
 @dataclass(frozen=True)
 class BugHistory:
-    """One bug over the nights."""
+    """One bug in all nights."""
 
     signature: str
     kernel: str
     status: str
     """'new', 'open', 'fixed' or 'flaky'."""
     nights: Mapping[int, str]
-    """What each night saw of it: that it fails, passes, or nothing."""
+    """The result of each night: the bug's case failed or passed; nights that did not see it are missing."""
     first: int
     """The night in which it failed first."""
     bracket: Bracket | None = None
@@ -353,7 +352,7 @@ class BugHistory:
 
 @dataclass(frozen=True)
 class Past:
-    """One night in a line."""
+    """One night as a line of the trends."""
 
     night: NightTotals
     judged: int
@@ -364,24 +363,24 @@ class Past:
     """The number of buckets that passed in the night, and had failed before."""
     visited: int
     space: int
-    """The number of labels that a search should visit, of which `visited` were."""
+    """The number of labels that a search should visit, of which it visited `visited`."""
     worst: Mapping[str, float]
     """The largest err/budget of passing runs, by kernel."""
 
     @property
     def commit(self) -> str:
-        """The commit that was checked out around the pack; '' where that was no repository."""
+        """The commit that was checked out around the pack; '' if there was no repository."""
         return str(self.night.environment.get("commit") or "")
 
     @property
     def machine(self) -> str:
-        """The processor of the machine that counted."""
+        """The name of the machine's architecture and processor."""
         facts = self.night.environment
         return " ".join(str(facts[name]) for name in ("machine", "cpu") if facts.get(name))
 
     @property
     def rate(self) -> float:
-        """The number of judged runs in a second."""
+        """The number of judged runs per second."""
         return self.judged / self.night.used_s if self.night.used_s else 0.0
 
     @property
@@ -391,21 +390,21 @@ class Past:
 
 @dataclass(frozen=True)
 class Trends:
-    """All nights from one on, and every bug that they saw."""
+    """The lines of all nights from a first one on, and all bugs that they saw."""
 
     nights: Sequence[Past]
     bugs: Sequence[BugHistory]
 
     @property
     def counts(self) -> Counter[str]:
-        """How many bugs have each status."""
+        """The number of bugs of each status."""
         return Counter(bug.status for bug in self.bugs)
 
 
 def trends(
     transaction: Session, nights: Sequence[NightTotals], buckets: Iterable[tuple[BucketRow, Mapping[int, object]]]
 ) -> Trends:
-    """Return the trends of these nights, in order. `buckets` say in which nights each failed."""
+    """Return the trends of these nights, in order. `buckets` have the nights in which each bucket failed."""
     passed: dict[int, set[int]] = {}
     for row in transaction.scalars(select(PassRow)):
         passed.setdefault(row.bucket_id, set()).add(row.night_id)
@@ -445,13 +444,14 @@ def _history(row: BucketRow, failed: set[int], passed: set[int], nights: Sequenc
 
 
 def _came(failed: set[int], passed: set[int]) -> tuple[int, int] | None:
-    """Return the last night in which it passed before it failed, and the first one after that in which it failed."""
+    """Return the last night in which the case passed before its latest failure, and the first failing one after
+    that."""
     good = max((night for night in passed if night < max(failed)), default=None)
     return None if good is None else (good, min(night for night in failed if night > good))
 
 
 def _labels(transaction: Session) -> dict[int, tuple[int, int]]:
-    """Return how many labels of the space were visited, and how many there are, by night."""
+    """Return the number of visited labels of the space, and of all its labels, by night."""
     space, visit = CounterRow.__table__.alias("space"), CounterRow.__table__.alias("visit")
     same = [space.c[name] == visit.c[name] for name in ("night_id", "subject", "kind", "value")]
     joined = space.outerjoin(

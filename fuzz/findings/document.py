@@ -1,5 +1,5 @@
-"""JSON files that anybody may have written: case files, suites, lists of known failures. Reading one takes bounded time
-and memory, and whatever is wrong with it is a CaseError."""
+"""JSON files that anybody may have written: case files, lists of known failures. Reading one takes bounded time
+and memory, and every mistake in it raises CaseError."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import Any
 from fuzz.core.base.case import CaseError
 
 _MOST_BYTES = 1 << 28
-"""The most bytes of a file. The largest cases of a search, 2^23 random elements, take less than a tenth of it."""
+"""The most bytes of a file. The largest cases of a search, with 2^23 random elements, need less than a tenth."""
 _MOST_VALUES = 1_000_000
-"""The most values of a file, counted by commas and brackets: each takes up to a hundred times its text in memory."""
+"""The most values in a file, counted as commas and brackets: in memory each may take a hundred times its text."""
 _MOST_DIGITS = 1000
 """The most digits of an integer; Python itself reads at most 4300."""
 _SHORT = 80
@@ -24,8 +24,8 @@ _SHORT = 80
 
 @dataclass(frozen=True)
 class Unusable:
-    """Stands for a value that JSON does not have or that cannot be read. No field accepts its type, so that whoever
-    reads the field refuses it by name; elsewhere it does no harm."""
+    """A placeholder for a value that JSON lacks or that cannot be read. No field accepts its type, so reading such a
+    field raises an error that names the field; in other places it does no harm."""
 
     why: str
 
@@ -34,7 +34,7 @@ class Unusable:
 
 
 def read(path: Path) -> Any:
-    """Return the contents of a JSON file. Raises CaseError, naming the file."""
+    """Return the contents of a JSON file. Raises CaseError, which names the file."""
     text = read_text(path)
     try:
         return parsed(text)
@@ -43,8 +43,8 @@ def read(path: Path) -> Any:
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a file. Raises CaseError, naming the file, also for other than a regular file: a pipe never
-    ends."""
+    """Return the text of a file. Raises CaseError, which names the file, also for anything but a regular file, since a
+    pipe may never end."""
     try:
         facts = path.stat()
         if stat.S_ISDIR(facts.st_mode):
@@ -54,7 +54,7 @@ def read_text(path: Path) -> str:
         if facts.st_size > _MOST_BYTES:
             raise CaseError(f"{path}: has more than {_MOST_BYTES >> 20} MiB, which no such file needs")
         with path.open("rb") as file:
-            content = file.read(facts.st_size)  # no more than that, even if the file grows meanwhile
+            content = file.read(facts.st_size)  # not more, in case the file grows meanwhile
     except OSError as error:
         raise CaseError(f"{path}: cannot be read: {error.strerror}") from error
     try:
@@ -76,7 +76,7 @@ def parsed(text: str) -> Any:
 
 
 def told(value: object) -> str:
-    """Return a value as a message shows it, cut to a few words."""
+    """Return the value as a message shows it, shortened to a few words."""
     return _SHORTENED.repr(value)
 
 

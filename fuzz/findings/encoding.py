@@ -1,5 +1,5 @@
-"""The parts of a case file as JSON: tensors with named dimensions and exact bits (hex words, or compressed where there
-are many), and members of checked type. A CaseError names the wrong field."""
+"""The parts of a case file as JSON: tensors with named dimensions and exact bits (hexadecimal words, or compressed if
+there are many), and members of checked types. A CaseError names the wrong field."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from oracles.operand import AXIS
 from oracles.ops import OPS
 
 _READABLE_BYTES = 4096
-"""Tensors up to this size are written as hex words, and larger ones are compressed."""
+"""The largest size in bytes of a tensor that is written as hexadecimal words; larger ones are compressed."""
 _WORDS_PER_LINE = 16
 _MOST_BYTES = 1 << 28
-"""The most bytes of a case's inputs in a file, and of an output. Those of a search have 2^23 elements."""
+"""The most bytes of all inputs of a case together, and of an output. Those of a search have up to 2^23 elements."""
 _MOST_REACH = 1 << 44
-"""The most elements between a tensor and its guard page: at eight bytes each, no address space has more."""
+"""The most elements between a tensor and its guard page: at eight bytes each, no address space holds more."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
 
 
 def as_object(value: object, where: str) -> dict[str, Any]:
-    """Return the JSON object. Raises CaseError, naming the field, for another value."""
+    """Return the value if it is a JSON object. Raises CaseError, which names the field, for any other value."""
     if not isinstance(value, dict):
         what = type(value).__name__ if isinstance(value, (str, int, float, list, type(None))) else told(value)
         raise CaseError(f"{where}: expected an object, found {what}")
@@ -39,7 +39,7 @@ def as_object(value: object, where: str) -> dict[str, Any]:
 
 
 def named(record: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return a member whose own members have names of tensors or parameters, which are also written into programs."""
+    """Return a member whose own members are named like tensors or parameters: these names are written into programs."""
     found = member(record, name, name)
     for each in found:
         if _NAME.fullmatch(each) is None:
@@ -53,7 +53,7 @@ def member(record: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
 
 
 def text(record: Mapping[str, Any], name: str, where: str) -> str:
-    """Return a member that is a string, as one printable line. Every word of a file is read through here."""
+    """Return a member that is a string, as one printable line. All words of a file are read by this function."""
     value = record.get(name)
     if not isinstance(value, str):
         raise CaseError(f"{where if where == name else f'{where}.{name}'}: missing, or not a string")
@@ -69,7 +69,7 @@ def flag(record: Mapping[str, Any], name: str) -> bool:
 
 
 def integer(value: object, where: str) -> int:
-    """Return the integer. True and false are refused."""
+    """Return the value if it is an integer; true and false are not."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise CaseError(f"{where}: {told(value)} is not an integer")
     return value
@@ -104,13 +104,13 @@ def _layout(layout: Layout) -> dict[str, Any]:
 def tensor_record(tensor: Tensor | Output, dims: str) -> dict[str, Any]:
     """Return a tensor as JSON."""
     record = {"dtype": tensor.dtype, "dims": dims, **_layout(tensor.layout)}
-    if isinstance(tensor, Output) or tensor.alias is not None:  # its bits are another tensor's
+    if isinstance(tensor, Output) or tensor.alias is not None:  # an alias has the bits of another tensor
         return {**record, "alias": tensor.alias}
     return {**record, **_bits(tensor)}
 
 
 def dims_of(case: Case) -> dict[str, str]:
-    """Return the named dimensions of every tensor, as one word each; '' where the case is not of a known op."""
+    """Return the dimensions of every tensor, each as one string; '' if the op is unknown."""
     op, axis = OPS.get(case.op), case.params.get(AXIS)
     main = case.inputs.get(op.main) if op is not None else None
     if op is None or main is None or not isinstance(axis, int) or not 0 <= axis < len(main.layout.shape):
@@ -121,7 +121,7 @@ def dims_of(case: Case) -> dict[str, str]:
 
 
 def parse_axis(op: Op, inputs: Mapping[str, Any]) -> int:
-    """Return the axis of the rows, as the dims of the first input say it."""
+    """Return the axis of the rows, which follows from the dims of the first input."""
     where = f"inputs.{op.main}"
     dims = text(as_object(inputs.get(op.main), where), "dims", where)
     if dims.split().count(op.row) != 1:
@@ -130,7 +130,7 @@ def parse_axis(op: Op, inputs: Mapping[str, Any]) -> int:
 
 
 def check_dims(case: Case, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
-    """Raise CaseError where dims are not those of the op."""
+    """Raise CaseError if the dims of a tensor are not those of the op."""
     for name, wanted in dims_of(case).items():
         kind, records = ("inputs", inputs) if name in case.inputs else ("outputs", outputs)
         found = text(records[name], "dims", f"{kind}.{name}")
@@ -147,7 +147,7 @@ def _bits(tensor: Tensor) -> dict[str, Any]:
 
 
 def _parse_bits(record: Mapping[str, Any], where: str, itemsize: int, size: int) -> bytes:
-    """Return the bits of `size` elements, decompressing no more than that."""
+    """Return the bits of `size` elements; no more than that is decompressed."""
     if "zlib" in record and "bits" in record:
         raise CaseError(f"{where}.zlib: the bits are there twice, here and in 'bits'")
     name = "zlib" if "zlib" in record else "bits"
@@ -189,7 +189,7 @@ def _parse_layout(record: Mapping[str, Any], where: str, itemsize: int) -> Layou
     except CaseError as error:
         problem = str(error)
         raise CaseError(problem if problem.startswith(where) else f"{where}.{problem}") from error
-    # Also for an empty tensor: what is computed from its other axes, such as a sum for each row, may not be empty.
+    # An empty tensor is checked too: results that depend on its other axes, such as a sum for each row, may be large.
     if math.prod(max(extent, 1) for extent in shape) * itemsize > _MOST_BYTES:
         raise CaseError(f"{where}.shape: {told(shape)} takes more than {_MOST_BYTES >> 20} MiB")
     if max(map(abs, strides), default=0) > _MOST_REACH or layout.extent > _MOST_REACH:
@@ -200,7 +200,7 @@ def _parse_layout(record: Mapping[str, Any], where: str, itemsize: int) -> Layou
 
 
 def parse_inputs(records: Mapping[str, Any]) -> dict[str, Tensor]:
-    """Return the inputs. Those that share the memory of another one are written without bits."""
+    """Return the inputs. An input that shares the memory of another one has no bits in the file."""
     inputs: dict[str, Tensor] = {}
     for name, value in records.items():
         record, where = as_object(value, f"inputs.{name}"), f"inputs.{name}"
@@ -231,7 +231,7 @@ def _parse_dtype(record: Mapping[str, Any], where: str) -> str:
 
 
 def parse_output(value: object, where: str) -> Output:
-    """Return an output from JSON. Raises CaseError, naming the field, where it is broken."""
+    """Return an output from JSON. Raises CaseError, which names the field, if it is broken."""
     record = as_object(value, where)
     alias, dtype = _parse_alias(record, where), _parse_dtype(record, where)
     return Output(dtype, _parse_layout(record, where, ITEMSIZE[dtype]), alias)

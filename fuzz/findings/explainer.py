@@ -1,4 +1,4 @@
-"""The explainer shares out the time for explaining, and puts the findings of each cause into one bucket."""
+"""The explainer: it shares out the time for explaining, and sorts findings into one bucket for each cause."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fuzz.findings.bucket import Bucket, family_of
 
 @dataclass(frozen=True)
 class _OfSource:
-    """Findings whose cause is in another kernel's bucket, with the verdicts on that bucket's case, by target."""
+    """Findings whose cause is that of another kernel's bucket, and the verdicts on that bucket's case, by target."""
 
     bucket: Bucket
     findings: Sequence[Finding]
@@ -37,19 +37,19 @@ class _OfSource:
 
 @dataclass
 class Explainer:
-    """Explains what waits in a book."""
+    """Explains the waiting buckets of a book."""
 
     pool: Pool
     targets: Sequence[Target]
     book: FindingBook
     bounds: TimeShares
     stop: Callable[[], bool] = never
-    """Asked often. Once it returns true, what is known by then is the answer."""
+    """A function that is called often: whether to stop with what is known by then."""
     say: Callable[[str], None] = silent
-    """Is told in a few words how the work is going."""
+    """A function that is told the progress in a few words."""
     workers: Workers = new_workers
     ready: Callable[[Bucket], None] = lambda bucket: None
-    """Is told of each bucket that is explained while others wait."""
+    """A function that is called with each bucket that is explained while others wait."""
 
     def __post_init__(self) -> None:
         self.book.targets = self._by_id = {target.id: target for target in self.targets}
@@ -60,7 +60,7 @@ class Explainer:
 
     @property
     def waiting(self) -> list[list[Bucket]]:
-        """Piles of buckets whose verdicts one cause may mix, except those that need other calls first."""
+        """The waiting buckets in piles, each of one kernel and family, without buckets that need earlier calls."""
         piles: dict[str, list[Bucket]] = {}
         for bucket in self.book.buckets.values():
             if bucket.finding is not None and bucket.pending and not bucket.note and not bucket.history:
@@ -68,8 +68,9 @@ class Explainer:
         return list(piles.values())
 
     def explain_all(self, seconds: float) -> None:
-        """Replace buckets that were told apart only by verdict with one bucket for each cause."""
-        # A fault in a source is explained at the kernel nearest to it; failures of others are told apart by that.
+        """Replace the waiting buckets, which are told apart by verdict only, by one bucket for each cause."""
+        # A fault in shared source is explained at the kernel nearest to it; the failures of other kernels follow from
+        # it.
         piles = sorted(self.waiting, key=lambda pile: len(self.within(pile[0])))
         self._ends = self.bounds.clock() + seconds
         for number, pile in enumerate(piles):
@@ -85,18 +86,18 @@ class Explainer:
                     bucket.note, bucket.option = self._untried(seconds), self.bounds.option
 
     def _untried(self, seconds: float) -> str:
-        """Return the note for a failure whose turn did not come within `seconds` for all failures."""
+        """Return the note for a failure that had no turn in the `seconds` for all failures."""
         spent = f"went into {counted(self._number, 'other')}" if self._number else "is too short"
         more = f"; {self.bounds.option} gives more" if self.bounds.option else ""
         return f"not explained, and shown as it was found: the time for all, {seconds:.3g} s, {spent}{more}"
 
     def explain(self, bucket: Bucket, ends: float) -> None:
-        """Replace this bucket with one for each cause, by that time."""
+        """Replace a bucket by one for each cause, before the time `ends`."""
         self._ends = ends
         self._sort([bucket])
 
     def recall(self, bucket: Bucket) -> None:
-        """Take up the finding that an earlier session has kept in the bucket, if its case still fails."""
+        """Load the finding that an earlier session kept for the bucket, if its case still fails."""
         try:
             case, kept = casefile.load(bucket.path) if bucket.path is not None else (None, None)
         except CaseError:
@@ -115,7 +116,7 @@ class Explainer:
         return self._ends - self.bounds.clock()
 
     def _sort(self, pile: Sequence[Bucket]) -> list[Bucket]:
-        """Sort as `_sorted` does. An internal error over one pile is noted there, and leaves the others as they are."""
+        """Sort a pile as `_sorted` does. An internal error is noted in its buckets, and spares other piles."""
         try:
             return self._sorted(pile)
         except OutOfTimeError:
@@ -126,7 +127,7 @@ class Explainer:
             return []
 
     def _sorted(self, pile: Sequence[Bucket]) -> list[Bucket]:
-        """Return the buckets of the causes that were found; an empty list where there was no time."""
+        """Return the buckets of the causes that were found; an empty list if there was no time."""
         home, *others = pile
         siblings = [each for each in self.book.siblings(home) if each.core is not None and each not in others]
         rules = [each.core for each in siblings if each.core is not None]
@@ -153,7 +154,7 @@ class Explainer:
             self.book.merge(other, home)
         home.pile.findings.clear()
         unexplained = []
-        if self._cut_short:  # some were put to the first cause only for lack of time
+        if self._cut_short:  # only for lack of time, some members were counted as the first cause
             left = (each for each in first.members if not first.explains(each, self._by_id))
             unexplained = [each for each in left if not first.excuses(each)]
         home = self._placed(home, first, siblings)
@@ -177,14 +178,14 @@ class Explainer:
         return made
 
     def within(self, bucket: Bucket) -> list[str]:
-        """Return the kernels from whose source the bucket's kernel is also made."""
+        """Return the names of the kernels whose source is part of the bucket's kernel."""
         target = self._by_id.get(bucket.target)
         known = dict.fromkeys(each.kernel for each in self.targets)
         return [each.name for each in kernels_within(target.kernel, known)] if target is not None else []
 
     def _of_source(self, home: Bucket, waiting: Sequence[Finding]) -> _OfSource | None:
-        """Return findings that the rule of a kernel with the same source recognises, where each of the two kernels
-        fails on the other's case: they need no explanation of their own."""
+        """Return the findings that the rule of another kernel explains, if that kernel's source is part of this
+        kernel's, and each kernel fails on the other's case. These findings need no explanation of their own."""
         within = self.within(home)
         for bucket in list(self.book.buckets.values()):
             if bucket.kernel not in within or bucket.core is None or bucket.target not in self._by_id:
@@ -207,9 +208,9 @@ class Explainer:
         return traits_for(finding.case, self._by_id[finding.target], Family.of(finding.judgement).law)
 
     def _diagnosed(self, others: Sequence[Rule], finding: Finding, known: Sequence[Rule]) -> Finding | None:
-        """Return the finding with its explanation. None where a stop cut it short or it is to be looked at later, and
-        so is done again; and where there is no time for a further cause of a pile. What takes no search is always said
-        of the first cause."""
+        """Return the finding with its explanation. Return None if a stop cut it short, if it will be explained later,
+        or if there is no time for a further cause of a pile. For the first cause, the parts that need no search are
+        always found out."""
         self._cut_short = self.stop() or self._left < self.bounds.least_s
         if self.stop() or (self._cut_short and (self.bounds.later or known)):
             return None
@@ -235,7 +236,7 @@ class Explainer:
         return replace(found, diagnosis=replace(found.diagnosis, conclusion=half))
 
     def _are_one(self, one: Finding, other: Finding) -> bool:
-        """Whether two failures of a kernel are the same bug by their values, whatever the rules of each."""
+        """Return whether two failures of a kernel are one bug because a path of failing values joins them."""
         target, family = self._by_id[other.target], replace(Family.of(other.judgement), clear=0.0, wide=True)
         if Family.of(one.judgement).key != family.key or one.history or other.history:
             return False
@@ -244,7 +245,7 @@ class Explainer:
         return False
 
     def _placed(self, bucket: Bucket, cause: Cause, siblings: Sequence[Bucket]) -> Bucket:
-        """Return the bucket of a cause. The first cause stays in the bucket of its findings, unless it is known."""
+        """Return the bucket of the first cause: the bucket of its findings, unless a sibling has the same cause."""
         same = self._same(bucket.kernel, cause, siblings)
         if cause.finding.core is None and not bucket.is_sorted and siblings:
             same = siblings[0]
@@ -256,8 +257,8 @@ class Explainer:
         return bucket
 
     def _same(self, kernel: str, cause: Cause, siblings: Sequence[Bucket]) -> Bucket | None:
-        """Return the bucket of a cause of this kernel that is stated alike except for numbers, perhaps for another
-        verdict; or one that is the same by its values."""
+        """Return a bucket of the kernel with the same cause: its rule differs only in numbers, even if the verdict is
+        another, or a path of failing values joins the two."""
         known = siblings
         if not self.bounds.later:
             known = [each for each in self.book.buckets.values() if each.kernel == kernel and each.core is not None]
@@ -267,7 +268,7 @@ class Explainer:
         return same or next((each for each in there if self._are_one(each.found, cause.finding)), None)
 
     def _join(self, bucket: Bucket) -> None:
-        """Join a bucket with one of another kernel, where both are one fault in a source that they share."""
+        """Join a bucket with one of another kernel, if both have one fault in a source that they share."""
         for other in list(self.book.buckets.values()):
             first, second = sorted((bucket, other), key=lambda each: breadth(each.core))
             verdicts = self._verdicts_of_one_fault(first, second)
@@ -276,7 +277,8 @@ class Explainer:
                 return
 
     def _verdicts_of_one_fault(self, one: Bucket, other: Bucket) -> dict[str, str] | None:
-        """Return the verdicts on the first's case, by target, where both are one fault: each fails on the other's."""
+        """Return the verdicts on the first bucket's case, if both are one fault: each kernel fails on the other's
+        case."""
         if one.target not in self._by_id or other.target not in self._by_id:
             return None
         kernels = self._by_id[one.target].kernel, self._by_id[other.target].kernel

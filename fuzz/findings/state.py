@@ -1,5 +1,5 @@
-"""Folders of findings: the folder of a nightly state, what can be wrong with it, and its lock, which one job holds; and
-how command lines name a case file, by the beginning of its digest or name."""
+"""Folders of findings: the folder of a nightly state, its errors, and its lock, which only one job can hold; and how
+command lines name a case file by the beginning of its digest or name."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from fuzz.core.base.text import printable
 
 
 class StateError(UsageError):
-    """A state that cannot be used as it is. The message says what to do, on one line."""
+    """A state cannot be used as it is. The message says on one line what to do."""
 
     def __init__(self, message: str) -> None:
         super().__init__(printable(message))
 
 
 class BrokenStateError(StateError):
-    """A state whose content is damaged, or was never written by kernelfuzz."""
+    """The content of a state is damaged, or kernelfuzz did not write it."""
 
 
 class FencedError(StateError):
@@ -32,11 +32,11 @@ class FencedError(StateError):
 
 
 DATABASE, FINDINGS, PAGE = "state.sqlite", "findings", "report.html"
-"""The names in a state folder."""
+"""The names of the database, the folder of findings and the page in a state folder."""
 
 
 def make_state(state: Path) -> None:
-    """Make the folder of a state where there is none. Raises StateError."""
+    """Make the folder of a state if it is missing. Raises StateError."""
     try:
         (state / FINDINGS).mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -44,7 +44,7 @@ def make_state(state: Path) -> None:
 
 
 def latest_state(state: Path) -> Path:
-    """Return the database of a state in which some night was run. Raises StateError where none was."""
+    """Return the database of a state in which a night was run. Raises StateError if there was none."""
     path = state / DATABASE
     if not path.exists():
         if (state / PAGE).exists():
@@ -55,9 +55,9 @@ def latest_state(state: Path) -> Path:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock; StateError, naming the process, where another job holds it. The kernel releases the lock
-    with the process, however it ends: a killed job leaves no stale lock behind. Processes that are forked meanwhile do
-    not have it."""
+    """Hold the folder's lock. Raises StateError, which names the process, if another job holds it. The operating system
+    releases the lock when the process ends, so a killed job leaves no lock behind. Processes that are forked meanwhile
+    do not hold it."""
     path = folder / "nightly.lock"
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o644)
@@ -82,33 +82,34 @@ def locked(folder: Path) -> Iterator[None]:
 USUAL = Path("findings")
 """The default folder of a run's case files."""
 OF_CHECKS = Path(".pytest_cache", "d", "kernelfuzz")
-"""The folder of case files of `fuzz.check`, below the one in which pytest runs."""
+"""The folder for case files of `fuzz.check`, relative to the folder in which pytest runs."""
 SHORTEST = 4
-"""The fewest characters of a name on a command line."""
+"""The least number of characters of a name on a command line."""
 _DIGEST = 6
-"""How many characters of a digest commands show as the name of a finding."""
+"""The number of digits of a digest that commands show as the name of a finding."""
 
 
 def folders(findings: Path = USUAL, pack: Path | None = None) -> tuple[Path, ...]:
-    """Return the folders in which findings are looked up: `findings`, or the folder of that name in it, that of checks,
-    and that of a pack, which `kernelfuzz judge` writes."""
+    """Return the folders in which findings are looked up: `findings`, or the folder of that name in it; the one of
+    checks; and the one of a pack, to which `kernelfuzz judge` writes."""
     first = findings / USUAL if (findings / USUAL).is_dir() else findings
     return (first, OF_CHECKS, *([pack / USUAL] if pack is not None else []))
 
 
 def files_in(places: tuple[Path, ...]) -> list[Path]:
-    """Return the case files of the folders, each of them once."""
+    """Return the case files in the folders, each once."""
     return sorted({path.absolute(): path for folder in places for path in folder.glob("*.json")}.values())
 
 
 def fitting(text: str, files: list[Path]) -> list[Path]:
-    """Return the files whose name or digest begins so. The digest, of twelve digits, ends their name."""
+    """Return the files whose name or digest begins with `text`. The name of a file ends with twelve digits of its
+    digest."""
     return [path for path in files if path.stem.startswith(text) or path.stem.rpartition("-")[2].startswith(text)]
 
 
 def short_words(path: Path, pack_option: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the fewest words that name the case file on a command line which goes on with `pack_option`: the beginning
-    of its digest or name, and its folder, where findings are not looked up there by default."""
+    """Return the fewest words that name the case file on a command line which ends with `pack_option`: the beginning of
+    its digest or name, and its folder if findings are not looked up there by default."""
     pack = Path(pack_option[1]) if pack_option[:1] == ("--pack",) else None
     usual = folders(pack=pack)
     is_usual = any(path.parent.absolute() == folder.absolute() for folder in usual)
@@ -116,7 +117,7 @@ def short_words(path: Path, pack_option: tuple[str, ...]) -> tuple[str, ...]:
     name, _, digest = path.stem.rpartition("-")
     short = [digest[:_DIGEST], f"{name}-{digest[:_DIGEST]}", path.stem]
     is_judged = pack is not None and path.parent.absolute() == (pack / USUAL).absolute()
-    for text in short[is_judged:]:  # what is judged later may fail on the same case
+    for text in short[is_judged:]:  # a later judgement may fail on the same case, so its digest alone is not enough
         if len(text) >= SHORTEST and [each.absolute() for each in fitting(text, files)] == [path.absolute()]:
             return (text,) if is_usual else (text, "--findings", str(path.parent))
     return (str(path),)

@@ -1,7 +1,7 @@
-"""Stores: where findings outlive the process that found them. All of them keep the cases as files.
+"""Stores: they keep findings after the process that found them has ended, the cases always as files.
 
-A store is told of everything in batches. A batch is what happened since the one before; it is saved whole or not at
-all. What a shared store could not be told waits in a file in the folder of findings.
+A store receives batches. A batch is what happened since the last one, and is saved completely or not at all. Batches
+that a shared store did not receive wait in a file in the folder of findings.
 """
 
 from __future__ import annotations
@@ -24,82 +24,80 @@ from fuzz.findings.tally import Point, WorstRun
 
 
 def utc_now() -> datetime:
-    """Return the time in UTC, without a zone, as the tables hold it."""
+    """Return the present time in UTC, without a zone, as the tables store it."""
     return datetime.now(UTC).replace(tzinfo=None, microsecond=0)
 
 
 @dataclass
 class Position:
-    """A position in a night: the slice that is running, and when it and the session began."""
+    """A session's place in a night: its slice and shards, and the seconds used so far."""
 
     night: int
     session: int
     earlier_s: float
-    """The seconds of the night that earlier sessions have used."""
+    """The seconds of the night that earlier sessions used."""
     began: float
     slice: int = 0
     slice_began: float = 0.0
     triage_s: float = 0.0
-    """The seconds of this session that were spent on shrinking and explaining."""
+    """The seconds of this session that went into shrinking and explaining."""
     earlier_triage_s: float = 0.0
     token: str = field(default_factory=lambda: secrets.token_hex(8))
-    """Identifies this session where others took it for ended and have its shards under another token."""
+    """Identifies this session. If others took it for ended, its shards have another token."""
     epoch: int | None = None
-    """The number of the slice in its night; None before there is one."""
+    """The number of the slice in its night; None before the first slice."""
     saved: int = 0
-    """The number of batches of the session that are known to be saved."""
+    """The number of batches of the session that were surely saved."""
 
     @property
     def used_s(self) -> float:
-        """The seconds of this session."""
+        """The seconds that this session has taken."""
         return time.monotonic() - self.began
 
     @property
     def slice_s(self) -> float:
-        """The seconds of the slice."""
+        """The seconds that the slice has taken."""
         return time.monotonic() - self.slice_began
 
     @property
     def minute(self) -> int:
-        """The minutes that the night has taken, earlier sessions included."""
+        """The minutes that the night has taken, with all its sessions."""
         return int((self.earlier_s + self.used_s) // 60)
 
 
 @dataclass
 class Unsaved:
-    """What happened since the last batch. Everything here is a count, a maximum or the latest state of a bucket, so
-    that what cannot be saved, because the disk is full, waits in memory without growing with the run."""
+    """The changes since the last batch. All are counts, maxima, or the latest state of a bucket, so that a batch which
+    cannot be saved waits in memory without growing with the run."""
 
     cases: Counter[tuple[int, int]] = field(default_factory=Counter)
     """The number of cases, by slice of the night and minute of the night's own time."""
     judged: Counter[tuple[int, int]] = field(default_factory=Counter)
     """The number of judged runs, by the same slice and minute."""
     counts: Counter[tuple[str, ...]] = field(default_factory=Counter)
-    """The counts, by what is counted and of what: ('judged', target), ('compared', law), ('twin', target, law),
-    ('visit', op, kind, value)."""
+    """The counts by the name of the counter and its subject: ('judged', target), ('compared', law), ('twin', target,
+    law), ('visit', op, kind, value)."""
     reasons: dict[str, str] = field(default_factory=dict)
     """The latest reason why a target did not run a case, by target."""
     broken: dict[str, str] = field(default_factory=dict)
-    """By target, what to do about a kernel that cannot be called as declared."""
+    """The remedy for each target whose kernel cannot be called as declared."""
     together: dict[str, Together] = field(default_factory=dict)
-    """Which conditions held together in judged cases, by op."""
+    """The pairs of conditions that held together in judged cases, by op."""
     accuracy: dict[Point, WorstRun] = field(default_factory=dict)
     sightings: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """The number of failing runs, by bucket and target. It is negative where runs turned out to be of another
-    bucket."""
+    """The number of failing runs, by bucket and target; negative if runs were moved to another bucket."""
     buckets: dict[str, Bucket] = field(default_factory=dict)
-    """The buckets that keep another case than before, or know more of it, in the state they had then."""
+    """The buckets that changed, in their state at that time."""
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The same buckets as rows of a table, for a store in a database."""
     files: dict[str, str] = field(default_factory=dict)
-    """The contents of their case files, by name."""
+    """The contents of the buckets' case files, by name."""
     merged: list[tuple[str, str]] = field(default_factory=list)
-    """Pairs of a bucket that is gone and the bucket that now has its findings of every night. They apply in order,
-    after `sightings`."""
+    """Pairs of a merged bucket and the bucket that has its findings now, to apply in order, after `sightings`."""
     passed: set[str] = field(default_factory=set)
     """The buckets whose kept case was replayed and passed."""
     released: list[Path] = field(default_factory=list)
-    """The case files that no bucket names any longer."""
+    """The case files that no bucket names any more."""
 
     def note(self, point: Point, worst: WorstRun) -> None:
         """Count a passing run."""
@@ -107,7 +105,7 @@ class Unsaved:
         self.accuracy[point] = worst if known is None else known.joined(worst)
 
     def add(self, later: Unsaved) -> None:
-        """Take in what happened later."""
+        """Add the changes of a later batch."""
         for mine, theirs in ((self.cases, later.cases), (self.judged, later.judged)):
             mine.update(theirs)
         self.counts.update(later.counts)
@@ -127,21 +125,21 @@ class Unsaved:
 
 
 class Store(Protocol):
-    """Keeps what a book of findings tells it."""
+    """Keeps the findings of a book."""
 
     folder: Path
-    """The folder where the case files are."""
+    """The folder of the case files."""
 
     def release(self, path: Path, batch: Unsaved) -> None:
-        """Remove a case file that no bucket names any longer. If something saved still names it, that is done in its
+        """Remove a case file that no bucket names any more. If something saved still names it, it is removed with the
         batch."""
 
     def commit(self, batch: Unsaved) -> str:
-        """Save a batch. Returns why that is not possible, or ''; then it is tried again with the next one."""
+        """Save a batch. Return the reason if that fails, or ''. A failed batch is tried again with the next one."""
 
 
 class FileStore:
-    """Keeps case files and nothing else: counts are gone with the process."""
+    """A store of case files alone: counts are lost when the process ends."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -154,7 +152,7 @@ class FileStore:
 
 
 def evidence_path(folder: Path, case: Case) -> Path:
-    """Return where the case of an internal error is written."""
+    """Return the path for the case of an internal error."""
     return folder / f"internal-{case.digest[:12]}.json"
 
 
@@ -162,12 +160,12 @@ _KIND, _VERSION = "kernelfuzz unsaved", 1
 
 
 def unsaved_path(folder: Path, position: Position) -> Path:
-    """Return where a session keeps what its store could not be told."""
+    """Return the path for the batches that a session could not save."""
     return folder / f"night-{position.night}-session-{position.session}.unsaved"
 
 
 def write_unsaved(path: Path, position: Position, batches: Sequence[Unsaved]) -> None:
-    """Write these batches. The first may be saved already: the store's answer was lost. Raises OSError."""
+    """Write these batches. The first may have been saved, if only the store's answer was lost. Raises OSError."""
     where = {
         **{name: getattr(position, name) for name in ("night", "session", "slice", "epoch", "token", "saved")},
         "used_s": position.used_s,
@@ -179,7 +177,7 @@ def write_unsaved(path: Path, position: Position, batches: Sequence[Unsaved]) ->
 
 
 def read_unsaved(path: Path) -> tuple[Position, list[Unsaved]]:
-    """Return what `write_unsaved` wrote. Raises ValueError for another file, and OSError."""
+    """Return the position and the batches in a file of `write_unsaved`. Raises ValueError and OSError."""
     record = json.loads(path.read_text(encoding="utf-8"))
     try:
         if record[_KIND] != _VERSION:

@@ -1,4 +1,4 @@
-"""What a run has seen so far, per target and in all, with err/budget by row length; and who is told of it."""
+"""The counts of a run, by target and in all, with err/budget by row length; and the observers that are told of them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from fuzz.core.execute.lane import Wait
 from fuzz.core.generate.conditions import Together, conditions_of
 from fuzz.core.generate.coverage import Ledger
 from fuzz.core.generate.pairing import PairCoverage, held
+from fuzz.core.generate.turn import is_proposed
 from fuzz.core.judge.judge import Judgement
 from oracles.budget import CONFIDENCE
 from oracles.dtypes import FORMATS, ITEMSIZE, form
@@ -33,7 +34,7 @@ _REST = 4.0
 
 @dataclass(frozen=True)
 class Point:
-    """Where an accuracy was seen: a target, a dtype, and rows of about one length, judged by one of the budgets."""
+    """The group of an accuracy: a target, a dtype, rows of about one length, and the budget that judged them."""
 
     target: str
     dtype: str
@@ -43,7 +44,7 @@ class Point:
 
 @dataclass(frozen=True)
 class WorstRun:
-    """The passing run with the worst err/budget at one point, and the number of runs there."""
+    """The passing run with the worst err/budget in one group, and the number of runs in the group."""
 
     n: int
     ratio: float
@@ -52,20 +53,20 @@ class WorstRun:
     runs: int = 1
 
     def joined(self, other: WorstRun) -> WorstRun:
-        """Return the worse of the two, with the runs of both."""
+        """Return the worse of the two runs, with the number of both groups."""
         worse = other if other.ratio > self.ratio else self
         return WorstRun(worse.n, worse.ratio, worse.climb, worse.where, self.runs + other.runs)
 
 
 def whereabouts(case: Case) -> str:
-    """Return a case in a few words, e.g. '3x1041 spike'."""
+    """Return a few words about a case: the shape of its first input and the recipe, such as '3x1041 spike'."""
     tensor = next(iter(case.inputs.values()))
     shape = "x".join(str(extent) for extent in tensor.layout.shape)
     return f"{shape} {case.origin.recipe}"
 
 
 def accuracy_of(case: Case, judgement: Judgement, contract: Contract) -> tuple[Point, WorstRun] | None:
-    """Return where a passing run belongs, and the run; None where no value was compared, or there is no row."""
+    """Return the group and the record of a passing run; None if no value was compared, or if it has no row."""
     main = case.inputs[OPS[case.op].main]
     n = main.layout.shape[int(case.params[AXIS])] if main.layout.shape else 1
     if judgement.worst is None or n == 0:
@@ -77,20 +78,20 @@ def accuracy_of(case: Case, judgement: Judgement, contract: Contract) -> tuple[P
 
 @lru_cache(maxsize=4096)
 def coarse(contract: Contract, dtype: str) -> bool:
-    """Whether inputs have fewer bits than the accumulator. They are always judged by the worst case."""
+    """Whether inputs have fewer bits than the accumulator. Such inputs are always judged by the worst-case budget."""
     return form(dtype).precision < form(_sum(contract, dtype)[0]).precision
 
 
 def _sum(contract: Contract, dtype: str) -> tuple[str, Summation]:
-    """Return dtype and order of the sums along rows; where there are several kinds of them, the first that is named."""
+    """Return the dtype and order of the sums along rows; if there are several kinds, those of the first."""
     compute = widest([dtype]) if contract.compute == WIDE else contract.compute
     return compute if compute in FORMATS else dtype, next(iter(contract.sums.values()), Sequential())
 
 
 @lru_cache(maxsize=65536)
 def climb(contract: Contract, n: int, dtype: str) -> float:
-    """Return the worst-case budget over the sqrt(n) budget of a row's reciprocal root; at least 1. It is for the chart
-    only, where it scales results judged by one budget onto the axis of the other."""
+    """Return the worst-case budget divided by the sqrt(n) budget, for the reciprocal root of a row of length n; at
+    least 1. The chart uses it to show results of both budgets on one axis."""
     accumulate, summation = _sum(contract, dtype)
     u = form(accumulate).u
     chain = summation.chain(n) + 1
@@ -101,43 +102,43 @@ def climb(contract: Contract, n: int, dtype: str) -> float:
 
 @dataclass(frozen=True)
 class Sighting:
-    """A failing case, as it was seen first."""
+    """A failing case with all its failing judgements, as it was first seen."""
 
     case: Case
-    """The case that shows it; where a law is broken, the case that the twin was made of."""
+    """The failing case; for a broken law, the case from which the twin was made."""
     judgements: Sequence[Judgement]
-    """The judgements by which it fails."""
+    """The failing judgements."""
     verdicts: Mapping[str, str]
-    """The verdicts of all targets on the case, by target."""
+    """The verdicts of all targets on the case."""
 
 
 class Observer(Protocol):
-    """Is told of what is judged. By default it does nothing."""
+    """Is called with what is judged. By default it does nothing."""
 
     def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
-        """Take in one case on all targets, where it is judged in this process."""
+        """Note the judgements of one case on all targets, if this process judged it."""
         return
 
     def counted(self, more: Tally) -> None:
-        """Take in what was judged since the last time, here or in another process."""
+        """Note what was judged since the last call, in this process or another one."""
         return
 
     def failed(self, kernel: str, case: Case, judgement: Judgement, elapsed: float) -> None:
-        """Take in a failing run, `elapsed` seconds after the start."""
+        """Note a failing run, `elapsed` seconds after the start."""
         return
 
     def progress(self, elapsed: float) -> None:
-        """Called when what was counted is complete, `elapsed` seconds after the start."""
+        """Note that the counts are complete, `elapsed` seconds after the start."""
         return
 
     def waiting(self, waits: Sequence[Wait], elapsed: float) -> None:
-        """Called several times a second while a batch is waited for."""
+        """Note the calls that are waited for, several times a second while a batch runs."""
         return
 
 
 @dataclass(frozen=True)
 class WorstPass:
-    """The largest err/budget of a passing run, and where it was seen."""
+    """The largest err/budget of passing runs, and the case where it was seen."""
 
     ratio: float
     where: str
@@ -145,21 +146,21 @@ class WorstPass:
 
 @dataclass(frozen=True)
 class Largest:
-    """The largest numbers among judged cases, each in some case: an extent of a tensor, its rows (the product of all
-    its extents but the last), and its elements."""
+    """The largest extent, rows (the product of all extents but the last) and elements of a tensor among judged cases.
+    Each may be from another case."""
 
     extent: int = 0
     rows: int = 0
     elements: int = 0
 
     def joined(self, other: Largest) -> Largest:
-        """Return the larger of each."""
+        """Return the larger of each number."""
         both = max(self.extent, other.extent), max(self.rows, other.rows), max(self.elements, other.elements)
         return Largest(*both)
 
 
 def largest_of(case: Case) -> tuple[str, Largest]:
-    """Return the dtype of a case's first input, and the largest of all its tensors."""
+    """Return the dtype of a case's first input, and the largest extent, rows and elements of all its tensors."""
     shapes = [each.layout.shape for each in case.tensors.values()]
     extent = max((max(shape, default=1) for shape in shapes), default=1)
     rows = max((math.prod(shape[:-1]) for shape in shapes), default=1)
@@ -171,16 +172,16 @@ LATE = "it is slow, and the search ended before it had a turn"
 
 
 _ENOUGH = 4
-"""With fewer cases in a dtype an output may be NaN in all of them by chance: one element, of a recipe with NaN.
-Chosen."""
+"""The number of cases in a dtype from which on an undecided output is reported: in fewer, all may be NaN by chance, for
+example single elements of a recipe with NaN. Chosen."""
 Decided = dict[tuple[str, str], int]
-"""By output that was compared, and the dtype of the first input: the number of cases in which no wrong value of it
-could have been seen, or 0 if one could in some case."""
+"""By output and dtype of the first input: the number of cases in which a wrong value of the output could not have been
+seen, or 0 if it could in at least one case."""
 
 
 @dataclass
 class TargetTally:
-    """Counts for one target."""
+    """The counts of one target."""
 
     target: str
     kernel: str
@@ -190,13 +191,13 @@ class TargetTally:
     gave_up: int = 0
     not_run: int = 0
     worst: dict[str, WorstPass] = field(default_factory=dict)
-    """The worst passing runs by dtype, since a 16-bit output is dominated by its own rounding, so that its err/budget
-    is always close to 1."""
+    """The worst passing runs by dtype. They are separate, since the rounding of a 16-bit output alone brings err/budget
+    close to 1."""
     twins: Counter[str] = field(default_factory=Counter)
-    """The number of judged twins, by each law that its kernel declares."""
+    """The number of judged twins, by law that the kernel declares."""
     not_run_reason: str = ""
     broken: str = ""
-    """What is known where its kernel cannot be built, started, or called as it is declared; else ''."""
+    """The reason why the kernel cannot be built, started, or called as declared; '' if it can."""
     undecided: str = ""
     """The last case on which the oracle gave up: OP:SHARD:NUMBER, which `repro` takes after the search's seed."""
     decided: Decided = field(default_factory=dict)
@@ -215,7 +216,8 @@ class TargetTally:
             self.findings += 1
         elif judgement.verdict is Verdict.ORACLE_GAVE_UP:
             self.gave_up += 1
-            self.undecided = f"{case.op}:{case.origin.place}" if case.origin.place else self.undecided
+            if case.origin.place and not is_proposed(case.origin):
+                self.undecided = f"{case.op}:{case.origin.place}"
         elif judgement.worst is not None:
             dtype = next(iter(case.inputs.values())).dtype
             known = self.worst.get(dtype)
@@ -223,7 +225,7 @@ class TargetTally:
                 self.worst[dtype] = WorstPass(judgement.ratio, whereabouts(case))
 
     def add(self, later: TargetTally) -> None:
-        """Count what was counted later."""
+        """Add the counts of a later tally."""
         self.judged += later.judged
         self.findings += later.findings
         self.gave_up += later.gave_up
@@ -240,31 +242,31 @@ class TargetTally:
 
 @dataclass
 class Tally:
-    """Counts for all targets of a run, or of a part of it. The tallies of parts can be added."""
+    """The counts of a run, or of a part of it, for all targets. Tallies of parts can be added."""
 
     targets: dict[str, TargetTally] = field(default_factory=dict)
     cases: int = 0
     replayed: int = 0
-    """How many of the cases were given, and not drawn; a limit of cases does not count these."""
+    """The number of given cases, which were not drawn; a limit of cases does not count them."""
     laws: Counter[str] = field(default_factory=Counter)
-    """The number of comparisons by each law."""
+    """The number of comparisons, by law."""
     visits: dict[str, Counter[Label]] = field(default_factory=dict)
-    """What judged cases have visited, by op."""
+    """The number of visits of judged cases to each label, by op."""
     accuracy: dict[Point, WorstRun] | None = None
-    """The worst passing runs by row length; None where nobody asks for them."""
+    """The worst passing runs by row length; None if they are not wanted."""
     together: dict[str, Together] = field(default_factory=dict)
-    """Which conditions held together in judged cases, by op."""
+    """The pairs of conditions that held together in judged cases, by op."""
     largest: dict[str, Largest] = field(default_factory=dict)
-    """The largest of judged cases, by the dtype of their first input."""
+    """The largest extents, rows and elements of judged cases, by the dtype of the first input."""
     threads: int = 0
-    """The most processor threads that a call could use; 0 where that is not known."""
+    """The most processor threads that a call could use; 0 if unknown."""
     never: tuple[str, ...] = ()
-    """Other ways of calling that the targets are never called in, such as "autograd"."""
+    """The ways of calling in which the targets are never called, such as "autograd"."""
     corners: Mapping[str, CornerCounts] = field(default_factory=dict)
-    """What the targets can visit, by op; what of it was not visited is a coverage gap."""
+    """The corners that the targets can visit, by op; those without a visit are coverage gaps."""
 
     def count(self, case: Case, judgements: Sequence[Judgement], targets: Mapping[str, Target]) -> None:
-        """Count one case on all targets."""
+        """Count one case with its judgements on all targets."""
         self.cases += 1
         ran = list[Label]()
         for judgement in judgements:
@@ -287,7 +289,7 @@ class Tally:
             self.together.setdefault(case.op, Together()).see(conditions_of(case.op).holding(case.origin.labels))
 
     def add(self, later: Tally) -> None:
-        """Count what was counted later."""
+        """Add the counts of a later tally."""
         self.cases += later.cases
         self.replayed += later.replayed
         self.laws.update(later.laws)
@@ -302,7 +304,7 @@ class Tally:
             self.together.setdefault(op, Together()).add(together)
 
     def note_largest(self, dtype: str, found: Largest) -> None:
-        """Count the largest of a case that was judged."""
+        """Note the largest extent, rows and elements of a judged case."""
         known = self.largest.get(dtype)
         self.largest[dtype] = found if known is None else known.joined(found)
 
@@ -313,7 +315,7 @@ class Tally:
 
     @property
     def coverage(self) -> Mapping[str, Ledger]:
-        """Return by op what judged cases have visited of what the targets can visit."""
+        """The visits of judged cases among all that the targets can visit, by op."""
         found = {}
         for op, visits in self.visits.items():
             found[op] = ledger = Ledger(self.corners.get(op, CornerCounts()).space)
@@ -324,21 +326,21 @@ class Tally:
         return found
 
     def pairs(self) -> Mapping[str, PairCoverage]:
-        """Return by op which pairs of conditions that the targets allow held together in judged cases. This is slow."""
+        """Return the possible pairs of conditions and those that never held together, by op. This is slow."""
         return {op: held(self.corners.get(op, CornerCounts()).capabilities, each) for op, each in self.together.items()}
 
     @property
     def judged(self) -> int:
-        """The number of judged runs: one case on one target."""
+        """The number of judged runs; a run is one case on one target."""
         return sum(target.judged for target in self.targets.values())
 
     @property
     def not_run(self) -> int:
-        """The number of runs that were begun, or given to a target, and have no verdict."""
+        """The number of runs that were given to a target and got no verdict."""
         return sum(target.not_run for target in self.targets.values())
 
     def note_waiting(self) -> None:
-        """Say of targets whose op was not searched at all why they judged nothing."""
+        """Note for each target whose op was never searched why it judged nothing."""
         waiting = [
             name
             for op, of_op in self.corners.items()
@@ -359,13 +361,13 @@ class Tally:
 
 
 def note_open(known: Decided, later: Mapping[tuple[str, str], int]) -> None:
-    """Note of outputs in how many cases more no wrong value could have been seen: one in which it could is enough."""
+    """Add the numbers of cases in which no wrong value could be seen; one case in which it could makes the sum 0."""
     for key, count in later.items():
         known[key] = 0 if 0 in (count, known.get(key)) else known.get(key, 0) + count
 
 
 def never_decided(decided: Decided) -> list[str]:
-    """Return the outputs that were decided in no case, and those decided in no case of a dtype with enough cases."""
+    """Return the outputs that no case could decide, and those that no case of some dtype could, given enough cases."""
     seen = {output for (output, _), count in decided.items() if not count}
     found = [
         f"{output} in {dtype}" if output in seen else output
@@ -376,5 +378,5 @@ def never_decided(decided: Decided) -> list[str]:
 
 
 def widest_first(dtypes: Iterable[str]) -> tuple[str, ...]:
-    """Return the dtypes by their size."""
+    """Return the dtypes, the largest first."""
     return tuple(sorted(dtypes, key=lambda dtype: (-ITEMSIZE[dtype], dtype)))

@@ -1,1 +1,1 @@
-"""Functions of torch, NumPy and JAX that say what a kernel should compute."""
+"""References: plain functions in torch, NumPy or JAX that compute what a kernel should compute."""

@@ -1,4 +1,4 @@
-"""Outputs of a formula and of its reference, made comparable: places by the elements that stand there."""
+"""Outputs of a formula and of its reference, made comparable: places are compared by the elements that they hold."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 class Evaluated:
-    """The outputs of an op's formula in float64, as kernels return them."""
+    """The outputs of an op's formula in float64, in the shapes that kernels return."""
 
     def __init__(
         self, op: Op, arrays: Arrays, arithmetic: Arithmetic | None = None,
         of: Callable[[Any], NDArray[Any]] = np.asarray, graph: Trace | None = None,
     ) -> None:  # fmt: skip
-        """Take an arithmetic whose values `of` turns into outputs, or another graph of the op."""
+        """Evaluate the formula, or another `graph` of the op. `of` turns values of the arithmetic into arrays."""
         self.arrangement = Arrangement(
             op, {name: each.shape for name, each in arrays.items()}, arrays[op.main].ndim - 1
         )
@@ -37,15 +37,15 @@ class Evaluated:
 
     @lazy
     def outputs(self) -> Arrays:
-        """Return all outputs."""
+        """Return all outputs by name."""
         return {name: self._returned(name, self._of(self._found[node])) for name, node in self.graph.outputs.items()}
 
     def _returned(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
         return self.arrangement.returned(name, np.asarray(values, dtype=np.float64), self.inputs.extents)
 
     def comparable(self, name: str, theirs: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return an output, and another one in its place, as they are compared: places by the elements that stand
-        there, as either of equal ones is right. No integer says anything of NaN."""
+        """Return an output of the formula and that of the reference, as arrays to compare. Places are replaced by the
+        elements that they hold, since any of equal ones is right. Any integer equals NaN."""
         mine, node = self.outputs[name], self.graph.outputs[name]
         if node.kind == "place":
             repeats = np.inf if self._repeats(name, node, theirs) else 0.0
@@ -63,13 +63,13 @@ class Evaluated:
         return self._returned(name, np.where(known, there, np.inf))
 
     def _full(self, name: str, node: Node, values: NDArray[Any]) -> NDArray[Any]:
-        """Return values of an output with an axis for each dimension of the formula."""
+        """Return the values of an output with an axis for each dimension of the formula."""
         arranged = self.arrangement.arranged(name, values, self.graph.dims)
         own = {*self.op.operand(name).axes}
         return arranged.reshape([self.inputs.extents[dim] if dim in own else 1 for dim in self.graph.dims])
 
     def _repeats(self, name: str, node: Node, values: NDArray[Any]) -> bool:
-        """Whether places stand there twice along their ranks."""
+        """Whether some place occurs twice along the ranks."""
         places = self._full(name, node, values)
         over = [self.graph.dims.index(dim) for dim in self.graph.dims if dim in node.args[1].dims]
         return any((np.diff(np.sort(places, axis=axis), axis=axis) == 0).any() for axis in over)

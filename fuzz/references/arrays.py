@@ -1,4 +1,4 @@
-"""References in NumPy: their arrays are those of torch's own NumPy, so that both kinds of references are read alike."""
+"""References in NumPy: they are called with arrays of torch's own NumPy, so that they are read like torch's."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _OPERATORS = {
 """NumPy's names for the operators of tensors and numbers."""
 _LIBRARIES = "torch", "jax", "numpy"
 _DEEP = 3
-"""The depth to which functions that a reference calls are searched."""
+"""How deep calls of other functions are followed to find the library of a reference."""
 
 
 def as_tensors(reference: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a reference that takes and returns tensors: itself, or one in NumPy with its arrays in tensors' place."""
+    """Return a reference that takes and returns tensors: itself, or a wrapper if the reference is in NumPy."""
     if library_of(reference) != "numpy" or not libraries_of(reference):
         return reference
 
@@ -81,11 +81,11 @@ class Array(NDArrayOperatorsMixin):
 
 
 def _called(name: str, args: Any, kwargs: Any) -> Any:
-    """Return what torch's function of that name returns."""
+    """Return the result of the function of that name in torch, or in torch's NumPy."""
     import torch
     import torch._numpy as tnp
 
-    # Torch's NumPy rounds numbers, constants of the formula, to the dtype of the arrays; torch does not.
+    # Torch's NumPy rounds constants to the dtype of the arrays; torch does not.
     if any(isinstance(each, (int, float, np.generic)) for each in args) and any(isinstance(a, Array) for a in args):
         plain = {"maximum": _at_least, "minimum": _at_most, "where": torch.where, "clip": torch.clamp}
         own = plain.get(name) or getattr(operator, _OPERATORS.get(name, ""), None)
@@ -130,12 +130,12 @@ _MAKERS: Mapping[str, Callable[..., Any]] = {
     "eye": _eye, "identity": _identity, "linspace": _linspace, "array": _copied, "asarray": _copied,
     "ascontiguousarray": _copied,
 }  # fmt: skip
-"""Functions of NumPy that cannot see from their arguments whose arrays they make: most are given only numbers."""
+"""Replacements for functions of NumPy whose arguments do not show that the result should be an array of torch."""
 
 
 @contextmanager
 def _made_by_torch() -> Iterator[None]:
-    """Let torch make the arrays that a reference makes from extents, so that they can be told from constants."""
+    """Let torch create the arrays that a reference creates from extents, so that they do not become constants."""
     with ExitStack() as patches:
         for name, ours in _MAKERS.items():
             patches.enter_context(patch.object(np, name, _or_ours(getattr(np, name), ours, get_ident())))
@@ -143,8 +143,8 @@ def _made_by_torch() -> Iterator[None]:
 
 
 def _or_ours(plain: Callable[..., Any], ours: Callable[..., Any], thread: int) -> Callable[..., Any]:
-    """Return NumPy's own function in other threads and in libraries, ours elsewhere. Compiled code, such as that of
-    numpy.random, has no frame, and would crash on an array of ours: its caller calls another function."""
+    """Return a function that calls `plain` in other threads and in libraries, and `ours` elsewhere. Compiled code, such
+    as numpy.random, has no frame and would crash on an array of ours: it is recognised by its caller's other call."""
 
     @wraps(plain)
     def made(*args: Any, **kwargs: Any) -> Any:
@@ -157,8 +157,8 @@ def _or_ours(plain: Callable[..., Any], ours: Callable[..., Any], thread: int) -
 
 
 def _may_call(frame: FrameType, name: str) -> bool:
-    """Return whether what a frame calls now may be the function of that name: it is called by it, or by a local name of
-    code that has the name. The expression of a call begins where that of the function does, and ends after it."""
+    """Whether the current call of a frame may be one of the function of that name: the frame's code uses the name, and
+    the call is by it or by a local variable. A call's expression begins where the function's does."""
     steps = [(each, each.positions) for each in dis.get_instructions(frame.f_code) if each.positions is not None]
     at = next((where for each, where in steps if each.offset == frame.f_lasti and None not in where), None)
     called = [
@@ -170,23 +170,23 @@ def _may_call(frame: FrameType, name: str) -> bool:
 
 
 def library_of(reference: Callable[..., Any]) -> str:
-    """Return the library of a reference: "torch", "jax", "numpy", or "" if it names none."""
+    """Return the library that a reference uses: "torch", "jax", "numpy", or "" if it uses none of them."""
     used = {*_used(reference, _DEEP)}
-    if not used & {*_LIBRARIES}:  # it uses only methods of arrays: those of what its module imports
+    if not used & {*_LIBRARIES}:  # it only calls methods of arrays: take its module's imports
         own = getattr(inspect.unwrap(reference), "__globals__", {}) if callable(reference) else {}
         used = {_library(each) for each in own.values() if isinstance(each, ModuleType)}
     return next((each for each in _LIBRARIES if each in used), "")
 
 
 def libraries_of(function: Callable[..., Any]) -> frozenset[str]:
-    """Return the libraries whose names a function looks up, or one that it calls."""
+    """Return the libraries whose names a function, or a function that it calls, looks up."""
     return frozenset(_used(function, _DEEP)) & {*_LIBRARIES}
 
 
 def _used(reference: Any, deep: int) -> Iterator[str]:
-    """Yield the libraries whose names a function looks up, and those of functions that it calls."""
+    """Yield the libraries whose names a function looks up; functions that it calls are searched to the depth `deep`."""
     yield _library(reference)
-    inner = getattr(reference, "__wrapped__", None)  # what jax.jit made, for example
+    inner = getattr(reference, "__wrapped__", None)  # the function given to jax.jit, for example
     if inner is not None and deep:
         yield from _used(inner, deep - 1)
     code = getattr(reference, "__code__", None)
@@ -220,7 +220,7 @@ def _run(found: Callable[..., Any], args: Any, kwargs: Any) -> Any:
 
 
 def _given(value: Any) -> Any:
-    """Return an argument as torch's NumPy takes it."""
+    """Return an argument in the form in which torch's NumPy takes it."""
     import torch._numpy as tnp
 
     if isinstance(value, Array):
@@ -255,7 +255,7 @@ def _array(value: Any) -> Any:
 
 
 def _opened(value: Any) -> Any:
-    """Return what was returned, as tensors."""
+    """Return a result with its arrays as tensors."""
     if isinstance(value, Array):
         return value._own.tensor
     if isinstance(value, Mapping):

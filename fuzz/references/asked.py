@@ -1,4 +1,4 @@
-"""A reference with what is known of its tensors, and examples of them."""
+"""A reference with the known properties of its arguments, from stated shapes or from examples."""
 
 from __future__ import annotations
 
@@ -17,62 +17,62 @@ from oracles.formula.made import Counts
 from oracles.operand import OUTER
 
 Shapes = Mapping[str, Any] | str
-"""The dimensions of tensors as words, and the values of other arguments."""
+"""The dimensions of tensors, as words, and values of other arguments, by name; or both as one text, see `parsed`."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """The integers that a tensor has among examples."""
+    """The range of a tensor's integers in examples."""
 
     low: int
     high: int
     are_places: bool
-    """Whether they may all be places along a dimension of some example."""
+    """Whether all may be places along the longest dimension of the examples."""
 
 
 @dataclass(frozen=True)
 class AskedReference:
-    """A reference with what is known of its arguments."""
+    """A reference with the known properties of its arguments."""
 
     reference: Callable[..., Any]
     dims: Mapping[str, tuple[str, ...]]
     """The dimensions of each tensor."""
     dtypes: Mapping[str, str] = field(default_factory=dict)
-    """The dtypes of tensors, as far as they are known."""
+    """The known dtypes, by tensor."""
     constants: Mapping[str, Any] = field(default_factory=dict)
-    """The values of other arguments."""
+    """The values of arguments that are no tensors, as they were given."""
     fixed: Mapping[str, int] = field(default_factory=dict)
     counts: Counts = field(default_factory=dict)
-    """The counts of dimensions that follow from others."""
+    """The expressions of extents that follow from other extents."""
     values: Mapping[str, str] | str = "finite"
     dtype: str = "float32"
-    """The dtype of floats."""
+    """The dtype of floating-point tensors."""
 
     called: Mapping[str, str] = field(default_factory=dict)
-    """The reference's names of its tensors; "" for one without a signature, whose tensors are given by position."""
+    """For each tensor, its name in the reference; "" if the reference has no signature, but takes positions."""
     library: str = "torch"
-    """The library that it calculates with: "jax", or "torch", whose tensors also stand for arrays of NumPy."""
+    """The library of the reference: "jax", or "torch", which also stands for NumPy."""
     shown: Mapping[str, Shown] = field(default_factory=dict)
-    """Tensors of integers for which there are examples."""
+    """The range of values in examples, by integer tensor."""
     square: Square = ()
     tied: Square = ()
-    """Dimensions that are tied to each other, because the reference takes no others."""
+    """Pairs of dimensions with equal extents, because the reference accepts no others."""
 
     @property
     def others(self) -> Mapping[str, Any]:
-        """All arguments that are no tensors."""
+        """The values of all arguments that are no tensors, defaults included."""
         known = {**defaults_of(self.reference), **self.constants}
         return {name: each for name, each in known.items() if name not in self.called.values()}
 
     def call(self, /, **tensors: Any) -> Any:
-        """Call the reference."""
+        """Return the result of the reference for these tensors."""
         if not all(self.called.values()):
             return self.reference(*(tensors[name] for name in self.dims), **self.constants)
         return self.reference(**{self.called[name]: each for name, each in tensors.items()}, **self.constants)
 
     @property
     def left_out(self) -> str:
-        """A note on parameters that may be tensors and are None in each call; "" if there are none."""
+        """A note about parameters that may be tensors but are None in each call; "" if there are none."""
         named = {*self.called.values(), *self.constants}
         names = [name for name in optional_of(self.reference) if name not in named]
         if not names:
@@ -92,10 +92,11 @@ def asked_of(
     reference: Callable[..., Any], shapes: Shapes | None, examples: Sequence[Any] | Mapping[str, Any] | None,
     dtypes: Mapping[str, str], fixed: Mapping[str, int], values: Mapping[str, str] | str, *, twice: bool = False,
 ) -> Iterator[AskedReference]:  # fmt: skip
-    """Yield what may be meant, the most general first; `twice` is that of `parsed`."""
+    """Yield possible meanings of the arguments, the most general first. `twice`: a tensor may have a dimension
+    twice."""
     dims, numbers = (None, {}) if shapes is None else parsed(shapes, twice=True)
     dims = dims or None
-    reference = getattr(reference, "_torchdynamo_orig_callable", reference)  # the function that torch.compile was given
+    reference = getattr(reference, "_torchdynamo_orig_callable", reference)  # torch.compile's argument
     library, reference = library_of(reference), as_tensors(reference)
     named, needed = _parameters(reference, dims, examples)
     if not named:
@@ -144,8 +145,9 @@ def asked_of(
 def _parameters(
     reference: Callable[..., Any], dims: Collection[str] | None, examples: Sequence[Any] | Mapping[str, Any] | None
 ) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the names of all parameters, and of the required ones. A function without a signature, as torch's own,
-    takes what `shapes` or the examples name in that order, as many tensors as there are examples, or one."""
+    """Return the names of all parameters, and those of the required ones. A function without a signature, such as
+    torch's own, takes the tensors that `shapes` or the examples name, in that order, or as many as there are examples,
+    or x."""
     if not has_signature(reference):
         several = examples if isinstance(examples, Mapping) else [f"x{at}" for at in range(len(examples or ()))]
         names = [*(dims if dims is not None else several if len(several) > 1 else ["x"])]
@@ -164,7 +166,7 @@ def _dtype(tensor: Any) -> str:
 
 
 def _shown(tensors: Mapping[str, Any]) -> Mapping[str, Shown]:
-    """Return the integers in examples that contain any."""
+    """Return the range of values of each integer tensor with elements."""
     longest = max((int(size) for each in tensors.values() for size in each.shape), default=0)
     whole = {name: each for name, each in tensors.items() if "int" in _dtype(each) and math.prod(each.shape)}
     ends = {name: (int(each.min()), int(each.max())) for name, each in whole.items()}
@@ -173,12 +175,12 @@ def _shown(tensors: Mapping[str, Any]) -> Mapping[str, Shown]:
 
 _LETTERS = "nmklhdcstuvw"
 _MOST_APART = 6
-"""The most axes of a dimension that a tensor has twice: there are 203 ways to name six of them."""
+"""The most axes for which other names are tried if a tensor has a dimension twice: six have 203 ways to name them."""
 
 
 def _apart(dims: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[Mapping[str, tuple[str, ...]], Square, Square]]:
-    """Yield the dimensions with other names for one that a tensor has twice, the most names first, and which of them
-    are equally long; at the end with the same length only, if the reference takes no others."""
+    """Yield the dimensions, if a tensor has one of them twice, with other names for its axes, the most names first.
+    Then come pairs of dimensions that are equal in cases, and, in the last attempt, pairs equal in traced calls."""
     twice = next((dim for some in dims.values() for dim in some if dim != OUTER and some.count(dim) > 1), "")
     places = [(name, at) for name, some in dims.items() for at, dim in enumerate(some) if dim == twice]
     if not twice or len(places) > _MOST_APART:
@@ -203,8 +205,8 @@ def _apart(dims: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[Mapping[str, t
 
 
 def _like(tensors: Mapping[str, Any]) -> Iterator[Mapping[str, tuple[str, ...]]]:
-    """Yield dimensions of tensors like these: equal extents are one, the last of the first is n. All before the last
-    one, in each tensor that has several, may be "..." together."""
+    """Yield the possible dimensions of example tensors. Equal extents have one name, and the last dimension of the
+    tensor with the most axes is n. First the leading dimensions are "..." together, if all tensors allow it."""
     called = dict[int, str]()
     for tensor in sorted(tensors.values(), key=lambda each: -len(each.shape)):
         for size in reversed(tensor.shape):

@@ -1,4 +1,4 @@
-"""The gradient of a reference, as a reference: by torch's autograd, or by `jax.vjp`."""
+"""The gradient of a reference as a reference, calculated by torch's autograd or by `jax.vjp`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from fuzz.references.names import returned_names
 from fuzz.references.parameters import name_of
 
 OF, GIVEN = "__gradient_of__", "__gradients_given__"
-"""Attributes of a gradient function: the function it is the gradient of, and the names of its cotangents."""
+"""Attributes of a gradient function: the forward function, and the names of arguments that are gradients of outputs."""
 
 
 def backward(reference: Callable[..., Any], by: Sequence[str] = ()) -> Callable[..., Mapping[str, Any]]:
-    """Return a function that takes what `reference` takes and the gradient of what that returns, `dy`, and returns the
-    gradients of its tensors, `dx` for `x`: of all floats that the output depends on, or of those that `by` names. Each
-    of several outputs has a gradient, named after the output if the reference returns local variables. For a class of
-    `torch.autograd.Function`, its own backward is meant."""
+    """Return a function that takes the arguments of `reference` and the gradient of its output, `dy`, and returns the
+    gradients of its tensors by name, `dx` for `x`: of all floating-point tensors on which the output depends, or of
+    those that `by` names. If there are several outputs, each has a gradient, named after the output if the reference
+    returns local variables. A class of `torch.autograd.Function` is differentiated by its own backward."""
     forward = _applied(reference)
     own = inspect.signature(getattr(forward, "forward", forward))
     given = _given(forward, [*own.parameters])
@@ -57,7 +57,7 @@ def backward(reference: Callable[..., Any], by: Sequence[str] = ()) -> Callable[
 
 
 def _applied(reference: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls what was given: a function, a `torch.autograd.Function`, or its `apply`."""
+    """Return a function that calls the reference: a function, a class of `torch.autograd.Function`, or its `apply`."""
     if library_of(reference) == "jax":
         return reference
     import torch
@@ -82,7 +82,7 @@ def _applied(reference: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _given(forward: Callable[..., Any], parameters: Sequence[str]) -> Sequence[str]:
-    """Return names of the gradients of outputs that no other tensor has."""
+    """Return names for the gradients of outputs, such as dy, that no other tensor has."""
     names = returned_names(forward)
     taken, found = {*parameters, *(f"d{name}" for name in parameters)}, list[str]()
     for at, own in enumerate(names):

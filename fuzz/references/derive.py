@@ -1,4 +1,4 @@
-"""An op from a reference: its arguments, its formula, and the line that says what was read."""
+"""The derivation of an op from a reference: its operands, its formula, and the line that sums up what was read."""
 
 from __future__ import annotations
 
@@ -53,19 +53,19 @@ from oracles.op import Op
 from oracles.operand import CODES, FLAGS, OUTER, Operand, OpError
 
 FINITE, ANY = "finite", "any"
-"""The menu that values are drawn from by default, and the one with which NaN, infinities and overflow count too."""
+"""Menus of values: the default one, and the one with which NaN, infinities and overflow are judged too."""
 
 _TRIED = *(Drawn(least=least) for least in (1, 13, 29)), *(Drawn(times=times) for times in (2, 8, 3)), Drawn(4, 29)
-"""The extents that a reference is traced with, until it takes some: it may take multiples only; windows must fit."""
+"""The extents with which a reference is tried until it accepts some: it may need multiples, or windows must fit."""
 _PLACES = 2
-"""The most undeclared tensors of places or flags."""
+"""The most tensors that may turn out to be places or flags although nobody declared it."""
 _READ = 3
-"""The most of them for which formulas are read, if numbers fit to none."""
+"""The most accepted calls for which a formula is read, if in each a number follows from extents in no known way."""
 _MORE = 4
-"""A number that follows from d extents is fitted to 2 (d + 4) calls: 2 more than a sum of extents, of a product and of
-a whole part needs, and those that must confirm the fit."""
+"""The calls beyond d, in pairs, to which a number that follows from d extents is fitted. 2 (d + 4) calls are 2 more
+than a sum of extents, a product and a whole part needs, and the calls that confirm the fit."""
 _MOST_ELEMENTS = 1 << 24
-"""The most elements of a tensor: how much memory a reference needs for it is unknown."""
+"""The most elements of a tensor in a call, since the memory that a reference needs for it is unknown."""
 
 
 @dataclass(frozen=True)
@@ -75,20 +75,20 @@ class Derived:
     op: Op
     formula: Formula
     said: str
-    """What was read, in one line."""
+    """A summary of what was read, in one line."""
     left_out: str
-    """A note on optional parameters that may be tensors and were not named; "" if there are none."""
+    """A note about optional parameters that may be tensors and were not named; "" if there are none."""
     called: Mapping[str, str]
-    """The reference's names of the inputs, in its own order; "" if it has no names for them."""
+    """For each input its name in the reference, in the reference's order; "" if the reference has no names."""
     constants: Mapping[str, Any]
     """The values of the reference's other parameters, by name."""
     agreement: Agreement
     shortens: bool
-    """Whether the reference calculates something of f64 in f32."""
+    """Whether the reference casts some f64 value to f32 on the way."""
     reference: Callable[..., Any]
-    """It is called with the tensors only, by their names."""
+    """The reference as a function of the tensors alone, by their names in the op."""
     library: str
-    """The library that it calculates with, "torch" or "jax"."""
+    """The library of the reference, "torch" or "jax"."""
 
     @property
     def module(self) -> str:
@@ -107,14 +107,15 @@ def derive(
     dtype: str = "float32",
     name: str = "",
 ) -> Derived:
-    """Return the op that a reference says. Raises UnreadableError, whose message names the reference.
+    """Return the op whose formula calculates the same as a reference. Raises UnreadableError, which names the
+    reference.
 
-    `shapes` names the dimensions of its tensors, such as {"x": "b n", "w": "n"} or "x=b n, w=n"; `...` in front is any
-    number of others. Without it example inputs show them, or a single argument has rows. `dtype` is that of the tensors
-    that it is called with: roundings to 16 bits show if that is such a dtype.
+    `shapes` names the dimensions of tensors, as in {"x": "b n", "w": "n"} or "x=b n, w=n"; a leading `...` stands for
+    any number of dimensions. Without `shapes` they are taken from the example inputs, or a single argument is "... n".
+    `dtype` is the dtype of floating-point tensors in the calls: if it has 16 bits, roundings to it are read too.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # for example about a variance of one element
+        warnings.simplefilter("ignore")  # such as those about a variance of one element
         known = {"example_inputs": example_inputs, "dtypes": dtypes, "fixed": fixed}
         shapes, counts = _with_gradients(reference, shapes, known)
         meant = asked_of(reference, shapes, example_inputs, dtypes or {}, fixed or {}, values)
@@ -124,16 +125,16 @@ def derive(
 
 def op_of(reference: Callable[..., Any], shapes: Shapes | None = None, *, fields: Mapping[str, Any] | None = None,
           **options: Any) -> Op:  # fmt: skip
-    """Return the op that a reference says, for a pack. The options are those of `derive`; `fields` are those of the op
-    that no function says, such as {"aliases": (("y", "x"),)}. Raises UnreadableError as `derive`."""
+    """Return the op that `derive` reads from a reference with these options, for a pack. `fields` are further fields of
+    the op, such as {"aliases": (("y", "x"),)}. Raises UnreadableError as `derive` does."""
     return replace(derive(reference, shapes, **options).op, **(fields or {}))
 
 
 def _with_gradients(
     reference: Callable[..., Any], shapes: Shapes | None, known: Mapping[str, Any]
 ) -> tuple[Shapes | None, Counts]:
-    """Return the dimensions of a gradient's arguments, with those of cotangents, which follow from the function, and
-    the extents of dimensions that follow from others."""
+    """Return the dimensions of a gradient function's arguments, and the expressions of extents that follow from others.
+    The dimensions of the gradients of outputs follow from the forward function."""
     given: Sequence[str] = getattr(reference, GIVEN, ())
     named, numbers = ({}, {}) if shapes is None else parsed(shapes, twice=True)
     if not given or {*given} <= {*named}:
@@ -152,7 +153,7 @@ def _with_gradients(
 
 
 def _first(title: str, meant: Iterator[AskedReference], name: str) -> Derived:
-    """Return what is read from the first call that can be read."""
+    """Return the op read from the first meaning that can be read."""
     refused: UnreadableError | None = None
     try:
         for asked in meant:
@@ -160,21 +161,21 @@ def _first(title: str, meant: Iterator[AskedReference], name: str) -> Derived:
                 return _derived(asked, name)
             except UnreadableError as error:
                 refused = error
-            except (OpError, FormulaError) as error:  # the formula says nothing that an op can be
+            except (OpError, FormulaError) as error:  # the formula is that of no possible op
                 refused = UnreadableError(str(error))
             except ImportError:
                 raise
-            except Exception as error:  # a bug of ours is one line, too
+            except Exception as error:  # a bug of this program is reported in one line, too
                 refused = UnreadableError(fault(error, asked.reference))
         assert refused is not None
         raise refused
     except UnreadableError as error:
-        # The frames of what a reference raised are useful; ours say less than the message does.
+        # Frames of an error inside the reference are useful; frames of this program say less than the message.
         raise type(error)(f"{title} cannot be read: {error}") from error.__cause__
 
 
 def _derived(asked: AskedReference, name: str) -> Derived:
-    """Return what is read from the first call that fits the reference; in some calls extents are equal by chance."""
+    """Return the op read from the first accepted call that fits; in some calls numbers are equal by chance."""
     refused: MisfitError | None = None
     for tried, drawn, dtypes in islice(_takes(asked), _READ):
         try:
@@ -189,8 +190,9 @@ def _read(
     asked: AskedReference, drawn: Drawn, dtypes: Mapping[str, str], name: str, stated: Collection[str] = (),
     missing: Mapping[str, int] | None = None, *, further: bool = False,
 ) -> Derived:  # fmt: skip
-    """Return what is read with these extents. If the reference tells a number below 0 from places, that number is an
-    input too, if it accepts it; `further` calls are made if two do not show how a number follows from extents."""
+    """Return the op read from calls with these extents. If the reference compares places with a negative number, inputs
+    may have that number too, unless it cannot be read so. `further` calls are made if two leave open how a number
+    follows from extents."""
     dims = _declared(asked, drawn)
     recording = _recorded(asked, dims, dtypes)
     free = {each: dim for each, dim in dims.items() if each not in asked.counts}
@@ -279,14 +281,14 @@ def _recorded(asked: AskedReference, dims: Mapping[str, Dim], dtypes: Mapping[st
 
 
 def _kinds(recording: Recording) -> Sequence[tuple[str, Sequence[int]]]:
-    """Return the operation of each step, and the ranks of what it returns."""
+    """Return, for each step, its operation and the ranks of its results."""
     return [(step.op, [*map(len, step.shapes)]) for step in recording.steps]
 
 
 def _further(
     asked: AskedReference, drawn: Drawn, dtypes: Mapping[str, str], dims: Mapping[str, Dim], recording: Recording
 ) -> tuple[Calls, Mapping[tuple[float, float], Sequence[float]]]:
-    """Return extents of more calls that the reference takes, by free dimension, and the recording's numbers there."""
+    """Return, by free dimension, its extents in all calls, and for each pair of numbers its values in all calls."""
     free = [name for name, dim in dims.items() if dim.sizes[0] != dim.sizes[1] and name not in asked.counts]
     found, others = {name: [*dims[name].sizes] for name in free}, list[Recording]()
     for turn in range(min(TURNS, len(free) + _MORE)):
@@ -305,13 +307,13 @@ def _doubled(dtypes: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def taken(asked: AskedReference) -> tuple[AskedReference, Drawn, Mapping[str, str]]:
-    """Return the first call that the reference takes, see `_takes`. Raises UnreadableError if it takes none."""
+    """Return the first call that the reference accepts, see `_takes`. Raises UnreadableError if it accepts none."""
     return next(_takes(asked))
 
 
 def _takes(asked: AskedReference) -> Iterator[tuple[AskedReference, Drawn, Mapping[str, str]]]:
-    """Yield the calls that the reference takes, with the dtypes of its tensors: with the requested dtype or else f32,
-    and with any extents, or long ones, or multiples, or with one half of another."""
+    """Yield the calls that the reference accepts, with the dtypes of all tensors. Calls have the requested dtype or
+    f32, and extents that are plain, long, multiples, or such that one dimension is half of another."""
     refusal: UnreadableError | None = None
     found = False
     for tried, drawn, most in _tries(asked):
@@ -327,7 +329,7 @@ def _takes(asked: AskedReference) -> Iterator[tuple[AskedReference, Drawn, Mappi
         else:
             integers = [name for name, dtype in dtypes.items() if "float" not in dtype]
             counts = turned(tried.dims, tried.counts, integers) if integers else tried.counts
-            if counts.keys() != tried.counts.keys():  # it was not known which are integers
+            if counts.keys() != tried.counts.keys():  # integer tensors are only known now
                 yield from _takes(replace(asked, counts=counts, dtypes=dtypes))
                 return
             found = True
@@ -338,7 +340,7 @@ def _takes(asked: AskedReference) -> Iterator[tuple[AskedReference, Drawn, Mappi
 
 
 def _tries(asked: AskedReference) -> Iterator[tuple[AskedReference, Drawn, int]]:
-    """Yield what may be meant, and how many tensors of places and flags there may be: the likeliest first."""
+    """Yield calls to try, each with the most tensors that may be places or flags, the likeliest first."""
     plain = [replace(asked, dtype=dtype) for dtype in dict.fromkeys((asked.dtype, "float32"))]
     others = [] if asked.counts else [replace(asked, counts=each) for each in likely(asked.dims, asked.fixed)]
     yield from product(plain, _TRIED, (0,))
@@ -353,7 +355,7 @@ def _elements(some: Sequence[str], dims: Mapping[str, Dim]) -> int:
 
 
 def _drawn(asked: AskedReference, op: Op, operand: Operand, agreement: Agreement, gates: Mapping[str, str]) -> Operand:
-    """Return an input with the source of its values: what the caller says, or what gives finite numbers."""
+    """Return an input with the menu of its values: the caller's, or one for which outputs are finite."""
     if operand.integers:
         return operand
     found = asked.values if isinstance(asked.values, str) else asked.values.get(operand.name, FINITE)
@@ -397,7 +399,7 @@ def _said(asked: AskedReference, op: Op, reader: Reader, agreement: Agreement) -
 
 
 def _made_of_places(op: Op) -> Sequence[str]:
-    """Return the outputs of integers that are no places themselves but are calculated from some."""
+    """Return the names of the integer outputs that are calculated from places but are no places themselves."""
     graph = trace(op.formula, {each.name: each.axes for each in op.inputs})
     places = {name: any(each.kind == "place" for each in ordered([node])) for name, node in graph.outputs.items()}
     return [
@@ -412,7 +414,7 @@ def _dims_of(value: Value) -> str:
 
 
 def _of_dims(reader: Reader, value: Value) -> Value:
-    """Return an output with one dimension along each axis. A number has no axes."""
+    """Return an output whose axes have one dimension each. Raises UnreadableError for one that depends on no input."""
     for at in range(value.rank):
         if len(value.axes[at]) != 1:
             value = kept(reader, value, at) or single(reader, value, at)[0]
@@ -427,7 +429,7 @@ def _of_dims(reader: Reader, value: Value) -> Value:
 
 
 def output_names(asked: AskedReference, keys: Sequence[str], count: int) -> Sequence[str]:
-    """Return output names: the reference's own if no tensor has them, else y, or out."""
+    """Return the names of outputs: the reference's own names, unless a tensor has them; else y, out or result."""
     known = keys or returned_names(asked.reference)
     known = known if len(known) == count else [""] * count
     found = list[str]()
@@ -439,7 +441,7 @@ def output_names(asked: AskedReference, keys: Sequence[str], count: int) -> Sequ
 
 
 def _inputs(asked: AskedReference, dtypes: Mapping[str, str], reader: Reader) -> tuple[Operand, ...]:
-    """Return the operands, the one with the most dimensions first, since the shapes of a case follow from it."""
+    """Return the inputs, the float tensor with the most dimensions first, since the shapes of a case follow from it."""
     found = list[Operand]()
     for name, some in asked.dims.items():
         dims, dtype = " ".join(some), dtypes[name]
@@ -456,7 +458,7 @@ def _inputs(asked: AskedReference, dtypes: Mapping[str, str], reader: Reader) ->
 
 
 def _any_index(asked: AskedReference, dtypes: Mapping[str, str], reader: Reader, name: str) -> str:
-    """Return a dimension whose places are the numbers of an input of integers, if that is only compared."""
+    """Return a dimension along which the values of an integer input may be places, if they are only compared."""
     floats = [dims for each, dims in asked.dims.items() if "float" in dtypes[each]]
     others = [dim for dim in max(floats, key=len, default=()) if dim not in (*asked.dims[name], OUTER)]
     if name in reader.calculated or not others:

@@ -1,5 +1,5 @@
-"""Dimensions of a reference's tensors, each with an extent in both calls that are traced. Extents are drawn so that no
-two dimensions have the same pair: a pair says which dimension it is."""
+"""Dimensions of a reference's tensors. A reference is traced in two calls, so that each dimension has a pair of
+extents. No two dimensions have the same pair: a pair identifies its dimension."""
 
 from __future__ import annotations
 
@@ -13,82 +13,82 @@ from oracles.formula.made import Counts, completed, follows, short
 from oracles.operand import OUTER, OpError
 
 Pair = tuple[int, int]
-"""An extent in both calls."""
+"""An extent in the first call and in the second."""
 ONE: Pair = 1, 1
 _PAIRS: Sequence[Pair] = (
     (5, 7), (11, 5), (13, 17), (19, 29), (29, 13), (31, 37), (17, 41), (41, 11), (37, 29), (43, 59), (47, 61), (59, 67),
 )  # fmt: skip
-"""Primes, so that a product says its dimensions; some shrink, so that no extent is a function of another, and no two
-grow by the same amount, so that no difference is the same in both calls."""
+"""Pairs of extents: primes, so that a product identifies its factors. Some shrink, so that no extent is a function of
+another, and no two grow by the same amount, so that no difference of extents is the same in both calls."""
 _FURTHER: Sequence[Pair] = (
     (12, 9), (16, 22), (10, 14), (18, 33), (20, 7), (15, 24), (8, 25), (6, 27), (21, 4), (26, 13), (36, 5), (3, 30),
 )  # fmt: skip
-"""Extents for further calls: odd and even ones, with any remainder, so that whole parts of them show; short, since
-together they are the work of many calls."""
+"""Pairs of extents for further calls, odd and even and with many remainders, so that numbers such as n // 4 can be
+recognised. They are small because many calls are made with them."""
 _THIRD = (8, 16, 4, 2, 6, 12, 10, 9, 14, 15, 18, 20)
-"""Extents that the guard tries in addition: those that tiles and halves divide."""
+"""Extents of a third call, which the guard makes: most are divisible by 2, many by 4."""
 
 
 TURNS = len(_FURTHER)
-"""How often further extents are drawn."""
+"""The number of turns in which further extents differ."""
 _MOST_TIMES = 65
 _TOLD = 6
-"""The tensors whose shapes an error names: a network has hundreds of weights, which come after its inputs."""
+"""The most tensors whose shapes an error names: a network has hundreds of weights, after its inputs."""
 
 
 NO_ELEMENTS = "what it makes has no elements along some dimension, whatever the extents: leave that out"
 
 
 class UnreadableError(OpError):
-    """A reference that cannot be read. The message says which operation in which line, and why."""
+    """A reference that cannot be read. The message names the operation, its line, and the reason."""
 
 
 class UnsaidError(UnreadableError):
-    """Tensors whose dimensions nobody stated."""
+    """A reference with tensors whose dimensions nobody stated."""
 
 
 class MisfitError(UnreadableError):
-    """An extent, or a place, that follows from others in no known way; with other extents it may."""
+    """An extent or a place that follows from extents in no known way. With other extents it may be recognised."""
 
 
 class FurtherCallsError(Exception):
-    """A number that follows from extents in a way that two calls do not show."""
+    """A number that follows from extents in a way that only further calls show."""
 
 
 class MisnamedError(UnreadableError):
-    """A name of a tensor that the reference does not have, or no result: no other way to read it helps."""
+    """A stated name that is no parameter of the reference, or a reference without a result. No other meaning helps."""
 
 
 Square = tuple[tuple[str, str], ...]
-"""Dimensions that have the same extent."""
+"""Pairs of dimensions with equal extents."""
 
 
 @dataclass(frozen=True)
 class Dim:
-    """A named dimension."""
+    """A named dimension, with its extent in each of two calls."""
 
     name: str
     sizes: Pair
 
 
 Axis = tuple[Dim, ...]
-"""An axis of a tensor: the dimensions whose product it is, () for one element."""
+"""An axis of a tensor: the dimensions whose product is its extent; () for an axis of one element."""
 
 
 def extent(dims: Iterable[Dim]) -> Pair:
-    """Return the extent of the product of dimensions in both calls."""
+    """Return the product of the extents of dimensions, in both calls."""
     first, second = zip(*(dim.sizes for dim in dims), strict=True) if (dims := [*dims]) else ((), ())
     return math.prod(first), math.prod(second)
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """How the extents of both calls are drawn."""
+    """Conditions on the extents of both calls."""
 
     times: int = 1
-    """All extents are multiples of this."""
+    """The number of which all extents are multiples."""
     least: int = 1
-    """The least extent of the first tensor's dimensions, except its first, so that a window fits."""
+    """The least extent, so that windows fit, of the dimensions after the first in the tensor with the most axes."""
 
 
 def declared_dims(
@@ -99,8 +99,8 @@ def declared_dims(
     turn: int | None = None,
     tied: Square = (),
 ) -> Mapping[str, Dim]:
-    """Return all dimensions by name, in their order, with extents for both calls. Fixed ones have their own, those that
-    follow from others what `counts` says, and `tied` ones the same. `turn` numbers further extents."""
+    """Return all dimensions by name, in their order, with extents for two calls. `fixed` extents are kept, `counts`
+    gives those that follow from others, and `tied` dimensions have equal extents. `turn` selects further ones."""
     drawn, counts = drawn or Drawn(), counts or {}
     names = [*dict.fromkeys((*(name for dims in shapes.values() for name in dims), *counts))]
     free = [name for name in names if name not in fixed and name not in counts]
@@ -122,7 +122,7 @@ def declared_dims(
 
 
 def _whole(counts: Counts, sizes: Mapping[str, int], fixed: Mapping[str, int]) -> Mapping[str, int]:
-    """Return all extents; those from which others follow are multiples, so that the others are whole numbers."""
+    """Return all extents. Those from which others follow are multiplied until the others are whole numbers."""
     bases = follows(counts, counts) - fixed.keys()
     for times in range(1, _MOST_TIMES):
         many = {name: times * size if name in bases else size for name, size in sizes.items()}
@@ -132,7 +132,7 @@ def _whole(counts: Counts, sizes: Mapping[str, int], fixed: Mapping[str, int]) -
 
 
 def third(dims: Iterable[str], fixed: Mapping[str, int], drawn: Drawn, tied: Square = ()) -> Mapping[str, int]:
-    """Return extents for a third call, which is not traced."""
+    """Return the extents of a third call, which the guard makes and nobody traces."""
     free = {name: drawn.times * size for name, size in zip(dims, _THIRD, strict=False)}
     for one, other in tied:
         free[other] = free.get(one, free[other])
@@ -140,12 +140,12 @@ def third(dims: Iterable[str], fixed: Mapping[str, int], drawn: Drawn, tied: Squ
 
 
 def shapes_text(shapes: Mapping[str, Sequence[int | str]]) -> str:
-    """Return the shapes of the first tensors in words, and how many more there are."""
+    """Return the shapes of the first tensors as text, and the number of further tensors."""
     return first_of([f"{name}[{', '.join(map(str, shape))}]" for name, shape in shapes.items()])
 
 
 def first_of(tensors: Sequence[str]) -> str:
-    """Return the words for the first tensors, and how many more there are."""
+    """Return the first of these texts joined, and the number of further tensors."""
     more = len(tensors) - _TOLD
     return ", ".join(tensors[:_TOLD]) + (f" and {more} more tensor{'s' * (more > 1)}" if more > 0 else "")
 
@@ -153,8 +153,8 @@ def first_of(tensors: Sequence[str]) -> str:
 def parsed(
     shapes: Mapping[str, Any] | str, *, twice: bool = False
 ) -> tuple[Mapping[str, tuple[str, ...]], Mapping[str, Any]]:
-    """Return the dimensions by tensor, from {"x": "b n", "w": "n"} or "x=b n, w=n", as they are written there, and the
-    values of other arguments, from "margin=1.0"; a tensor may have one dimension `twice` if no formula is read."""
+    """Return the dimensions by tensor, in the order of {"x": "b n", "w": "n"} or "x=b n, w=n", and the values of other
+    arguments, as in "margin=1.0". With `twice` a tensor may have a dimension twice. Raises UnreadableError."""
     if isinstance(shapes, str):
         parts = [part.partition("=") for part in shapes.replace(";", ",").split(",") if part.strip()]
         if bad := [name for name, equals, _ in parts if not equals]:
@@ -182,11 +182,11 @@ def parsed(
 
 
 def _read(said: Any) -> tuple[Any, ...]:
-    """Return the stated value in a tuple; () if the text is the dimensions of a tensor."""
+    """Return a tuple of the stated value; () if the text states dimensions of a tensor."""
     if not isinstance(said, str):
         return (said,)
     try:
         value = ast.literal_eval(said)
-    except (SyntaxError, ValueError):  # such as b n, or nothing
+    except (SyntaxError, ValueError):  # such as "b n" or ""
         return ()
     return () if value is Ellipsis else (value,)

@@ -1,6 +1,6 @@
-"""Torch's elementwise operations, a row each with the names of torch's arguments, and casts. Casts to shorter floats
-are no part of a value; all others are meant. NaN goes through a maximum as through torch's: `f.where(a < b, b, a)` is a
-if either is NaN."""
+"""Torch's elementwise operations, each a row with the names of torch's arguments, and casts. A cast to a shorter float
+is no part of the exact value; other casts are. A maximum treats NaN as torch's does: `f.where(a < b, b, a)` is a if
+either is NaN."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FUNCTIONS: Mapping[str, str] = {
     "relu": "f.where(self < 0.0, 0.0, self)", "silu": "self * f.sigmoid(self)",
     "mish": "self * f.tanh(f.softplus(self))",
     "hardtanh": "f.where(self < min_val, min_val, f.where(max_val < self, max_val, self))",
-    # Documented as x / 6 + 1/2 and calculated as (x + 3) / 6: times 6 and by 6 leaves room for the roundings of both.
+    # Documented as x / 6 + 1/2, calculated as (x + 3) / 6: the factor 6 / 6 allows the roundings of both.
     "hardsigmoid": "f.where(self < -3.0, 0.0, f.where(self > 3.0, 1.0, self / 6.0 + 0.5)) * 6.0 / 6.0",
     "hardswish": "self * f.where(self < -3.0, 0.0, f.where(self > 3.0, 1.0, self / 6.0 + 0.5)) * 6.0 / 6.0",
     "leaky_relu": "f.where(self > 0.0, self, self * negative_slope)",
@@ -40,22 +40,31 @@ FUNCTIONS: Mapping[str, str] = {
     "addcmul": "self + value * tensor1 * tensor2",
     "addcdiv": "self + value * tensor1 / tensor2",
     "floor_divide": "f.floor(self / other)",
+    "ceil": "-f.floor(-self)",
+    "celu": "f.where(self > 0.0, self, alpha * f.expm1(self / alpha))",
+    "elu": "scale * f.where(self > 0.0, self, alpha * f.expm1(input_scale * self))",
+    "_prelu_kernel": "f.where(self > 0.0, self, weight * self)",
+    "softplus": "f.softplus(beta * self) / beta",  # above its threshold torch returns x, the same number in f32
+    "xlogy": "f.where(self == 0.0, 0.0, self * f.log(other))",
     "logaddexp": "f.where(self < other, other, self) + f.log1p(f.exp(-abs(self - other)))",
 }  # fmt: skip
 COMPARISONS: Mapping[str, str] = dict(
     zip(COMPARING, (f"self {sign} other" for sign in ("<", "<=", ">", ">=", "==", "!=")), strict=True)
 )
-_HINTS = {"exp": "e", "add": "t", "sub": "t", "mul": "t", "div": "t", "neg": "t", "rsqrt": "scale", "sqrt": "root"}
+HINTS = {"exp": "e", "add": "t", "sub": "t", "mul": "t", "div": "t", "neg": "t", "rsqrt": "scale", "sqrt": "root",
+         "_prelu_kernel": "prelu"}  # fmt: skip
+BOTH = {"and": "a & b", "or": "a | b", "xor": "(a & ~b) | (~a & b)"}
+"""The conditions that are made of two conditions."""
 HALVES = "torch.float16", "torch.bfloat16"
 _MOST_FACTORS = 4
-"""Up to this exponent a power is a product."""
+"""The largest exponent for which a power becomes a product."""
 
 RULES: dict[str, Rule] = {}
 
 
 def _row(name: str, text: str) -> Rule:
     used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
-    hint = _HINTS.get(name.partition(".")[0], name.partition(".")[0].strip("_"))
+    hint = HINTS.get(name.partition(".")[0], name.partition(".")[0].strip("_"))
 
     def rule(reader: Reader, **given: Any) -> Value:
         return reader.each(text, hint, **{each: given[each] for each in given if each in used})
@@ -66,7 +75,7 @@ def _row(name: str, text: str) -> Rule:
 def _comparison(name: str, text: str) -> Rule:
     def rule(reader: Reader, self: Value, other: Value | Number) -> Value:
         flag = self.condition is not None and not isinstance(other, Value) and name in ("eq", "ne")
-        if flag and other in (0, 1):  # whether a flag is set, or not
+        if flag and other in (0, 1):  # the flag itself, or its opposite
             assert self.condition is not None
             return self if (other == 1) == (name == "eq") else opposite(reader, self)
         _note_places(reader, self, other)
@@ -76,8 +85,8 @@ def _comparison(name: str, text: str) -> Rule:
 
 
 def _note_places(reader: Reader, value: Value, other: Value | Number) -> None:
-    """Note what a comparison says of an input of integers: that a number is no place, or along which dimension its
-    places are."""
+    """Note what a comparison shows about an integer input: the dimension along which its values are places, or a
+    negative number that stands for no place."""
     for one, two in ((value, other), (other, value)):
         if not isinstance(one, Value) or not one.places:
             continue
@@ -89,7 +98,7 @@ def _note_places(reader: Reader, value: Value, other: Value | Number) -> None:
 
 
 def _is_of_loss(reader: Reader, labels: Value) -> bool:
-    """Return whether this comparison is part of a loss with smoothed labels, rather than of the reference itself."""
+    """Whether a comparison comes from torch's loss with smoothed labels, not from the reference's own code."""
     losses = (each.at for each in reader.recording.steps if each.op.startswith("nll_loss"))
     return reader.step.op == "eq" and labels.places in reader.unnamed and reader.step.at in losses
 
@@ -121,32 +130,27 @@ def _divided(reader: Reader, self: Value, other: Value | Number, rounding_mode: 
     found = reader.each("a / b", "t", a=self, b=other)
     if rounding_mode is None:
         return found
-    return _row("floor", "f.floor(self)")(reader, self=found) if rounding_mode == "floor" else _truncated(reader, found)  # type: ignore[no-any-return]
-
-
-@rule("trunc", "fix")
-def _truncated(reader: Reader, self: Value) -> Value:
-    return reader.each("f.where(x < 0.0, -f.floor(-x), f.floor(x))", "whole", x=self)
+    return _row("floor", "f.floor(self)")(reader, self=found) if rounding_mode == "floor" else whole(reader, found)  # type: ignore[no-any-return]
 
 
 @rule("remainder")
 def _remainder(reader: Reader, self: Value | Number, other: Value | Number) -> Value:
     dim = next((each for each in reader.sizes if isinstance(other, Two) and each.sizes == other.pair), None)
     if isinstance(self, Value) and self.places and dim and reader.indices.setdefault(self.places, dim.name) == dim.name:
-        return self  # places along a dimension are less than its extent
+        return self  # a place is less than its dimension's extent
     return reader.each("a - b * f.floor(a / b)", "rest", a=self, b=other)
 
 
 @rule("fmod")
-def _fmod(reader: Reader, self: Value, other: Value | Number) -> Value:
-    """Return the rest with the sign of the dividend."""
-    whole = _truncated(reader, reader.each("a / b", "t", a=self, b=other))
-    return reader.each("a - b * whole", "rest", a=self, b=other, whole=whole)
+def fmod(reader: Reader, self: Value, other: Value | Number) -> Value:
+    """Return the remainder with the sign of the dividend."""
+    cut = whole(reader, reader.each("a / b", "t", a=self, b=other))
+    return reader.each("a - b * cut", "rest", a=self, b=other, cut=cut)
 
 
 @rule("hypot")
 def hypot(reader: Reader, self: Value, other: Value) -> Value:
-    """Return the root of a sum of squares, which neither overflows nor vanishes before that does."""
+    """Return the root of a sum of two squares, calculated so that the squares neither overflow nor underflow."""
     given = {
         name: reader.each("abs(a)", "size", a=each) for name, each in zip("ab", reader.met(self, other), strict=True)
     }
@@ -157,24 +161,14 @@ def hypot(reader: Reader, self: Value, other: Value) -> Value:
 
 
 LERP = {"from_start": "a + t * (b - a)", "from_end": "b - (b - a) * (1.0 - t)", "shares": "(1.0 - t) * a + t * b"}
-"""Ways to calculate a blend."""
+"""Three algorithms for a blend of a and b."""
 
 
 @rule("lerp")
 def _lerp(reader: Reader, self: Value, end: Value | Number, weight: Value | Number) -> Value:
-    """Torch starts from whichever end is nearer, but does not document it: kernels may use any way, or both shares."""
+    """Return a blend. Torch starts from the nearer end but does not document it, so that kernels may use any way."""
     given = {"a": self, "b": end, "t": weight}
     return reader.ways(reader.each(LERP["from_start"], "lerp", **given), LERP, **given)
-
-
-@rule("celu")
-def _celu(reader: Reader, self: Value, alpha: Number = 1.0) -> Value:
-    return reader.each("f.where(x > 0.0, x, alpha * f.expm1(x / alpha))", "celu", x=self, alpha=alpha)
-
-
-@rule("_prelu_kernel")
-def _prelu(reader: Reader, self: Value, weight: Value) -> Value:
-    return reader.each("f.where(x > 0.0, x, slope * x)", "prelu", x=self, slope=weight)
 
 
 @rule("soft_margin_loss")
@@ -187,25 +181,9 @@ def _log_sigmoid(reader: Reader, self: Value) -> tuple[Value, None]:
     return reader.each("-f.softplus(-x)", "log_sigmoid", x=self), None
 
 
-@rule("xlogy")
-def _xlogy(reader: Reader, self: Value | Number, other: Value | Number) -> Value:
-    return reader.each("f.where(a == 0.0, 0.0, a * f.log(b))", "entropy", a=self, b=other)
-
-
-@rule("elu")
-def _elu(reader: Reader, self: Value, alpha: Number, scale: Number, input_scale: Number) -> Value:
-    text = "scale * f.where(x > 0.0, x, alpha * f.expm1(input_scale * x))"
-    return reader.each(text, "elu", x=self, alpha=alpha, scale=scale, input_scale=input_scale)
-
-
-@rule("softplus")
-def _softplus(reader: Reader, self: Value, beta: Number, threshold: Number) -> Value:
-    """Above its threshold torch returns x itself, which is the same number in f32."""
-    return reader.each("f.softplus(beta * x) / beta", "softplus", x=self, beta=beta)
-
-
 @rule("clamp")
-def _clamp(reader: Reader, self: Value, min: Any, max: Any) -> Value:  # noqa: A002 (torch's own names)
+def clamped(reader: Reader, self: Value, min: Any, max: Any) -> Value:  # noqa: A002 (torch's own names)
+    """Return a value within bounds, of which one may be None."""
     found = self if min is None else reader.each("f.where(x < low, low, x)", "clamped", x=self, low=min)
     return found if max is None else reader.each("f.where(high < x, high, x)", "clamped", x=found, high=max)
 
@@ -214,8 +192,6 @@ def _clamp(reader: Reader, self: Value, min: Any, max: Any) -> Value:  # noqa: A
 def power(reader: Reader, self: Value | Number, exponent: Value | Number) -> Value:
     """Return a power."""
     if isinstance(exponent, Value):
-        if isinstance(self, Value):
-            return reader.each("f.exp(b * f.log(a))", "power", a=self, b=exponent)
         return reader.each("f.exp(b * f.log(a))", "power", a=self, b=exponent)
     assert isinstance(self, Value)
     known = {0.5: "f.sqrt(x)", -0.5: "f.rsqrt(x)", -1: "1.0 / x", 1: "x", 0: "1.0"}
@@ -228,7 +204,7 @@ def power(reader: Reader, self: Value | Number, exponent: Value | Number) -> Val
 
 @rule("where")
 def where(reader: Reader, condition: Value, self: Value | Number, other: Value | Number) -> Value:
-    """Return one value where a condition is met, else another."""
+    """Return one value where a condition holds, else another."""
     condition, self, other = reader.met(condition, self, other)
     values = [each for each in (condition, self, other) if isinstance(each, Value)]
     axes = reader.aligned(values)
@@ -245,14 +221,17 @@ def _masked_fill(reader: Reader, self: Value, mask: Value, value: Value | Number
 
 @rule("logical_and", "bitwise_and", "logical_or", "bitwise_or", "logical_xor", "bitwise_xor")
 def _both(reader: Reader, self: Value, other: Value) -> Value:
-    name = reader.step.op.partition("_")[2]
     if not (isinstance(self, Value) and isinstance(other, Value)):
         raise UnreadableError("joins the bits of a tensor and of a number")
-    self, other = reader.met(self, other)
-    text = {"and": "a & b", "or": "a | b", "xor": "(a & ~b) | (~a & b)"}[name]
-    parts = {"a": reader.mask(self), "b": reader.mask(other)}
+    return both(reader, BOTH[reader.step.op.partition("_")[2]], self, other)
+
+
+def both(reader: Reader, text: str, first: Value, second: Value) -> Value:
+    """Return the condition that a template such as "a & b" makes of two conditions."""
+    first, second = reader.met(first, second)
+    parts = {"a": reader.mask(first), "b": reader.mask(second)}
     made = reader.lines.add(template(text, parts), "mask")
-    return Value(None, reader.aligned([self, other]), self.has | other.has, "torch.bool", condition=made)
+    return Value(None, reader.aligned([first, second]), first.has | second.has, "torch.bool", condition=made)
 
 
 @rule("logical_not", "bitwise_not")
@@ -261,7 +240,7 @@ def _not(reader: Reader, self: Value) -> Value:
 
 
 def opposite(reader: Reader, value: Value) -> Value:
-    """Return when a value is not set."""
+    """Return the negation of a condition."""
     mask = reader.mask(value)
     made = reader.lines.add(template("~mask", {"mask": mask}), "mask")
     return replace(value, expression=None, dtype="torch.bool", condition=made)
@@ -303,13 +282,13 @@ def _loss(reader: Reader, self: Value, target: Value, reduction: int, **given: A
 
 
 def _reduced(reader: Reader, loss: Value, reduction: int) -> Value:
-    """Return a loss as torch reduces it: not at all, to the mean, or to the sum."""
+    """Return a loss reduced as torch's `reduction` says: 0 keeps it, 1 is the mean, 2 the sum."""
     return reader.reduced("avg" if reduction == 1 else "total", "loss", loss, None, False) if reduction else loss
 
 
 _ROUNDED = ("floor", "round", "sign", "argmax", "argmin", "argsort", "position", "extent")
 _KEPT = ("total", "greatest", "take", "where", "point")
-"""Operations that make whole numbers from whole numbers."""
+"""Functions of `f` whose result is whole if their arguments are."""
 
 
 @rule("_to_copy", "to")
@@ -318,7 +297,7 @@ def _cast(reader: Reader, self: Value, dtype: str | None, **_: object) -> Value:
 
 
 def rounded_to(reader: Reader, self: Value, to: str) -> Value:
-    """Return a value in another dtype."""
+    """Return a value cast to another dtype."""
     if "float8" in self.dtype and to != self.dtype:
         raise UnreadableError(f"goes on from {self.dtype.removeprefix('torch.')}: formulas round to that at their end")
     if to == "torch.bool":
@@ -330,7 +309,7 @@ def rounded_to(reader: Reader, self: Value, to: str) -> Value:
     line = reader.lines.line(self.expression) if self.expression is not None else None
     if line is None or (to in HALVES) == (self.dtype in HALVES):
         return replace(self, dtype=to)
-    # A result in 16 bits is rounded to them, and widened then: a kernel may do the same.
+    # A result in 16 bits is rounded to 16 bits and then widened, where a kernel may round too.
     if to not in HALVES and (is_point(line.expression) or _is_moved(reader, line.expression)):
         return replace(self, dtype=to)
     line.rounded = True
@@ -338,7 +317,7 @@ def rounded_to(reader: Reader, self: Value, to: str) -> Value:
 
 
 def _is_moved(reader: Reader, expression: ast.expr) -> bool:
-    """Return whether an expression only moves elements of inputs, so that it has no rounding."""
+    """Whether an expression only moves or chooses elements of inputs, so that it rounds nothing."""
     if isinstance(expression, ast.Name):
         line = reader.lines.line(expression)
         return line is None or _is_moved(reader, line.expression)
@@ -350,16 +329,11 @@ def _is_moved(reader: Reader, expression: ast.expr) -> bool:
 
 @rule("trunc", "fix")
 def whole(reader: Reader, self: Value) -> Value:
-    """Return the whole number towards zero."""
+    """Return the value rounded to a whole number towards zero."""
     expression = reader.expression(self)
     if is_whole(reader, expression):
         return replace(self, expression=expression, condition=None)
     return reader.line("f.where(x < 0.0, -f.floor(-x), f.floor(x))", "whole", self, x=self)
-
-
-@rule("ceil")
-def _ceil(reader: Reader, self: Value) -> Value:
-    return reader.each("-f.floor(-x)", "ceil", x=self)
 
 
 @rule("round.decimals")
@@ -368,7 +342,7 @@ def _decimals(reader: Reader, self: Value, **_: Any) -> Value:
 
 
 def is_whole(reader: Reader, expression: ast.expr) -> bool:
-    """Whether an expression of the formula is a whole number for certain."""
+    """Whether an expression of the formula is certainly a whole number."""
     if isinstance(expression, ast.Name):
         line = reader.lines.line(expression)
         return line is not None and is_whole(reader, line.expression)
@@ -378,7 +352,7 @@ def is_whole(reader: Reader, expression: ast.expr) -> bool:
         return isinstance(expression.op, ast.USub) and is_whole(reader, expression.operand)
     if isinstance(expression, ast.BinOp) and isinstance(expression.op, (ast.Add, ast.Sub, ast.Mult)):
         return is_whole(reader, expression.left) and is_whole(reader, expression.right)
-    if isinstance(expression, ast.Subscript):  # the places beside the elements of some rank
+    if isinstance(expression, ast.Subscript):  # the places that sort or topk returns
         return isinstance(expression.slice, ast.Constant) and expression.slice.value == 1
     if not isinstance(expression, ast.Call):
         return False
@@ -389,7 +363,7 @@ def is_whole(reader: Reader, expression: ast.expr) -> bool:
 
 
 def dtype_of(value: Value) -> str:
-    """Return the dtype of an output as an operand has it: "" of floats that are as long as the first input."""
+    """Return the `Operand.dtype` of an output: "" for floats, except those that kernels only store."""
     spelling = value.dtype.removeprefix("torch.")
     own = SPELLED.get(spelling)
     if own is None and "float" not in spelling:

@@ -1,5 +1,5 @@
-"""What inputs always are in the examples that come with a reference: it is kept by the cases that are drawn, and a few
-others say what a kernel does beyond, or within."""
+"""Properties that inputs always have in the examples of a reference. Drawn cases keep them, and a few further cases
+show what a kernel does with inputs that lack them, or that have them."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ if TYPE_CHECKING:
     from fuzz.references.derive import Derived
 
 GIVEN, DRAWN = "the examples", "get_inputs()"
-"""Where examples come from."""
+"""Words for the source of examples."""
 SAMPLES = 3
-"""The draws of examples that must agree: what one shows by chance another one does not."""
+"""The number of draws of examples that must all have a property, since one draw may have it by chance."""
 _MOST_ELEMENTS = 1 << 22
-"""Examples of more are not looked at: it would take seconds."""
+"""The most elements of a draw of examples. Larger ones are ignored, since looking at them would take seconds."""
 _BESIDE = 40
-"""The cases beyond what is kept, or within it, after a search: about a tenth of a second of a usual kernel."""
+"""The number of further cases after a search: about a tenth of a second of a usual kernel."""
 _ENOUGH = 8
-"""The least number of judged cases after which a kernel is called right within it, if no case fails."""
+"""The least number of judged cases, none of them failing, after which a kernel counts as right for such inputs."""
 
 Samples = Mapping[str, Any]
-"""Arrays or tensors by the names of a reference's parameters; others are left out."""
+"""One draw of examples: arrays or tensors by the names of a reference's parameters, without other arguments."""
 
 
 def samples_of(draw: Callable[[int], Samples]) -> Sequence[Samples]:
-    """Return several draws of examples, each of another seed; nothing if they are large, or cannot be drawn."""
+    """Return `SAMPLES` draws of examples, for different seeds; () if they are large or drawing them raises."""
     found = list[Samples]()
     for seed in range(SAMPLES):
         try:
             each = draw(seed)
-        except Exception:  # whatever the code of a task raises
+        except Exception:  # the code of a task may raise anything
             return ()
         if sum(int(np.prod(one.shape)) for one in each.values() if hasattr(one, "shape")) > _MOST_ELEMENTS:
             return ()
@@ -60,12 +60,12 @@ def samples_of(draw: Callable[[int], Samples]) -> Sequence[Samples]:
 
 
 def seen_in(found: Derived, samples: Sequence[Samples]) -> Mapping[str, Kept]:
-    """Return what the inputs of an op always are in examples, by its own names."""
+    """Return the properties that the inputs of an op always have in examples, by input."""
     return seen_of({each.name: found.called.get(each.name) or each.name for each in found.op.inputs}, samples)
 
 
 def seen_of(called: Mapping[str, str], samples: Sequence[Samples]) -> Mapping[str, Kept]:
-    """Return what tensors always are in examples, where these call them so."""
+    """Return the properties that tensors always have in examples. `called` are their names in the examples."""
     seen = dict[str, Kept]()
     for own, name in called.items():
         there = [one[name] for one in samples if hasattr(one.get(name), "shape")]
@@ -83,7 +83,7 @@ def square_in(
     kept: Mapping[str, Kept], dims: Mapping[str, Sequence[str]], shapes: Mapping[str, Sequence[int]],
     fixed: Collection[str],
 ) -> tuple[tuple[str, str], ...]:  # fmt: skip
-    """Return the dimensions that have as many elements, those of matrices that are square in examples."""
+    """Return the pairs of last dimensions of the matrices that are square in all examples."""
     pairs = dict[tuple[str, str], None]()
     for name, some in kept.items():
         axes = tuple(dims[name])[-2:]
@@ -94,8 +94,8 @@ def square_in(
 
 
 def keeping(found: Derived, samples: Sequence[Samples], source: str, *, any_values: bool = False) -> Derived:
-    """Return what was read, with what its inputs always are in examples: magnitudes and signs are only told, and of
-    matrices that may have `any_values` only that they are square is kept."""
+    """Return a derived op whose inputs keep the properties that they always have in examples. Magnitudes and signs are
+    not kept, only reported. With `any_values` only squareness of matrices is kept."""
     seen = seen_in(found, samples)
     op = replace(found.op, inputs=tuple(replace(each, kept=seen.get(each.name, ())) for each in found.op.inputs))
     kept, dims = kept_by(op), {each.name: each.axes for each in op.inputs}
@@ -108,20 +108,20 @@ def keeping(found: Derived, samples: Sequence[Samples], source: str, *, any_valu
 
 @dataclass(frozen=True)
 class Beyond:
-    """What a kernel does with values that its cases do not have: beyond what inputs always are in examples, or within
-    that where others failed."""
+    """The result of a kernel for inputs that its cases did not have: inputs without the properties of the examples, or,
+    if cases without them failed, inputs with them."""
 
     always: str
-    """What the inputs always are, in words."""
+    """The properties that inputs always have in examples, in words."""
     right_within: bool
-    """Whether it is right for such inputs, and wrong beyond."""
+    """Whether the kernel is right for inputs with these properties, and wrong for others."""
     judged: int
     failing: int
     source: str
 
     @property
     def text(self) -> str:
-        """The sentence; '' where it is the same on both sides."""
+        """The sentence for the report; "" if the kernel does not differ between both kinds of inputs."""
         if not self.right_within:
             return ""
         have = "draws" if self.source == DRAWN else "have"
@@ -139,8 +139,8 @@ class Beyond:
 def beside(
     pool: Pool, targets: Sequence[Target], seed: int, seen: Mapping[str, Kept], source: str, failed: Collection[str]
 ) -> Mapping[str, Beyond]:
-    """Return what kernels do on the other side of what was `seen`, by their names: beyond it those that have not
-    failed, where it was kept; within it those that have, where it was not all kept."""
+    """Return, by kernel, the results of further cases. A kernel that has not failed gets inputs without the properties
+    that were kept; a kernel that `failed` gets inputs with all properties `seen` in examples, unless all were kept."""
     if not seen:
         return {}
     op = OPS[targets[0].kernel.op]
@@ -162,14 +162,14 @@ def _cases(capability: Capability, seed: int, kept: Mapping[str, Kept]) -> Itera
     for dice in dice_of(Stream(seed).child("beside examples"), _BESIDE):
         try:
             case = realise(replace(plan(sketched(capability, dice.below), dice=dice), kept=kept))
-        except CaseError:  # of dimensions that contradict each other
+        except CaseError:  # some extents contradict each other
             continue
         if capability.accepts(case) and holds_in(case, kept or None) is bool(kept):
             yield case
 
 
 def _counts(pool: Pool, targets: Sequence[Target], entries: Sequence[Entry]) -> tuple[Counter[str], Counter[str]]:
-    """The runs that were judged, and those of them that failed, by kernel."""
+    """Return the number of judged runs, and of failing ones, by kernel."""
     ran, failing, names = Counter[str](), Counter[str](), {each.id: each.kernel.name for each in targets}
     examiner = Examiner(pool, targets, decides=False)
     parts = examiner.examined([entries], examiner.submit(entries)) if entries else []

@@ -1,5 +1,5 @@
-"""Numbers that follow from extents: powers of one, or of a product of two, show in two calls; everything else is fitted
-to as many calls as tell it from other formulas, and must hold in further ones."""
+"""Expressions for numbers that follow from extents. Powers of one extent, or of a product of two, are recognised from
+two calls. Other expressions are fitted to enough calls to exclude others, and must agree with further calls."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from oracles.formula.node import Node
 _SPARE = 3
 """The number of further calls that a fit must agree with."""
 _CLOSE = 1e-9
-"""The relative difference that a fit may have from the largest number: it is found in float64."""
+"""The largest difference of a fit, relative to the largest number, since fits are calculated in float64."""
 _MOST_DENOMINATOR = 64
 _MOST_PARTS, _FEW_PARTS = 16, 4
-"""The largest divisor of a whole part of an extent, as in n // 16, and the largest if two of them are added."""
+"""The largest divisor k of a whole part n // k, and the largest if two whole parts are added."""
 _FORMS: Mapping[str, Callable[[float], float]] = {
     "a": lambda value: value, "1.0 / a": lambda value: 1.0 / value, "f.sqrt(a)": lambda value: value**2,
     "f.rsqrt(a)": lambda value: value**-2, "f.sqrt(f.sqrt(a))": lambda value: value**4,
     "f.rsqrt(f.sqrt(a))": lambda value: value**-4, "a * a": math.sqrt, "f.log(a)": math.exp,
 }  # fmt: skip
-"""What may be made of a linear expression, with the inverse."""
+"""Templates for a function of an expression `a`, each with its inverse."""
 _ROOTS = {1.0: ("a", "1.0 / a"), 0.5: ("f.sqrt(a)", "f.rsqrt(a)"), 0.25: ("f.sqrt(f.sqrt(a))", "f.rsqrt(f.sqrt(a))")}
 Calls = Mapping[str, Sequence[int]]
-"""The extents of dimensions in all calls."""
+"""The extents in all calls, by dimension."""
 Fit = tuple[str, Node]
-"""A template of `a`, with the expression that `a` stands for."""
+"""A template in `a`, and the expression for which `a` stands."""
 
 
 def powers(pair: tuple[float, float], dims: Iterable[Dim]) -> Iterator[Fit]:
-    """Return what a number may be that has these values in two calls: a power of an extent, or of one less 1, or of a
-    product of two."""
+    """Yield expressions with these values in two calls: powers of an extent n, of n - 1, or of a product of two
+    extents, possibly minus 1."""
     free = [dim for dim in dims if dim.sizes[0] != dim.sizes[1]]
     for some in (*((dim,) for dim in free), *combinations(free, 2)):
         for less in (0, 1):
@@ -48,7 +48,7 @@ def powers(pair: tuple[float, float], dims: Iterable[Dim]) -> Iterator[Fit]:
 
 
 def fitted(values: Sequence[float], calls: Calls) -> Fit | None:
-    """Return the expression that has these values in all calls; None if there is none, or if several might be meant."""
+    """Return the expression with these values in all calls; None if there is none, or if there are too few calls."""
     if (found := _monomial(values, calls)) is not None:
         return found
     for text, inner in _FORMS.items():
@@ -59,8 +59,8 @@ def fitted(values: Sequence[float], calls: Calls) -> Fit | None:
 
 
 def counted(values: Sequence[float], calls: Calls, *, whole: bool = True) -> Node | None:
-    """Return the sum of extents, of products of two, and of parts (unless not `whole`), that has these values in all
-    calls; None if there is none, or if several might be meant."""
+    """Return the sum with these values in all calls: of multiples of extents, of products of two extents, and, with
+    `whole`, of whole parts such as n // 4. Return None if there is none, or if there are too few calls."""
     numbers = np.asarray(values, dtype=np.float64)
     linear = [(_extent([name]), np.asarray(sizes, dtype=np.float64)) for name, sizes in calls.items()]
     few, parts = ([*_parts(linear, most)] if whole else [] for most in (_FEW_PARTS, _MOST_PARTS))
@@ -80,7 +80,7 @@ _Term = tuple[Node, NDArray[np.float64]]
 
 
 def _parts(linear: Sequence[_Term], most: int) -> Iterator[_Term]:
-    """Yield whole parts of extents: n // k, and (n + k - 1) // k, rounded up."""
+    """Yield whole parts of extents, (n + j) // k for k up to `most` and j below k, with their values."""
     for by in range(2, most + 1):
         for node, column in linear:
             for above in range(by):
@@ -93,7 +93,7 @@ def _times(one: _Term, other: _Term) -> _Term:
 
 
 def _solved(numbers: NDArray[np.float64], columns: Sequence[NDArray[np.float64]]) -> Sequence[float] | None:
-    """Return the factors of columns, and of 1, whose sum the numbers are; None if there are too few numbers to tell."""
+    """Return the factors by which the columns and 1 add up to the numbers; None if none are certain."""
     table = np.stack([*columns, np.ones(len(numbers))], axis=1)
     if len(numbers) < table.shape[1] + _SPARE:
         return None
@@ -111,7 +111,7 @@ def _plain(value: float) -> float:
 
 
 def _sum(terms: Sequence[tuple[float, Node]], more: float) -> Node:
-    """Return a sum of terms times factors and of a number, subtractions last."""
+    """Return the sum of terms times factors, and of a number, with subtractions last."""
     found: Node | None = None
     for factor, node in sorted(terms, key=lambda term: term[0] < 0):
         if factor:
@@ -125,7 +125,7 @@ def _sum(terms: Sequence[tuple[float, Node]], more: float) -> Node:
 
 
 def _monomial(values: Sequence[float], calls: Calls) -> Fit | None:
-    """Return the product of powers of extents, times a number, with these values."""
+    """Return a number times powers of extents that has these values in all calls; None if there is no such product."""
     numbers = np.asarray(values, dtype=np.float64)
     if not (numbers * numbers[0] > 0).all():
         return None
@@ -147,7 +147,7 @@ def _monomial(values: Sequence[float], calls: Calls) -> Fit | None:
 
 
 def _product(names: Sequence[str]) -> Node:
-    """Return the product of extents, some of which may occur several times."""
+    """Return the product of these extents, each as often as it is named."""
     found = _extent(dict.fromkeys(names))
     for at, name in enumerate(names):
         if name in names[:at]:
@@ -160,7 +160,7 @@ def _extent(names: Iterable[str]) -> Node:
 
 
 def _inner(inner: Callable[[float], float], values: Sequence[float]) -> Sequence[float] | None:
-    """Return the argument of a function that has these values; None if there is none."""
+    """Return the arguments for which a function has these values, by its inverse; None if there are none."""
     try:
         return [inner(value) for value in values]
     except (ValueError, ZeroDivisionError, OverflowError):

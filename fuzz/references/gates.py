@@ -1,5 +1,5 @@
-"""What a formula implies for the values of its inputs: the factors of a recurrence, which would soon overflow, or leave
-nothing, if they were drawn like other numbers; and inputs that must be integers, because they are only compared."""
+"""Conclusions from a formula about the values of its inputs. Factors of a recurrence must be near 1, since products of
+other numbers soon overflow or vanish. Inputs that are only compared for equality must be integers."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _NUMBERS: tuple[Kind, ...] = ("constant", "extent")
 _INTEGER = re.compile(
     r"(?:.*_)?(?:ids?|idx|index|indices|labels?|targets?|lens|lengths?|positions?|segments?|segs?|tokens?|experts?)"
 )
-"""Names of arguments that are integers, for arguments whose use leaves it open."""
+"""Names of arguments that are integers, if their use leaves it open."""
 
 
 def gates_of(op: Op) -> Mapping[str, str]:
-    """Return the menu of each input whose elements are factors of a recurrence, or logarithms of factors."""
+    """Return the menu of each input whose elements are factors of a recurrence, or logarithms of such factors."""
     graph, found = trace(op.formula, {each.name: each.axes for each in op.inputs}), dict[str, str]()
     for node in graph.nodes:
         if node.kind != "scan":
@@ -39,8 +39,8 @@ def gates_of(op: Op) -> Mapping[str, str]:
 
 
 def compared_of(op: Op) -> Mapping[str, bool]:
-    """Return the inputs that are only compared for equality. The value says whether they are certainly integers: they
-    are compared with places or other inputs, or have a name of such."""
+    """Return the inputs that are only compared for equality, and for each whether it certainly holds integers: it is
+    compared with places or other inputs, or has the name of an integer argument."""
     graph, found = trace(op.formula, {each.name: each.axes for each in op.inputs}), dict[str, bool]()
     for own in [node for node in graph.nodes if node.kind == "tensor"]:
         mine = {own, *(use for use in graph.uses[own] if use.kind == "take")}
@@ -56,7 +56,7 @@ def compared_of(op: Op) -> Mapping[str, bool]:
 
 
 def _told(*nodes: Node) -> tuple[object, ...]:
-    """Return a key of a compared value: equal numbers have the same, wherever they stand."""
+    """Return a key of a compared value. Equal constants have equal keys, wherever they occur."""
     return tuple(each.value if each.kind == "constant" else each for each in nodes)
 
 

@@ -1,5 +1,5 @@
-"""Torch's operations for gradients: of convolutions, attention, norms, and losses by places. Many consist of other
-operations, which are read as they are."""
+"""Torch's operations for gradients of convolutions, pools, attention, norms, and losses by labels. Other gradients
+consist of ordinary operations and need no rules."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _of_convolution(
     by_input, by_weight, by_bias = output_mask
     whole: Value | None = None
     dy, x = grad_output, input
-    if transposed:  # it is the gradient of a convolution by its input: that is its own
+    if transposed:  # such a convolution is itself the gradient by an input
         given = {"stride": stride, "padding": padding, "dilation": dilation, "output_padding": 0, "groups": groups}
         whole = convolved(reader, dy, weight, None, transposed=False, **given) if by_input else None
         dy, x = x, dy
@@ -52,7 +52,7 @@ def _of_convolution(
 
 
 def _by_input(reader: Reader, dy: Value, x: Value, w: Value, windows: Sequence[Axis], steps: Sequence[Window]) -> Value:
-    """Return the gradient by the input: each of its elements is in all windows at a distance of whole steps."""
+    """Return the gradient by the input: each element of the input is in all windows at distances of whole steps."""
     for at, (window, how) in enumerate(zip(windows, steps, strict=True), 3):
         dy, out = single(reader, dy, at)
         _, place = single(reader, x, at)
@@ -112,7 +112,7 @@ def _of_attention(
     p = softmax(reader, scores, -1)
     most = reader.reduced("greatest", "most", scores, -1, True)
     mass = reader.reduced("total", "mass", reader.each("f.exp(x - most)", "e", x=scores, most=most), -1, True)
-    # The forward kept only the logarithm of the sum: what is calculated from it is off by as many ulp as it is large.
+    # A kernel that kept only the logarithm of the sum has errors in proportion to that logarithm.
     p = reader.ways(p, {"by_lse": "f.exp(x - (f.log(mass) + most))"}, x=scores, mass=mass, most=most)
     dp = product(reader, grad_out, _turned(value), "dp")
     delta = reader.reduced("dot", "delta", grad_out, -1, True, out)

@@ -1,4 +1,4 @@
-"""Whether a formula is the reference: both in float64, at three sets of extents, before any case is drawn."""
+"""The guard: before any case is drawn, a formula and its reference must agree in float64 at three sets of extents."""
 
 from __future__ import annotations
 
@@ -25,59 +25,59 @@ from oracles.op import Op
 from oracles.operand import OUTER, OpError
 
 _AGREE = 1e-9
-"""The difference, relative to the largest element of an output, that formula and reference may have."""
+"""The largest difference of formula and reference, relative to the largest element of an output."""
 _ORDERS = 64.0
-"""The tolerance, in bounds of the formula's rounding: a reference has its own order of operations."""
+"""A further tolerance, in error bounds of the formula in float64: a reference has its own order of operations."""
 _MOST_WORK = 1 << 22
-"""If a step would have more terms, both are compared at smaller extents."""
+"""The most terms of a step of the formula. With more, formula and reference are compared at smaller extents."""
 _SMALL = (2, 3, 5, 4, 6, 7, 8, 9, 10, 11, 12, 13)
-"""Extents at which NaN and the like are compared if windows make many terms."""
+"""Small extents, for steps with many terms and for special values such as NaN."""
 _DOUBLED = 3
-"""How often extents are doubled, all or all but one, if a reference raises because a window does not fit."""
+"""How often extents are doubled, all or all but one, if a reference raises since a window does not fit."""
 _MISSING = 0.25
-"""The share of places that are missing, if some may be."""
+"""The share of places that are replaced by `Operand.missing`, if an input has it."""
 _TOGETHER = 3
-"""The most dimensions that have one element at once when the reference is tried."""
+"""The most dimensions that have one element at the same time in calls that look for least extents."""
 _LEADING = (2, 3)
-"""The dimensions that "..." stands for in the last set."""
+"""The extents of "..." in the last set of extents."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """What the guard found if no numbers differ."""
+    """The findings of the guard about a formula and a reference whose numbers agree."""
 
     sets: int
     specials: str
-    """Where NaN, infinities or huge numbers go in and the results differ, in words; "" if nowhere."""
+    """The special values (NaN, infinities, huge numbers) of inputs for which results differ, in words; "" for none."""
     unordered: bool
-    """Whether elements are put in order, and a NaN among them has another place to the reference than to the formula:
-    libraries differ there, so that no place of it is judged."""
+    """Whether elements are sorted or selected, and reference and formula put a NaN among them at different places.
+    Libraries differ there, so that the place of a NaN is not judged."""
     positive: Sequence[str]
-    """The inputs that must be positive, or 0, for the outputs to be numbers."""
+    """The inputs that must be positive for the outputs to be numbers."""
     zero: Sequence[str]
-    """The positive inputs that may also be 0."""
+    """The inputs among `positive` that may also be 0."""
     empty: bool
-    """Whether tensors without elements are the same to both. The reference may raise for them."""
+    """Whether both agree about tensors without elements; False if the reference raises for them."""
     least: Mapping[str, int]
-    """The least number of elements along one or several dimensions for which the reference does not raise, if it raises
-    for one element."""
+    """The least number of elements, by dimension or by several as "c s", for which the reference does not raise, if it
+    raises for one element."""
 
 
 @dataclass(frozen=True)
 class RunReference:
-    """A reference as the guard runs it, with arrays of float64, integers and flags."""
+    """A reference as the guard runs it: a function of arrays of float64, integers and flags, by name."""
 
     outputs: Callable[[Arrays], Sequence[NDArray[Any]]]
     takes: Callable[[Arrays], object]
-    """Raises what the reference raises."""
+    """A function that raises what the reference raises for arrays of these shapes."""
 
 
 def hold(op: Op, reference: RunReference, extents: Sequence[Mapping[str, int]]) -> Agreement:
-    """Compare an op's formula with its reference, and return what was found. Raises UnreadableError."""
+    """Return the findings of a comparison of a formula with its reference. Raises UnreadableError if numbers differ."""
     least = _taken(op, reference, dict(zip(extents[0], _SMALL, strict=False)), ()) if op.made else extents[0]
     wanted = _positive(op, least)
     sets = [*extents[:-1], _taken(op, reference, extents[-1], wanted)]
-    for at, sizes in enumerate(sets):  # windows in windows have more terms than memory holds
+    for at, sizes in enumerate(sets):  # windows of windows may not fit into memory
         if op.work(sizes) > _MOST_WORK:
             small = (size + at for size in _SMALL)
             sets[at] = _taken(op, reference, dict(zip(sizes, small, strict=False)), wanted)
@@ -91,21 +91,21 @@ def hold(op: Op, reference: RunReference, extents: Sequence[Mapping[str, int]]) 
 
 
 def _taken(op: Op, reference: RunReference, sizes: Mapping[str, int], positive: Sequence[str]) -> Mapping[str, int]:
-    """Return extents that are long enough for those that follow from them, and for the reference."""
+    """Return extents enlarged so that others follow from them and, if possible, the reference does not raise."""
     start = grown(op.made, {**sizes, **op.fixed}, op.fixed)
     free = sorted(follows(op.made, op.made) - {*op.fixed})
-    # Padding by elements needs an axis that is longer than the window: if one dimension stays short, others must grow.
+    # Padding by an axis's own elements needs an axis longer than the padding: all dimensions must grow, or all but one.
     for kept in ("", *free) if free else ():
         for turn in range(_DOUBLED):
             longer = {**start, **{dim: start[dim] << turn for dim in free if dim != kept}}
-            with suppress(Exception):  # whatever it raises
+            with suppress(Exception):  # a reference may raise anything
                 reference.takes(drawn(op, longer, np.random.default_rng(0), positive))
                 return longer
     return {**start, **{dim: start[dim] << _DOUBLED for dim in free}}
 
 
 def _edges(op: Op, reference: RunReference, sizes: Mapping[str, int], positive: Sequence[str]) -> bool:
-    """Return whether both agree without elements; with one element they must agree, unless the reference raises."""
+    """Whether both agree without elements. Raises UnreadableError if they differ about one element."""
     empty = not op.counted
     for dim in (dim for dim in sizes if dim not in op.fixed):
         for size in (0, 1) if empty else (1,):
@@ -123,8 +123,8 @@ def _edges(op: Op, reference: RunReference, sizes: Mapping[str, int], positive: 
 
 
 def _least(op: Op, reference: RunReference, sizes: Mapping[str, int], positive: Sequence[str]) -> Mapping[str, int]:
-    """Return the least numbers of elements along dimensions for which the reference does not raise, if it raises for
-    one element along one dimension, or along several together."""
+    """Return `Agreement.least`, for dimensions along which, alone or together with others, the reference raises for one
+    element."""
     found = dict[str, int]()
     free = [dim for dim in sizes if dim not in op.fixed]
     for count in range(1, _TOGETHER + 1):
@@ -137,7 +137,7 @@ def _least(op: Op, reference: RunReference, sizes: Mapping[str, int], positive: 
                     size for size in least if count > 1 or _takes(op, reference, {**sizes, dims[0]: size}, positive)
                 )
                 found[" ".join(dims)] = next(taken, sizes[dims[0]])
-    for count in range(1, _TOGETHER + 1):  # the same for dimensions that no tensor has
+    for count in range(1, _TOGETHER + 1):  # the same for dimensions with a count
         for dims in combinations(op.made, count):
             shortest = {**sizes, **dict.fromkeys(follows(op.made, dims) - op.fixed.keys(), 1)}
             shortest = grown(op.made, shortest, op.fixed)
@@ -149,15 +149,15 @@ def _least(op: Op, reference: RunReference, sizes: Mapping[str, int], positive: 
 
 
 def _takes(op: Op, reference: RunReference, sizes: Mapping[str, int], positive: Sequence[str]) -> bool:
-    """Return whether neither the reference nor the formula raises, as for x[:2] of one element, which is shorter.
-    Extents that others make negative or fractional are not tried."""
+    """Whether neither the reference nor the formula raises for these extents; True for impossible ones. The formula of
+    x[:2] raises for one element, which is too short."""
     if op.whole(sizes) is None:
         return True
     arrays = drawn(op, sizes, np.random.default_rng(3), positive)
     try:
         reference.takes(arrays)
         Evaluated(op, arrays)
-    except Exception:  # whatever it raises
+    except Exception:  # a reference may raise anything
         return False
     return True
 
@@ -166,7 +166,7 @@ def _compare(op: Op, reference: RunReference, arrays: Arrays, word: str, graph: 
     shapes = shapes_text({name: array.shape for name, array in arrays.items()})
     try:
         evaluated = Evaluated(op, arrays, graph=graph)
-    except FormulaError as error:  # without elements there is no place
+    except FormulaError as error:  # no place exists without elements
         raise UnreadableError(f"of {shapes}: {error}") from error
     here = evaluated.outputs
     there = dict(zip(here, _theirs(reference, arrays), strict=True))
@@ -188,14 +188,14 @@ def _compare(op: Op, reference: RunReference, arrays: Arrays, word: str, graph: 
 def _theirs(reference: RunReference, arrays: Arrays) -> Sequence[NDArray[Any]]:
     try:
         return reference.outputs(arrays)
-    except Exception as error:  # whatever it raises
+    except Exception as error:  # a reference may raise anything
         shapes = shapes_text({name: array.shape for name, array in arrays.items()})
         said = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise UnreadableError(f"of {shapes} it raises {said}") from error
 
 
 def _with_last(graph: Trace) -> Trace | None:
-    """Return a graph in which the last of equal elements is chosen where either is right; None if that is nowhere."""
+    """Return a graph that chooses the last of equal elements where any is right; None if there is no such choice."""
     found = dict[Node, Node]()
     for node in graph.nodes:
         own = node.made_of(found)
@@ -208,7 +208,7 @@ def _with_last(graph: Trace) -> Trace | None:
 def first_difference(
     mine: NDArray[Any], theirs: NDArray[Any], rounded_off: NDArray[Any] | float = 0.0
 ) -> tuple[int, ...] | None:
-    """Return the first place where two outputs differ by more than the order of operations explains; None: nowhere."""
+    """Return the first index at which outputs differ by more than another order of operations explains, or None."""
     with np.errstate(all="ignore"):
         finite = theirs[np.isfinite(theirs)]
         scale = float(np.abs(finite).max(initial=0.0))
@@ -219,12 +219,12 @@ def first_difference(
 
 
 def value(op: Op, arrays: Arrays) -> Arrays:
-    """Return the outputs of an op's formula in float64, as kernels return them."""
+    """Return the outputs of an op's formula in float64, in the shapes that kernels return."""
     return Evaluated(op, arrays).outputs
 
 
 def _rounded_off(op: Op, arrays: Arrays) -> Arrays:
-    """Return how far float64 may round each output off: entirely if terms cancel, such as one element and the mean."""
+    """Return bounds of the rounding errors of outputs in float64: as large as the output if terms cancel."""
     try:
         found = Evaluated(op, arrays, Rigorous(), lambda near: np.broadcast_to(near.error, near.shape)).outputs
     except UncertainError:
@@ -233,8 +233,8 @@ def _rounded_off(op: Op, arrays: Arrays) -> Arrays:
 
 
 def widened(reference: Callable[..., Any], arrays: Arrays, *, widens: bool = True) -> Sequence[NDArray[Any]]:
-    """Return the outputs of a reference with float64 tensors that rounds nothing to a shorter float, floats as float64;
-    or, if nothing `widens`, those of the tensors as they are."""
+    """Return the outputs of a reference for float64 tensors, with its casts to shorter floats left out; without
+    `widens`, for the tensors and casts as they are. Floating-point outputs are float64."""
     import torch
 
     def wide(given: Any) -> Any:
@@ -244,7 +244,7 @@ def widened(reference: Callable[..., Any], arrays: Arrays, *, widens: bool = Tru
 
     def called(function: Any, args: Any, kwargs: Any) -> Any:
         if function._schema.name in ("aten::_softmax", "aten::_log_softmax"):
-            args = (*args[:2], False)  # the last one says that it takes halves
+            args = (*args[:2], False)  # the last one allows 16-bit inputs
         return function(*map(wide, args), **{name: wide(each) for name, each in kwargs.items()})
 
     before = torch.get_default_dtype()
@@ -276,7 +276,7 @@ _SPECIALS = {"NaN": math.nan, "an infinity": math.inf, "minus infinity": -math.i
 
 def _specials(op: Op, reference: RunReference, sizes: Mapping[str, int], positive: Sequence[str]) -> tuple[str, bool]:
     other, unordered = list[str](), False
-    limits = {local: LIMIT for local, ways in op.algorithms.items() if LIMIT in ways}  # torch's own way to these
+    limits = {local: LIMIT for local, ways in op.algorithms.items() if LIMIT in ways}  # torch's own algorithms
     graph = traced(op, [each.name for each in op.operands], limits) if limits else None
     for word, special in _SPECIALS.items():
         arrays = drawn(op, sizes, np.random.default_rng(1), ())
@@ -298,7 +298,7 @@ def drawn(
     how: Callable[[np.random.Generator, tuple[int, ...]], NDArray[Any]] | None = None,
     outer: tuple[int, ...] | None = None,
 ) -> dict[str, NDArray[Any]]:  # fmt: skip
-    """Return values of all inputs, with these extents."""
+    """Return random values of all inputs for these extents. `how` draws floats, `outer` are the extents of "..."."""
     found, sizes = dict[str, NDArray[Any]](), {**sizes}
     for one, other in op.square:
         sizes[other] = sizes.get(one, sizes[other])
@@ -323,7 +323,7 @@ def drawn(
 
 
 def _positive(op: Op, sizes: Mapping[str, int]) -> Sequence[str]:
-    """Return the inputs that must be positive for outputs to be numbers, if normal ones are not enough: one, or all."""
+    """Return the inputs that must be positive for finite outputs: none, one, or all."""
     floats = [each.name for each in op.inputs if not each.integers]
     for some in ((), *((name,) for name in floats), tuple(floats)):
         found = value(op, drawn(op, sizes, np.random.default_rng(2), some))
@@ -333,7 +333,7 @@ def _positive(op: Op, sizes: Mapping[str, int]) -> Sequence[str]:
 
 
 def _zero(op: Op, reference: RunReference, sizes: Mapping[str, int], positive: Sequence[str]) -> Sequence[str]:
-    """Return the positive inputs that may be zero: outputs are then still numbers, and the same as the formula's."""
+    """Return the positive inputs that may be zero: outputs are then still finite, and agree with the formula."""
     found = list[str]()
     for name in positive:
         random = np.random.default_rng(4)

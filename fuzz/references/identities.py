@@ -1,8 +1,8 @@
 """Identities: other expressions with the same exact value, which kernels use instead of what a reference writes. Each
-row of the table is a pattern, in which a letter stands for anything, with the other expression. That both have the same
-value is checked for each formula to which one applies, see `oracles.algorithm`. A way that errs by more than what the
-reference writes is `weaker`: a kernel has to declare it, and a failure of a kernel that uses it is reported by its
-name."""
+row of the table has a pattern, in which a letter stands for any expression, and the other expression.
+`oracles.algorithm` checks, for each formula with a match, that both have the same value. An expression with larger
+errors than the reference's is `weaker`: a kernel must declare it, and the report about a failing kernel that uses it
+names it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from fuzz.references.lines import FormulaLine, Lines, template
 
 @dataclass(frozen=True)
 class Identity:
-    """Another way to calculate a value."""
+    """A pattern and another expression with the same exact value."""
 
     way: str
-    """Its name in a contract."""
+    """The name of the algorithm in a contract."""
     pattern: str
     text: str
     weaker: bool
@@ -51,12 +51,12 @@ IDENTITIES = (
 WEAKER = frozenset(each.way for each in IDENTITIES if each.weaker)
 
 _Found = Mapping[str, ast.expr]
-"""What the letters of a pattern stand for."""
+"""The expression for which each letter of a pattern stands."""
 _ADDING, _MULTIPLYING = (ast.Add, ast.Sub), (ast.Mult,)
 
 
 def note(lines: Lines, line: FormulaLine) -> None:
-    """Note the ways that the table has to a line."""
+    """Add to a line the other expressions that the table has for it."""
     for each in IDENTITIES:
         found = next(_Matching(lines, each.way).matches(_parsed(each.pattern), line.expression, {}), None)
         if found is not None:
@@ -70,14 +70,14 @@ def _parsed(pattern: str) -> ast.expr:
 
 @dataclass(frozen=True)
 class _Matching:
-    """Patterns matched against expressions of these lines."""
+    """The matching of patterns with expressions of these lines."""
 
     lines: Lines
     way: str
-    """Expressions that already are this alternative are not matched inside."""
+    """The name of the algorithm whose patterns are matched. Lines that already have it are not expanded."""
 
     def matches(self, pattern: ast.expr, of: ast.expr, found: _Found) -> Iterator[_Found]:
-        """Yield assignments of the letters, in addition to the known ones."""
+        """Yield assignments of letters for which the pattern is the expression, in addition to those `found`."""
         if isinstance(pattern, ast.Name):
             known = found.get(pattern.id)
             if known is None:
@@ -100,7 +100,7 @@ class _Matching:
         yield from self._each(_operands(pattern), _operands(of), found)
 
     def _each(self, patterns: Sequence[object], of: Sequence[object], found: _Found) -> Iterator[_Found]:
-        """Match operands in order, and names of functions."""
+        """Yield assignments for which operands, taken in order, and names of functions match."""
         if not patterns or len(patterns) != len(of):
             if len(patterns) == len(of):
                 yield found
@@ -115,7 +115,7 @@ class _Matching:
     def _parted(
         self, patterns: Sequence[tuple[bool, ast.expr]], of: Sequence[tuple[bool, ast.expr]], found: _Found
     ) -> Iterator[_Found]:
-        """Match terms or factors in any order: fixed parts first, and the last letter takes the rest."""
+        """Yield assignments for terms or factors in any order: fixed parts first, the last letter takes the rest."""
         if len(of) < len(patterns):
             return
         if not patterns:
@@ -135,7 +135,7 @@ class _Matching:
     def _parts(
         self, of: ast.expr, kinds: tuple[type[ast.operator], ...], less: bool = False
     ) -> Sequence[tuple[bool, ast.expr]]:
-        """Return the terms, or factors, each with whether it is subtracted."""
+        """Return the terms or factors of an expression, each after whether it is subtracted."""
         plain = self._plain(of)
         if isinstance(plain, ast.BinOp) and isinstance(plain.op, kinds):
             second = less ^ isinstance(plain.op, ast.Sub)
@@ -150,7 +150,7 @@ class _Matching:
 
 
 def _operands(of: ast.expr) -> Sequence[object]:
-    """Return the operands of an expression in order, with operators by their kind."""
+    """Return the operands of an expression in order, and its operator's type."""
     if isinstance(of, ast.BinOp):
         return type(of.op), of.left, of.right
     if isinstance(of, ast.UnaryOp):

@@ -1,4 +1,4 @@
-"""The iterations of a loop, found among the nodes that it unrolls to."""
+"""The iterations of a loop, found among the nodes of the graph into which torch unrolled it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 _LEAST = 3
 """The least number of iterations of a loop."""
 _COUNTED = "add", "sub", "rsub", "mul", "div"
-"""Operations that may use the number of the iteration."""
+"""Operations that may have the number of the iteration as an argument."""
 _LIKE = ("zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty")
-"""Operations whose result follows from a shape alone."""
+"""Operations whose results depend on a shape only."""
 
 
 class NoLoopError(Exception):
-    """A graph that is no loop."""
+    """A graph without a loop that can be recognised."""
 
 
 def name_of(node: Any) -> str:
@@ -29,7 +29,7 @@ def shape_of(node: Any) -> tuple[int, ...]:
 
 
 def plain(graph: Any) -> Sequence[Any]:
-    """Return the nodes, without copies of the same shape, and with each calculated once."""
+    """Return the nodes of a graph without copies of the same shape, and with equal nodes merged."""
     known = dict[Any, Any]()
     for node in [*graph.nodes]:
         if node.op != "call_function":
@@ -49,7 +49,7 @@ def plain(graph: Any) -> Sequence[Any]:
 
 @dataclass(frozen=True)
 class _Place:
-    """The element of a table that a node is: its dimension and index."""
+    """The element of a table that a node takes: the table, a dimension, and the index along it."""
 
     table: Any
     dim: int
@@ -71,8 +71,8 @@ def _place(node: Any) -> _Place | None:
 
 
 def peel(graph: Any) -> bool:
-    """Let the iterations of a loop begin at the second element along the axis, if the first one is what the loop begins
-    with; return whether any does."""
+    """Change the graph so that a loop begins at the second element along an axis, if the first element is the loop's
+    initial value. Return whether there is such a loop."""
     import torch
 
     aten = torch.ops.aten
@@ -104,14 +104,14 @@ def peel(graph: Any) -> bool:
 
 
 def _shaped_like(at: Any, node: Any, dim: int, extent: int) -> dict[str, Any]:
-    """Return the notes of a node that is made at `at`: shaped like another one, except for one extent."""
+    """Return the metadata of a new node made at `at`, with the shape of `node` except for one extent."""
     shape = [*shape_of(node)]
     shape[dim] = extent
     return {**at.meta, "val": SimpleNamespace(shape=tuple(shape), dtype=node.meta["val"].dtype)}
 
 
 class Iterations:
-    """The nodes of a graph by the iteration in which they are made; `backwards` if the first takes the last place."""
+    """The nodes of a graph by iteration of the loop. If `backwards`, the first iteration takes the last place."""
 
     def __init__(self, nodes: Sequence[Any], *, backwards: bool) -> None:
         self.all, self.backwards = nodes, backwards
@@ -125,13 +125,13 @@ class Iterations:
         iterations = [
             [node for node in ranked if self._iteration[node] == iteration] for iteration in range(self.count)
         ]
-        makes_none = all(map(self.is_taken, iterations[0]))  # for example if the iterations go the other way
+        makes_none = all(map(self.is_taken, iterations[0]))  # such as with the iterations reversed
         if makes_none or any(len(iteration) != len(iterations[0]) for iteration in iterations[:-1]):
             raise NoLoopError
         final = self._final(iterations[-2], iterations[-1])
         ahead = [at for at, node in enumerate(final) if node is None]
         iterations[-1] = final
-        # What an iteration calculates only from results of the one before was taken for a part of that one.
+        # A node made only from results of the previous iteration was counted to that one: move it to its own.
         places = sum(self.is_taken(node) for node in iterations[0])
         rest = [at for at in range(places, len(final)) if at not in ahead]
         self.body = [
@@ -149,8 +149,8 @@ class Iterations:
         self._check()
 
     def _final(self, before: Sequence[Any], last: Sequence[Any]) -> list[Any]:
-        """Return the last iteration's node for each node of the iteration before; None where there is no such node,
-        because what uses it would be made in the next iteration."""
+        """Return, for each node of the iteration before the last, its counterpart in the last; None if there is none,
+        since only a next iteration would use it."""
         found = dict[Any, Any]()
         for node in before:
             place = self.places.get(node)
@@ -165,7 +165,7 @@ class Iterations:
         return [found.get(node) for node in before]
 
     def _follows(self, node: Any, other: Any, found: Mapping[Any, Any]) -> bool:
-        """Return whether a node uses the last iteration's values as another one uses those of the iteration before."""
+        """Whether `other` uses values one iteration later than `node` does, and otherwise in the same way."""
         if node.target != other.target or len(node.all_input_nodes) != len(other.all_input_nodes):
             return False
         for mine, theirs in zip(node.all_input_nodes, other.all_input_nodes, strict=True):
@@ -179,18 +179,18 @@ class Iterations:
         return True
 
     def _rank(self, node: Any, numbers: Mapping[Any, int]) -> tuple[int, int, int]:
-        """Return the rank of a node in its iteration: elements taken at places come first."""
+        """Return a sort key of a node in its iteration: elements taken from tables come first."""
         place = self.places.get(node)
         if place is None or not self.is_taken(node):
             return 1, numbers[node], 0
         return 0, numbers[place.table], place.dim
 
     def is_taken(self, node: Any) -> bool:
-        """Return whether it is what one place has of something from outside."""
+        """Whether a node takes an element of a table from outside of the loop."""
         return node in self.places and self._iteration[self.places[node].table] < 0
 
     def _place_of(self, iteration: int) -> int:
-        """Return the place that an iteration takes, and the iteration that takes a place."""
+        """Return the place that an iteration takes; equally, the iteration that takes a place."""
         return self.count - 1 - iteration if self.backwards else iteration
 
     def _counted(self) -> int:
@@ -211,7 +211,7 @@ class Iterations:
         return max((self._iteration[arg] for arg in node.all_input_nodes), default=-1)
 
     def _counting(self) -> Iterator[tuple[tuple[int, int], float]]:
-        """Yield, by index and argument, the nodes' numbers that count iterations, less the iteration's own."""
+        """Yield (node's index, argument) for numbers that count iterations, each with the number in iteration 0."""
         for at, node in enumerate(self.body[1]):
             for place in range(len(node.args)) if name_of(node) in _COUNTED else ():
                 values = [body[at].args[place] for body in self.body[1:]]
@@ -221,10 +221,10 @@ class Iterations:
                         yield (at, place), more.pop()
 
     def _check(self) -> None:
-        """Check that all iterations are alike."""
+        """Raise NoLoopError unless all iterations have the same nodes, made in the same way."""
         usual = [self._made(node, 2, at) for at, node in enumerate(self.body[2])]
         first = [node for node in self.all if self._iteration[node] == 0]
-        # What the first iteration calculates only from the loop's initial values depends on no place.
+        # Nodes of the first iteration made only from initial values depend on no place, so that they lie outside of it.
         known = [*first, *(node for node in self.all if self._iteration[node] < 0 and node.op == "call_function")]
         for at, made in enumerate(usual):
             self.at[next((node for node in known if self._begins(node, at, made)), None)] = 0, at
@@ -235,7 +235,7 @@ class Iterations:
                 raise NoLoopError
 
     def _begins(self, node: Any, at: int, made: Any) -> bool:
-        """Whether the first iteration has a node in the place of one that others have: then it is noted."""
+        """Return whether a node is a counterpart in the first iteration; if so, note the initial values it uses."""
         starts = dict[int, Any]()
         if node in self.at or not self._matches(made, self._made(node, 0, at), starts):
             return False
@@ -250,7 +250,7 @@ class Iterations:
         return all(self._matches(each, other, starts) for each, other in zip(made, first, strict=True))
 
     def _made(self, node: Any, iteration: int, at: int) -> Any:
-        """Return how a node is made, in a form that is the same in every iteration."""
+        """Return a description of how a node is made, which is equal in all iterations."""
         place = self.places.get(node)
         if place is not None and self._iteration[place.table] < 0:
             return "each", ("outside", place.table), place.dim

@@ -92,7 +92,7 @@ def tried(asked: AskedReference, specs: Specs, seed: int = 0) -> None:
 
 
 def recorded(asked: AskedReference, calls: Sequence[Specs]) -> Recording:
-    """Return what a reference does with tensors of two sets of extents. Raises UnreadableError."""
+    """Return the recording of a reference called with tensors of two sets of extents. Raises UnreadableError."""
     names = [*asked.dims]
     if asked.library == "jax":
         from fuzz.references.jaxprs.recording import record

@@ -21,23 +21,23 @@ _WIDEST = 96
 
 @dataclass(eq=False)
 class FormulaLine:
-    """`name = expression`."""
+    """A line of a formula, `name = expression`."""
 
     key: str
-    """How other lines refer to it until names are given."""
+    """How other lines refer to the line until names are given."""
     expression: ast.expr
     hint: str
-    """What it is, in a word: its name if the reference has none for it."""
+    """A word for the value: its name if the reference has none."""
     own: str = ""
-    """The reference's name for it."""
+    """The reference's name for the value."""
     rounded: bool = False
-    """Whether the reference rounds it for some use."""
+    """Whether the reference rounds the value for some use."""
     ways: dict[str, ast.expr] = field(default_factory=dict)
     """Other expressions of the same exact value, by name."""
 
     @property
     def stays(self) -> bool:
-        """Whether it has a name whatever it is used for: a contract may refer to it."""
+        """Whether the line keeps its name for whatever use, since a contract may refer to the name."""
         return bool(self.rounded or self.ways or self.own or called(self.expression) in KEPT)
 
 
@@ -50,7 +50,7 @@ class Lines:
     """The line of each expression: what a reference calculates twice is written once."""
 
     def add(self, expression: ast.expr, hint: str) -> ast.expr:
-        """Return what refers to the line of that expression; of a name or a number that itself."""
+        """Return the name of the expression's line, which is added if missing; a name or a number stays itself."""
         if isinstance(expression, (ast.Name, ast.Constant)):
             return expression
         said = ast.dump(expression)
@@ -122,7 +122,7 @@ def number(value: float) -> ast.expr:
 
 
 def of_dims(dims: Sequence[Dim]) -> ast.expr:
-    """Return what a reduction over dimensions is given."""
+    """Return the argument that names the dimensions of a reduction."""
     found: list[ast.expr] = [ast.Constant(dim) for dim in dims]  # type: ignore[arg-type]  # named in the end
     return found[0] if len(found) == 1 else ast.Tuple(found, ast.Load())
 

@@ -151,7 +151,7 @@ class _Rolled:
         return copied
 
     def _here(self, node: Any, own: Mapping[int, Any]) -> Any:
-        """Return what replaces a node that the second iteration uses."""
+        """Return the new node in place of a node that the second iteration uses."""
         if node not in self._of.at:
             return self._copy(node)
         iteration, at = self._of.at[node]
@@ -162,7 +162,7 @@ class _Rolled:
         return self._carried[at]
 
     def _copy(self, node: Any) -> Any:
-        """Return what replaces a node outside of the loop."""
+        """Return the new node in place of a node outside of the loop."""
         if node in self._copies:
             return self._copies[node]
         if node in self._of.at and node not in self._of.places:
@@ -193,7 +193,7 @@ class _Rolled:
         return self._flipped(self._marked(marker, (self._own[at], dim), node), dim, node, node)
 
     def _turned_round(self, found: Any, dim: int, like: Any, at: Any) -> Any:
-        """Return what the iterations take or make, in the order of iterations or of places."""
+        """Return a dimension's elements turned round if the loop runs backwards: from iterations to places or back."""
         return self._flipped(found, dim, like, at) if self._of.backwards else found
 
     def _flipped(self, found: Any, dim: int, like: Any, at: Any) -> Any:
@@ -212,6 +212,6 @@ class _Rolled:
 
 
 def word(node: Any) -> str:
-    """Return what a node does, without its numbers."""
+    """Return a node's operation as text, without its numbers."""
     said = node.target.name if isinstance(node.target, Marker) else node.target
     return f"{node.op} {said}" if node.op == "call_function" else str(node.op)

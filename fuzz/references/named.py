@@ -1,4 +1,4 @@
-"""A function named on a command line, `refs.py:rms_norm`, with the op that it says; and extents, `h=4`."""
+"""Arguments of command lines: a function, `refs.py:rms_norm`, with the op read from it; and extents, `h=4`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def function_at(place: str) -> Callable[..., Any]:
-    """Return the function of a file, which is run as it would be imported from its folder. Raises UsageError."""
+    """Return the function "FILE.py:NAME". The file is run as if imported from its folder. Raises UsageError."""
     file, _, name = place.rpartition(":")
     path = Path(file)
     if not name or path.suffix != ".py":
@@ -47,7 +47,7 @@ def function_at(place: str) -> Callable[..., Any]:
 
 @contextmanager
 def first_in_path(folder: Path) -> Iterator[None]:
-    """Look for modules in a folder first, as a program in it would."""
+    """Import modules, inside the block, from a folder first, as a program in that folder does."""
     sys.path.insert(0, str(folder))
     try:
         yield
@@ -56,7 +56,7 @@ def first_in_path(folder: Path) -> Iterator[None]:
 
 
 def derived_at(place: str, shapes: str = "", **known: Any) -> Derived:
-    """Return what a function says, which is run and traced. Raises UsageError."""
+    """Return the op read from a function, which is run and traced. Raises UsageError."""
     function = function_at(place)
     try:
         from fuzz.references.derive import derive
@@ -72,7 +72,7 @@ def derived_at(place: str, shapes: str = "", **known: Any) -> Derived:
 
 
 def unread(error: BaseException, function: Callable[..., Any]) -> str:
-    """Return why a function with unstated dimensions cannot be read, and how a command line states them."""
+    """Return an error text with its reason, and with the command line that states dimensions if they are missing."""
     from fuzz.references.dims import UnsaidError
 
     tensors = [

@@ -1,4 +1,4 @@
-"""A reference's names for what it calculates: the local variables that its statements assign, read from its source."""
+"""A reference's names for its values: the local variables that its statements assign, read from its source."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from fuzz.references.tracing import SourceLine
 
 
 def locals_of(steps: Sequence[Sequence[SourceLine]]) -> Mapping[int, str]:
-    """Return the names of what steps return, by their number, given the lines from which each was called: a statement
-    calls so the last step that it makes."""
+    """Return the names of steps' results, by number of the step, from the lines from which each step was called. A
+    statement's variable names the result of the last step that the statement makes."""
     found: dict[int, str] = {}
     for at, lines in enumerate(steps):
         following = {(depth, _key(line)) for depth, line in _outside_in(steps[at + 1] if at + 1 < len(steps) else ())}
         for depth, line in _outside_in(lines):
             statement = _statement(line)
             if statement is not None and (depth, _key(line)) not in following and (name := _assigned(statement)):
-                found.setdefault(at, name)  # the outermost first: the caller's name for it
+                found.setdefault(at, name)  # outermost first: the caller's name
     return found
 
 
 def returned_names(function: Callable[..., Any]) -> Sequence[str]:
-    """Return the names of what a function, or a module, returns; "" for a result without a name."""
+    """Return the names of the results of a function or module; "" for a result without a name."""
     code = getattr(inspect.unwrap(getattr(function, "forward", function)), "__code__", None)
     statements = _statements(code.co_filename) if code is not None else ()
     inside = [
@@ -58,7 +58,7 @@ def _key(line: SourceLine) -> tuple[str, int]:
 
 
 def _assigned(statement: ast.stmt) -> str:
-    """Return the one variable that a statement assigns."""
+    """Return the name of the variable that a statement assigns; "" unless there is exactly one."""
     targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
     assigns = isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign))
     return targets[0].id if assigns and len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
@@ -66,7 +66,7 @@ def _assigned(statement: ast.stmt) -> str:
 
 @lru_cache(maxsize=1024)
 def _statement(line: SourceLine) -> ast.stmt | None:
-    """Return the smallest statement at that line."""
+    """Return the smallest statement that contains a line; None if there is none."""
     around = [each for each in _statements(line.file) if each.lineno <= line.line <= (each.end_lineno or 0)]
     return min(around, key=lambda each: (each.end_lineno or 0) - each.lineno, default=None)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 
 def has_signature(reference: Callable[..., Any]) -> bool:
-    """Return whether a function says what its parameters are, so that a call can name them; some of torch's own and the
-    ufuncs of NumPy do not."""
+    """Whether a function has a signature, so that a call can name arguments. Some functions of torch and the ufuncs of
+    NumPy have none."""
     try:
         parameters = inspect.signature(reference).parameters.values()
     except (TypeError, ValueError):
@@ -19,12 +19,12 @@ def has_signature(reference: Callable[..., Any]) -> bool:
 
 
 def parameters_of(reference: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    """Return the parameters of a function, or of the forward of a module."""
+    """Return the parameters of a function, or of the `forward` of a module, by name."""
     return inspect.signature(getattr(reference, "forward", reference)).parameters
 
 
 def defaults_of(reference: Callable[..., Any]) -> Mapping[str, Any]:
-    """Return the parameters of a function that have a default, with that."""
+    """Return the defaults of a function's parameters, by name, without parameters that have none."""
     if not has_signature(reference):
         return {}
     parameters = parameters_of(reference).values()

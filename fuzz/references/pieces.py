@@ -43,12 +43,12 @@ def _split(reader: Reader, self: Value, dim: int = 0, **_: object) -> Sequence[V
 
 
 def part(reader: Reader, value: Value, at: int, first: Pair, last: Pair, step: int, size: Pair) -> Value:
-    """Return every so manieth element from one place to another one, as many as there are."""
+    """Return the slice first:last:step of a value along axis `at`; `size` is its number of elements in both calls."""
     value, along = single(reader, value, at)
     begin, stop = place_of(reader, first, along), place_of(reader, last, along)
     length = stop if begin.kind == "constant" and not begin.value else _difference(stop, begin)
     count = floored(plus(length, step - 1.0), step)
-    if step > 1 and all(size % step == 0 for size in along.sizes):  # its extents are multiples of the step
+    if step > 1 and all(size % step == 0 for size in along.sizes):  # the axis has whole steps
         count = reader.sizes.plainer(of(along) / float(step), count)
     if reader.sizes.pair(count) != size:
         raise MisfitError("takes a part whose length follows from extents in a way that is not known")
@@ -73,7 +73,7 @@ def _select(reader: Reader, self: Value, dim: int, index: Any) -> Value:
 
 @rule("diagonal")
 def _diagonal(reader: Reader, self: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
-    """Return the diagonal: the last axis counts along both of these."""
+    """Return the main diagonal of two axes, which becomes the last axis."""
     one, other = range(self.rank)[dim1], range(self.rank)[dim2]
     if offset or pair_along(self, one) != pair_along(self, other):
         raise UnreadableError("takes a diagonal that is not the main one of a square")
@@ -98,7 +98,7 @@ def pair_along(value: Value, at: int) -> Pair:
 
 
 def at_start(given: Any, sizes: Pair) -> Pair:
-    """Return a place along an axis in both calls, counted from its start."""
+    """Return a place along an axis in both calls, counted from the start and limited to the extents `sizes`."""
     both = (int(given.first), int(given.second)) if isinstance(given, Two) else given
     first, second = both if isinstance(both, tuple) else (both, both)
     found = [
@@ -109,8 +109,8 @@ def at_start(given: Any, sizes: Pair) -> Pair:
 
 
 def place_of(reader: Reader, pair: Pair, along: Dim) -> Node:
-    """Return what a place follows from: nothing, the extent of another dimension, or its own axis's, less a number or
-    over one."""
+    """Return the expression of a place: a constant, the extent of another dimension, the extent of its own axis minus a
+    number or divided by one, or another count."""
     if pair[0] == pair[1]:
         return Node("constant", value=float(pair[0]))
     if pair == along.sizes:
@@ -164,7 +164,7 @@ def _pad(reader: Reader, self: Value, pad: Sequence[Number], value: Number = 0) 
 
 @rule("stack")
 def _stack(reader: Reader, tensors: Sequence[Value], dim: int = 0) -> Value:
-    """Return the tensors stacked: one at each place of a dimension of its own."""
+    """Return the tensors stacked along a new dimension, one at each place."""
     if len(tensors) == 1:
         return _with_unit(tensors[0], dim)
     one, *rest = reader.met(*(_with_unit(each, dim) for each in tensors))
@@ -189,7 +189,7 @@ def joined(reader: Reader, tensors: Sequence[Value], dim: int = 0) -> Value:
     """Return values joined along an axis."""
     some = [each for each in tensors if each.axes != ((),) or each.rank == len(reader.shape())]
     at = range(len(reader.shape()))[dim]
-    # A remainder that never exists, such as that of halves of an even extent, is no dimension of a formula.
+    # A piece that is always empty, such as the rest of halves of an even extent, gets no dimension.
     some = [each for each in some if pair_along(each, at) != (0, 0)] or some
     pieces, along = list[Value](), list[Dim]()
     for each in some:
@@ -241,7 +241,7 @@ def _roll(reader: Reader, self: Value, shifts: Sequence[int], dims: Sequence[int
 
 @rule("flip")
 def flipped(reader: Reader, self: Value, dims: Sequence[int]) -> Value:
-    """Return a value with its elements in the opposite order along axes."""
+    """Return a value with its elements reversed along axes."""
     for at in reader.axes(self, dims):
         if self.axes[at]:
             self, along = single(reader, self, at)
@@ -252,14 +252,14 @@ def flipped(reader: Reader, self: Value, dims: Sequence[int]) -> Value:
 
 @rule("cumprod")
 def multiplied_up_to(reader: Reader, self: Value, dim: int, **_: object) -> Value:
-    """Return the product of all elements up to each."""
+    """Return, at each place along an axis, the product of all elements up to that place."""
     at = reader.axis(self, dim)
     return _multiplied(reader, self, at, "f.cumprod(x, dim)") if self.axes[at] else self
 
 
 @rule("prod")
 def multiplied(reader: Reader, self: Value, dim: Any = None, keepdim: bool = False, **_: object) -> Value:
-    """Return the product along axes."""
+    """Return the product of all elements along axes."""
     for at in reversed(reader.axes(self, dim)):
         gone = self.axes[at]
         value = _multiplied(reader, self, at, "f.prod(x, dim)") if gone else self
@@ -269,7 +269,7 @@ def multiplied(reader: Reader, self: Value, dim: Any = None, keepdim: bool = Fal
 
 
 def _multiplied(reader: Reader, value: Value, at: int, text: str) -> Value:
-    """Return products along an axis, with that axis kept."""
+    """Return products along an axis, which is kept; `text` is the template that makes them."""
     value, along = single(reader, value, at)
     value = value if along in value.has else spread(reader, value, along)
     parts = {"x": reader.expression(value), "dim": of_dims([along])}
@@ -278,7 +278,7 @@ def _multiplied(reader: Reader, value: Value, at: int, text: str) -> Value:
 
 @rule("cumsum")
 def cumulated(reader: Reader, self: Value, dim: int, **_: object) -> Value:
-    """Return the sum of all elements up to each, in any order of additions, since kernels have many."""
+    """Return, at each place along an axis, the sum up to that place, added in any order, since kernels differ."""
     at = reader.axis(self, dim)
     if not self.axes[at]:
         return self

@@ -1,4 +1,4 @@
-"""Torch's products of matrices, and attention by its definition."""
+"""Torch's products of matrices, and attention written out as its definition."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from fuzz.references.scope import Number, Value
 
 
 def product(reader: Reader, a: Value, b: Value, hint: str = "product") -> Value:
-    """Return a b along the last axis of a and the last but one of b."""
+    """Return the matrix product of a and b, summed over the last axis of a and the last but one of b."""
     inner, columns = a.axes[-1], b.axes[-1]
     if extent(b.axes[-2]) != extent(inner):
         raise UnreadableError("multiplies matrices along two dimensions: give them one name in `shapes`")
-    if {*columns} & (own := {dim for axis in a.axes for dim in axis}):  # a column for each row, for example
+    if {*columns} & (own := {dim for axis in a.axes for dim in axis}):  # such as a column for each row
         b = copied(reader, b, -1, own)
     if len(b.axes[-2]) > len(inner) and {*b.axes[-2]}.isdisjoint(dim for axis in a.axes[:-1] for dim in axis):
         a = as_axis(reader, a, -1, b.axes[-2])
@@ -69,7 +69,7 @@ def _attention(
         raise UnreadableError("leaves some out by chance")
     p = softmax(reader, scored(reader, query, key, is_causal=is_causal, scale=scale, mask=attn_mask), -1)
     found = product(reader, p, value, "attention")
-    # Gradients are calculated with its second value; they have a formula of their own.
+    # The second result only serves gradients, which have a formula of their own.
     return (found, reader.each("x", x=query)) if len(reader.step.shapes) > 1 else found
 
 
@@ -92,7 +92,7 @@ def scored(reader: Reader, query: Value, key: Value, *, is_causal: bool, scale: 
 
 
 def scaled(reader: Reader, scores: Value, query: Value, scale: Any) -> Value:
-    """Return scores as attention scales them: by what is given, or the root of the number of elements of a query."""
+    """Return scores times `scale`, by default divided by the root of the number of elements of a query."""
     if scale is not None:
         return reader.each("x * scale", "scores", x=scores, scale=scale)
     [dim] = query.axes[-1]
@@ -102,8 +102,8 @@ def scaled(reader: Reader, scores: Value, query: Value, scale: Any) -> Value:
 
 
 def below(reader: Reader, like: Value, diagonal: Number, *, strictly: bool = False) -> Value:
-    """Return which elements of the last two axes lie below a diagonal, numbered from the main one, or on it unless
-    `strictly` below."""
+    """Return the condition that elements of the last two axes lie on or below a diagonal, or only `strictly` below it.
+    Diagonals are numbered from the main one, 0."""
     row, column = like.axes[-2:]
     if len(row) != 1 or len(column) != 1:
         raise UnreadableError("takes a triangle of what has no two dimensions")
@@ -124,7 +124,7 @@ def _triangle(reader: Reader, self: Value, diagonal: Number = 0) -> Value:
     lower = reader.step.op == "tril"
     if lower:
         inside = below(reader, self, diagonal)
-    else:  # on the diagonal or above it: not below
+    else:  # on or above: not strictly below
         under = below(reader, self, diagonal, strictly=True)
         assert under.condition is not None
         inside = replace(under, condition=reader.lines.add(template("~m", {"m": under.condition}), "mask"))

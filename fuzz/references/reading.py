@@ -1,4 +1,4 @@
-"""A reference read: each of its steps becomes lines of a formula, by the rule of its operation."""
+"""The reading of a recorded reference: the rule of each step's operation turns the step into lines of a formula."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from fuzz.references.scope import COMPLEX, ITERATIONS, NOTES, Complex, Number, S
 from oracles.dtypes import CODED
 
 _CHOOSING = "where", "masked_fill", "clamp", "clamp_min", "clamp_max", "mul"
-"""Operations that leave places unchanged, or choose among some: a product with flags is one."""
+"""Operations that may return places unchanged or choose among places; a product with flags does so too."""
 _CASTS = "_to_copy", "to", "lax.convert_element_type"
-"""Steps that do not count: in f32 there are none, whatever dtype the reference is read in."""
+"""Casts, which do not count as operations: read in f32 the reference has none."""
 
 
 @dataclass
 class Reader(Scope):
-    """Reads the steps of a recording."""
+    """The reader of a recording's steps."""
 
     def read(self) -> Sequence[Value]:
-        """Return the outputs. Raises UnreadableError, with the line of the reference."""
+        """Read all steps, and return the outputs. Raises UnreadableError, which names the line of the reference."""
         names = locals_of([step.at for step in self.recording.steps])
         inputs, needed = iter(self.inputs.items()), self._needed()
         for at, step in enumerate(self.recording.steps):
@@ -40,7 +40,7 @@ class Reader(Scope):
                     self._check(each)
             except FurtherCallsError:
                 raise
-            except Exception as error:  # also from rules that meet what they were not made for
+            except Exception as error:  # also a bug of a rule
                 where = f" ({step.at[0]})" if step.at else ""
                 said = str(error) if isinstance(error, UnreadableError) else fault(error)
                 kind = UnknownStepError if isinstance(error, UnknownStepError) else UnreadableError
@@ -56,7 +56,7 @@ class Reader(Scope):
         return outputs
 
     def _needed(self) -> frozenset[int]:
-        """Return the steps that outputs depend on, and those that change values in place."""
+        """Return the steps on which outputs depend, and those that change values in place."""
         found, steps = set[int](), self.recording.steps
         changing = (at for at, step in enumerate(steps) if step.op.endswith("_") or step.op == ITERATIONS)
         waiting = [*self.recording.outputs, *map(Use, changing)]
@@ -76,7 +76,7 @@ class Reader(Scope):
         is_index = "int" in dtype and dtype.removeprefix("torch.") not in CODED
         found = Value(expression, axes, frozenset(dims), dtype, places=name if is_index else "")
         for at, dim in enumerate(dims if not found.places else ()):
-            if dim.sizes == ONE:  # it goes with any other
+            if dim.sizes == ONE:  # it broadcasts
                 found = with_axis(taken_at(self, found, dim, number(0.0), ()), at, ())
             elif dim.name in self.stated:
                 found = spread(self, found, dim)
@@ -97,7 +97,7 @@ class Reader(Scope):
             raise UnknownStepError(f"{'of complex numbers ' * is_complex}has no formula")
         before = len(self.lines.found)
         found = rule(self, **arguments)
-        if isinstance(found, Value) and "float" not in self.step.dtype:  # a count of flags is of integers
+        if isinstance(found, Value) and "float" not in self.step.dtype:  # such as a count of flags
             found = replace(found, dtype=self.step.dtype, places=found.places or self._chosen_places(given.values()))
         self.operations += len(self.lines.found) > before and op not in _CASTS
         if isinstance(changed, Use):  # in its place
@@ -112,7 +112,7 @@ class Reader(Scope):
         return Value(self.number(value), dtype=self.step.dtype)
 
     def _chosen_places(self, given: Iterable[Any]) -> str:
-        """Return the input of integers whose values an operation keeps or replaces by numbers; "" for none."""
+        """Return the name of the integer input whose values an operation keeps or replaces by numbers; "" for none."""
         if self.step.op not in _CHOOSING or "int" not in self.step.dtype:
             return ""
         values = [each for each in map(self._argument, given) if isinstance(each, Value)]
@@ -136,14 +136,14 @@ class Reader(Scope):
             raise UnreadableError(f"has a tensor with the dimension {twice[0]!r} twice: give it two names in `shapes`")
 
     def each(self, text: str, hint: str = "t", /, **given: Value | Number) -> Value:
-        """Return an elementwise expression of these."""
+        """Return the value that an elementwise template makes of the given values."""
         made, axes, has = self._made(text, hint, given)
         values = [each for each in given.values() if isinstance(each, Value)]
         floats = [each.dtype for each in values if "float" in each.dtype and each.rank]
         return Value(made, axes, has, floats[0] if floats else self.step.dtype)
 
     def ways(self, value: Value, ways: Mapping[str, str], /, **given: Value | Number) -> Value:
-        """Return a value with other expressions of the same exact value, by name."""
+        """Return a value after noting other expressions for it, by name: templates with the same exact value."""
         line = self.lines.line(value.expression) if value.expression is not None else None
         if line is not None:
             met = zip(given, self.met(*given.values()), strict=True)
@@ -152,7 +152,7 @@ class Reader(Scope):
         return value
 
     def compared(self, text: str, /, **given: Value | Number) -> Value:
-        """Return a condition on these, elementwise."""
+        """Return the elementwise condition that a template makes of the given values."""
         made, axes, has = self._made(text, "mask", given)
         return Value(None, axes, has, "torch.bool", condition=made)
 
@@ -166,12 +166,12 @@ class Reader(Scope):
         return made, axes, frozenset().union(*(each.has for each in values))
 
     def line(self, text: str, hint: str, like: Value, /, **given: Value | Number) -> Value:
-        """Return an expression with the axes of a value."""
+        """Return the value that a template makes, with the axes of `like`."""
         return replace(self.each(text, hint, **given), axes=like.axes)
 
     def met(self, *given: Any) -> Sequence[Any]:
-        """Return values as they are combined elementwise, with the same dimensions along axes of equal length;
-        everything else unchanged."""
+        """Return values ready to be combined elementwise, with the same dimensions along axes of equal extents; other
+        arguments unchanged."""
         found = [*given]
         rank = max((each.rank for each in given if isinstance(each, Value)), default=0)
         for at in range(-rank, 0):
@@ -188,8 +188,8 @@ class Reader(Scope):
         return self._apart(found, rank)
 
     def _apart(self, found: list[Any], rank: int) -> Sequence[Any]:
-        """Return values with different dimensions if one has a dimension that another has along another axis: a row for
-        each row, for example."""
+        """Return values in which no dimension lies along two axes, by copies of dimensions: in x[:, None] - x[None] the
+        rows of both x need two names."""
         before = set[Dim]()
         for at in range(-rank, 0):
             there = {
@@ -207,7 +207,7 @@ class Reader(Scope):
         return found
 
     def aligned(self, values: Sequence[Value]) -> tuple[Axis, ...]:
-        """Return the axes of the elementwise result of values."""
+        """Return the axes of values combined elementwise."""
         rank, axes = max((each.rank for each in values), default=0), list[Axis]()
         for at in range(-rank, 0):
             there = [each.axes[at] for each in values if each.rank >= -at and each.axes[at]]
@@ -218,7 +218,7 @@ class Reader(Scope):
         return tuple(axes)
 
     def dim(self, pair: Pair) -> Axis:
-        """Return the axis of that extent, of what the reference makes by itself."""
+        """Return an axis with this extent, for a tensor that the reference creates itself."""
         if pair == ONE:
             return ()
         for dim in self.sizes:
@@ -231,19 +231,19 @@ class Reader(Scope):
         )
 
     def axes(self, value: Value, dims: Any) -> list[int]:
-        """Return the numbers of the meant axes, which are counted from either end, or of all."""
+        """Return the numbers of the axes `dims`, which may count from the end, or of all axes."""
         every = range(value.rank)
         numbers = [dims] if isinstance(dims, int) else [*(dims or every)]
         return sorted(every[at] for at in numbers) if value.rank else []
 
     def axis(self, value: Value, dim: int) -> int:
-        """Return which axis is meant, of what has any."""
+        """Return the number of the axis `dim`. Raises UnreadableError for a value without axes."""
         if not value.rank:
             raise UnreadableError("goes along an axis of a number, which has none: leave that out")
         return self.axes(value, dim)[0]
 
     def reduced(self, how: str, hint: str, value: Value, dims: Any, keep: bool, *others: Value) -> Value:
-        """Return a reduction of a value along axes; with another value, the sum of products."""
+        """Return the reduction `how` of a value along axes; of several values, the sum of their products."""
         places = self.axes(value, dims)
         gone = [dim for at in places for dim in value.axes[at]]
         if any(dim.sizes == (0, 0) for dim in gone):
@@ -259,7 +259,7 @@ class Reader(Scope):
         else:
             made = self.lines.add(template(" * ".join(names), found), hint)
         for dim in gone if how in ("total", "dot") else ():
-            if dim not in has:  # it is constant along it, and counts that often
+            if dim not in has:  # constant along it: counts that often
                 made = self.lines.add(template("a * f.extent(dim)", {"a": made, "dim": of_dims([dim])}), hint)
         return Value(made, axes, has - {*gone}, value.dtype)
 
@@ -269,7 +269,7 @@ class Reader(Scope):
         return template("f.extent(dims)", {"dims": of_dims(gone)}) if gone else number(1.0)
 
     def with_count(self, text: str, hint: str, value: Value, count: ast.expr) -> Value:
-        """Return an expression of a value and of a number of elements, `count`."""
+        """Return the value that a template makes of a value, `self`, and a number of elements, `count`."""
         made = self.lines.add(template(text, {"self": self.expression(value), "count": count}), hint)
         return replace(value, expression=made, condition=None)
 

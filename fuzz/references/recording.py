@@ -1,6 +1,6 @@
-"""What a reference does, call by call of torch's own operations, in two calls with other extents. A graph of one call
-says nothing of extents: they are numbers in it. So the reference is called twice, and the graphs are read in lockstep:
-what is equal in both is a constant."""
+"""The recording of a reference as a list of torch's own operations. In the graph of one call extents are only numbers.
+So the reference is called twice with different extents, and the graphs are read in lockstep: a number that is equal in
+both is a constant."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Use:
 
     step: int
     item: int | None = None
-    """Its index if the step returned several tensors."""
+    """The index of the tensor, if the step returned several."""
 
 
 @dataclass(frozen=True)
 class Two:
-    """A number that differs between the calls."""
+    """A number that differs between the two calls."""
 
     first: float
     second: float
@@ -46,21 +46,21 @@ class Step:
     """One operation of torch, in both calls."""
 
     op: str
-    """The name of the operation, such as "mul"; "input" and "constant" for tensors that no operation made."""
+    """The name of the operation, such as "mul"; "input" and "constant" are tensors that no operation made."""
     overload: str
     given: Mapping[str, Any]
-    """All arguments by torch's names; tensors are `Use`s."""
+    """All arguments by torch's names. Tensors are `Use`s."""
     shapes: Sequence[tuple[Pair, ...]]
-    """The shape of each tensor that it returns."""
+    """The shape of each tensor that the operation returns, as pairs of extents in both calls."""
     dtype: str
-    """The dtype of the first of them."""
+    """The dtype of the first returned tensor."""
     at: Sequence[SourceLine]
-    """Where it was called from, the innermost line first."""
+    """The lines from which the operation was called, the innermost first."""
 
 
 @dataclass(frozen=True)
 class Recording:
-    """All steps of a reference in order, and which results are outputs."""
+    """All steps of a reference in order, and the results that are its outputs."""
 
     steps: Sequence[Step]
     outputs: Sequence[Use]
@@ -68,8 +68,8 @@ class Recording:
     """The reference's names of the outputs, if it returns a mapping or a named tuple."""
 
     def beside(self, others: Sequence[Recording]) -> Mapping[tuple[float, float], Sequence[float]]:
-        """Return numbers and extents in all calls, where further recordings have the same steps: by their values in the
-        two own calls, without those whose values differ between uses."""
+        """Return the values in all calls of each pair of numbers or extents in this recording, from further recordings
+        with the same steps. A pair whose occurrences differ in further calls is left out."""
         found = dict[tuple[float, float], Sequence[float] | None]()
         for pair, *more in zip(*([*_pairs(each)] for each in (self, *others)), strict=True):
             values = [*pair, *(value for each in more for value in each)]
@@ -80,8 +80,8 @@ class Recording:
 def record(
     reference: Reference, names: Sequence[str], calls: Sequence[Mapping[str, Any]], known: Container[str] = ()
 ) -> Recording:
-    """Return what the reference does with the tensors of two calls. Gradients are replaced by their parts, if torch has
-    such and the operation is not a known one. Raises UnreadableError."""
+    """Return the recording of a reference for the tensors of two calls. Operations for gradients that are not `known`
+    are replaced by torch's decompositions. Raises UnreadableError."""
     (first, keys), (second, _) = (_traced(reference, names, call, known) for call in calls)
     nodes = [_nodes(graph.graph.nodes) for graph in (first, second)]
     if [*map(word, nodes[0])] != [*map(word, nodes[1])]:
@@ -101,7 +101,7 @@ def record(
 
 
 def shortens(reference: Reference, names: Sequence[str], call: Mapping[str, Any]) -> bool:
-    """Return whether it makes f32 from f64, given f64 tensors; False if it does not take them."""
+    """Whether a reference of f64 tensors casts f64 to f32; False if it does not accept f64 tensors."""
     import torch
 
     try:
@@ -125,7 +125,7 @@ def _traced(
         if isinstance(returned, Mapping):
             keys[:] = map(str, returned)
             returned = tuple(returned.values())
-        elif isinstance(returned, tuple):  # a named one, or one of torch's
+        elif isinstance(returned, tuple):  # perhaps a named tuple, or torch's
             keys[:] = getattr(returned, "_fields", getattr(returned, "__match_args__", ()))
         found = tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
         if returned is None:
@@ -140,12 +140,12 @@ def _traced(
         return traced(flat, [call[name] for name in names], known), keys
     except (UnreadableError, ImportError):
         raise
-    except Exception as error:  # whatever it raises, or torch does because a value decides
+    except Exception as error:  # the reference's own, or torch's about a branch on values
         raise UnreadableError(raised(error)) from error
 
 
 def fault(error: Exception, reference: Reference | None = None) -> str:
-    """Return in one line that something of ours raised, and where; of a `reference` its first line."""
+    """Return one line of text about a bug of this program, with its place, and with the first line of a `reference`."""
     frames = [*walk_tb(error.__traceback__)]
     line = SourceLine(frames[-1][0].f_code.co_filename, frames[-1][1])
     code = getattr(inspect.unwrap(getattr(reference, "forward", reference)), "__code__", None) if reference else None
@@ -155,7 +155,7 @@ def fault(error: Exception, reference: Reference | None = None) -> str:
 
 
 def raised(error: Exception) -> str:
-    """Return in one line what a reference raised, with its own line where that happened."""
+    """Return one line of text about an error that a reference raised, with the line of the reference."""
     said = " ".join(str(error).split()) or type(error).__name__
     frames = ((frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__))
     lines = [SourceLine(*each) for each in frames if not each[0].startswith(own_folders())]
@@ -213,7 +213,7 @@ def _step(a: Any, b: Any, known: Sequence[Mapping[Any, int]], graphs: Sequence[A
 
 
 def _returned(a: Any, b: Any) -> tuple[Sequence[tuple[Pair, ...]], str]:
-    """Return the shapes of a node's results in both calls, and the dtypes of the first."""
+    """Return the shapes of a node's results in both calls, and the dtype of the first result."""
     metas = [each if isinstance(each := node.meta.get("val"), (tuple, list)) else (each,) for node in (a, b)]
     if len(metas[0]) != len(metas[1]):
         raise UnreadableError(_COUNT_FOLLOWS)
@@ -225,7 +225,7 @@ def _returned(a: Any, b: Any) -> tuple[Sequence[tuple[Pair, ...]], str]:
 
 
 def _merged(a: Any, b: Any, known: Sequence[Mapping[Any, int]]) -> Any:
-    """Return an argument as both calls have it."""
+    """Return an argument with its values in both calls merged."""
     if hasattr(a, "op"):
         return Use(known[0][a.args[0]], a.args[1]) if _is_item(a) else Use(known[0][a])
     if isinstance(a, (list, tuple)):
@@ -236,7 +236,7 @@ def _merged(a: Any, b: Any, known: Sequence[Mapping[Any, int]]) -> Any:
 
 
 def _pairs(recording: Recording) -> Iterator[tuple[float, float]]:
-    """Yield all extents and numbers of a recording in their order, in both calls."""
+    """Yield all extents and numbers of a recording in order, as pairs of both calls."""
     for step in recording.steps:
         yield from (pair for shape in step.shapes for pair in shape)
         yield from _numbers([*step.given.values()])

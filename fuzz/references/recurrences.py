@@ -1,4 +1,4 @@
-"""Linear recurrences: a loop whose iterations multiply the state by a factor and add something becomes a scan."""
+"""Linear recurrences: a loop whose iterations multiply a state by a factor and add a term becomes a scan."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from fuzz.references.scope import Value
 from fuzz.references.sizes import of
 
 _MARK = "before "
-"""The name of the previous state until it is known what follows from it: not a valid name in Python."""
+"""The start of the name of a previous state while its next value is being read: no valid name in Python."""
 
 
 @rule("each")
 def _each(reader: Reader, self: Value, dim: int) -> Value:
-    """Return the elements at each place: they have its dimension, and no axis of it."""
+    """Return the element at the place of the present iteration: it has the loop's dimension, but no axis for it."""
     axis = self.axes[dim]
     if len(axis) != 1:
         raise UnreadableError("goes through an axis that is no dimension")
@@ -62,7 +62,7 @@ def _recurrence(reader: Reader, carried: Value, value: Value) -> Value:
     if (extreme := _extreme(reader, expression, name)) is not None:
         return _extreme_so_far(reader, value, *extreme, start)
     factor, more = _Linear(reader.lines, name).parts(expression)
-    if is_number(factor, 0.0):  # it does not depend on the previous state
+    if is_number(factor, 0.0):  # no dependence on the previous state
         return value
     parts = {"a": factor, "b": more, "dim": of_dims([along]), "start": reader.expression(start)}
     text = "f.scan(a, b, dim)" if is_number(parts["start"], 0.0) else "f.scan(a, b, dim, start)"
@@ -76,7 +76,7 @@ def _before(reader: Reader, made: Value, start: Value) -> Value:
 
 
 def made_before(reader: Reader, made: Value, start: Value, dim: Dim) -> Value:
-    """Return the result of the iteration before; in the first iteration, the initial value."""
+    """Return the state before each iteration: the previous iteration's result, or first the initial value."""
     index = template("place - 1.0", {"place": reader.place(dim)})
     shifted = taken_at(reader, made, dim, index, (dim,), 0.0)
     if start.expression is not None and is_number(start.expression, 0.0):
@@ -87,8 +87,8 @@ def made_before(reader: Reader, made: Value, start: Value, dim: Dim) -> Value:
 
 
 def _extreme(reader: Reader, expression: ast.expr, name: str) -> tuple[ast.expr, bool] | None:
-    """Return the other operand of a maximum or minimum of something and the state, and whether it is the maximum:
-    `f.where(a < b, b, a)`."""
+    """Return the other operand of a maximum or minimum with the previous state, `f.where(a < b, b, a)`, and whether it
+    is a maximum; None for others."""
     line = reader.lines.line(expression)
     chosen = line.expression if line is not None else expression
     if not isinstance(chosen, ast.Call) or called(chosen) != "where" or not isinstance(chosen.args[0], ast.Compare):
@@ -106,7 +106,7 @@ def _extreme(reader: Reader, expression: ast.expr, name: str) -> tuple[ast.expr,
 
 
 def _extreme_so_far(reader: Reader, value: Value, more: ast.expr, is_larger: bool, start: Value) -> Value:
-    """Return the largest or smallest value so far, starting from the loop's initial value."""
+    """Return, at each place, the largest or smallest value so far, starting from the loop's initial value."""
     along, least = _iterations(reader), number(-math.inf)
     each = replace(value, expression=more if is_larger else template("-x", {"x": more}), has=value.has | {along})
     each = each if isinstance(more, ast.Name) else spread(reader, each, along)
@@ -124,13 +124,13 @@ def _extreme_so_far(reader: Reader, value: Value, more: ast.expr, is_larger: boo
 
 
 class _Linear:
-    """A value as a factor times the previous state, plus something else."""
+    """An expression as a factor times the previous state plus a term."""
 
     def __init__(self, lines: Lines, name: str) -> None:
         self._lines, self._name = lines, name
 
     def parts(self, expression: ast.expr) -> tuple[ast.expr, ast.expr]:
-        """Return both."""
+        """Return the factor and the term of an expression."""
         if not self.depends(expression):
             return number(0.0), expression
         if isinstance(expression, ast.Name):
@@ -164,7 +164,7 @@ class _Linear:
         )
 
     def depends(self, expression: ast.expr) -> bool:
-        """Return whether an expression depends on the previous state."""
+        """Whether an expression depends on the previous state."""
         names = {each.id for each in ast.walk(expression) if isinstance(each, ast.Name)}
         if self._name in names:
             return True

@@ -1,4 +1,4 @@
-"""Torch's reductions, and operations that combine several: softmax and norms, by their definitions."""
+"""Torch's reductions, and softmax and norms written out as their definitions."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def _any(reader: Reader, self: Value, dim: Any = None, keepdim: bool = False) ->
 
 
 def moments(reader: Reader, x: Value, dims: Any, less: Number = 0) -> tuple[Value, Value, Value]:
-    """Return the mean along axes, which are kept, what elements are away from it, and the mean of its squares, or their
-    sum divided by `less` than the number."""
+    """Return the mean along axes, which are kept, the elements minus the mean, and the sum of the squares of these
+    differences, divided by the number of elements minus `less`."""
     mean = reader.reduced("avg", "mean", x, dims, True)
     away = reader.each("x - mean", "away", x=x, mean=mean)
     squares = reader.each("away * away", "squares", away=away)
@@ -83,17 +83,17 @@ def _var(
 
 
 _BASE_2 = {"base 2": "f.exp2(x * (1.0 / f.log(2.0)) - most * (1.0 / f.log(2.0)))"}
-"""Powers of 2 of numbers in units of log(2), whose maximum is subtracted after they were rounded."""
+"""e^(x - maximum) by a power of 2, where x and the maximum are first divided by log(2) and rounded."""
 WEAKER = identities.WEAKER.union(_BASE_2)
-"""The ways that err by more than others: a kernel has to declare them."""
+"""The algorithms with larger errors than others, which a kernel must declare."""
 _LSE = "f.log(mass) + most"
 _LIMIT = f"f.where(most >= float('inf'), most, f.where(most <= -float('inf'), most, {_LSE}))"
-"""A way for a row whose maximum is an infinity, as in torch.logsumexp: that infinity, where the other way gives NaN."""
+"""The algorithm of torch.logsumexp for a row whose maximum is infinite: the result is that infinity, not NaN."""
 LIMIT, _BY_LIMIT = "limit", "by_limit"
 
 
 def forget_limits(lines: Lines) -> None:
-    """Forget the ways that differ only for infinities, if none is judged."""
+    """Remove the algorithms that only differ for infinities, since none are judged."""
     for line in lines.found.values():
         line.ways = {way: each for way, each in line.ways.items() if way not in (LIMIT, _BY_LIMIT)}
 
@@ -149,7 +149,7 @@ def _layer_norm(reader: Reader, input: Value, normalized_shape: Any, weight: Any
 
 
 def normal(reader: Reader, x: Value, mean: Value, rstd: Value) -> Value:
-    """Return what is normalised: a kernel may also subtract what both make of the mean."""
+    """Return (x - mean) rstd. A kernel may also calculate x rstd - mean rstd."""
     away = reader.each("x - mean", "away", x=x, mean=mean)
     return reader.ways(
         reader.each("away * rstd", "normal", away=away, rstd=rstd), {"apart": "x * rstd - mean * rstd"},
@@ -175,7 +175,7 @@ def _scaled(reader: Reader, value: Value, weight: Any, bias: Any) -> Value:
 
 
 def _folded(reader: Reader, found: Value, x: Value, mean: Value, rstd: Value, weight: Any, bias: Any) -> Value:
-    """Return what is normalised and scaled: a kernel may make one factor and one term of a row or channel first."""
+    """Return a normalised and scaled value. A kernel may first make one factor and one term for each row or channel."""
     if weight is None:
         return found
     end = "(bias - mean * (rstd * weight))" if bias is not None else "(-mean * (rstd * weight))"

@@ -1,4 +1,4 @@
-"""Extents of tensors that follow from others: stated in `shapes`, "cos=s d/2", or found by what a reference takes."""
+"""Extents that follow from others: stated in `shapes`, as in "cos=s d/2", or found by trying a reference."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Dims = Mapping[str, tuple[str, ...]]
 
 
 def related(dims: Dims) -> tuple[Dims, Counts]:
-    """Return the dimensions of tensors by names alone, and the counts of those that follow from others. Raises
-    UnreadableError if the tensor with the most dimensions has both such a dimension and the one from which it
+    """Return the dimensions of tensors with plain names, and the expressions of the extents that follow from others.
+    Raises UnreadableError if the tensor with the most dimensions has both such a dimension and the one from which it
     follows."""
     counts, names = dict[str, Node](), dict[str, str]()
     for token in dict.fromkeys(token for some in dims.values() for token in some):
@@ -40,14 +40,14 @@ def related(dims: Dims) -> tuple[Dims, Counts]:
 
 
 def turned(dims: Dims, counts: Counts, integers: Container[str] = ()) -> Counts:
-    """Return the same relations, turned around if they state a dimension of the tensor with the most dimensions (of
-    floats, if there are any), or follow from a dimension that no tensor has."""
+    """Return the same relations. A relation is inverted if it gives a dimension of the tensor with the most dimensions
+    (a float tensor if there is one), or follows from a dimension that no tensor has."""
     main = dims[max(dims, key=lambda name: (name not in integers, len(dims[name])))]
     found = dict(counts)
     there = {dim for some in dims.values() for dim in some}
     for name in sorted(counts, key=lambda name: name not in main):
         base, *others = extents_of(counts[name])
-        if others:  # for the windows of a gradient
+        if others:  # windows of a gradient
             continue
         if name in main and (base in main or base in found):
             raise UnreadableError(f"shapes: {name} follows from {base}, and both are of one tensor: give it two")
@@ -57,7 +57,7 @@ def turned(dims: Dims, counts: Counts, integers: Container[str] = ()) -> Counts:
 
 
 def likely(dims: Dims, fixed: Mapping[str, int], sizes: Sequence[Mapping[str, int]] = ()) -> Iterator[Counts]:
-    """Yield which extents may follow from which, for a reference that needs it: one may be half of another."""
+    """Yield relations to try on a reference: in each, one extent is half of another."""
     free = [dim for dim in dict.fromkeys(dim for some in dims.values() for dim in some) if dim not in fixed]
     main = max(dims.values(), key=len, default=())
     for whole in reversed(free):
@@ -67,13 +67,13 @@ def likely(dims: Dims, fixed: Mapping[str, int], sizes: Sequence[Mapping[str, in
 
 
 def said_of(counts: Counts) -> str:
-    """Return relations in words."""
+    """Return the text of relations, such as "d_half = d / 2"."""
     return " and ".join(f"{name} = {_text(count)}" for name, count in counts.items())
 
 
 def multiples_of(counts: Counts) -> Multiples:
-    """Return the multiples, with remainders, that dimensions must be so that others follow from them. Raises
-    UnreadableError if that is not all that a relation says."""
+    """Return the multiples, with remainders, that dimensions must be so that extents following from them are whole.
+    Raises UnreadableError for a relation that is not linear in one extent."""
     found = dict[str, int | tuple[int, int]]()
     for name, count in counts.items():
         dims = extents_of(count)
@@ -82,7 +82,7 @@ def multiples_of(counts: Counts) -> Multiples:
                 f"{name}: nothing that it returns says how long that is: let no other dimension follow from it"
             )
         [base] = dims
-        none, one = (value_of(count, {base: size}) for size in (0, 1))  # it is a line
+        none, one = (value_of(count, {base: size}) for size in (0, 1))  # it is linear
         size, beside = (one - none).denominator, -none / (one - none)
         if size > 1:
             found[base] = size if not beside else (size, int(beside))
@@ -90,7 +90,7 @@ def multiples_of(counts: Counts) -> Multiples:
 
 
 def rounded_of(counts: Counts) -> Mapping[str, int]:
-    """Return the dimensions of which whole parts are used, such as d // 2, with the divisor."""
+    """Return the dimensions with a whole part in some count, such as d // 2, and its divisor."""
     found = dict[str, int]()
     for node in ordered([*counts.values()]):
         cut = node.args[0] if node.operation == "floor" else node
@@ -123,7 +123,7 @@ def _count(base: str, times: int, by: int, more: int) -> Node:
 
 
 def _inverse(count: Node, name: str) -> Node:
-    """Return the count of the dimension from which this one follows."""
+    """Return the inverse of a count: the expression of its dimension's extent from that of `name`."""
     found, steps = Node("extent", label=name), list[Node]()
     while count.args:
         steps.append(count)

@@ -1,8 +1,8 @@
-"""The replay: what a reference returns in float64, and how much that moves where each operation rounds at random.
+"""The replay: the results of a reference in float64, and their changes if each operation rounds at random.
 
-For references that no formula is read from. It is a weaker judge than a formula: nothing proves the centre where a
-problem is badly conditioned, rounding errors that are not random are not among those that were tried, and what depends
-on a decision that rounding may turn is not judged.
+It judges kernels if no formula can be read from their reference, and is weaker than a formula. Nothing proves the
+results in float64 for a badly conditioned problem; the tried rounding errors do not include systematic ones; and
+elements that depend on a decision which rounding may change are not judged.
 """
 
 from __future__ import annotations
@@ -24,61 +24,61 @@ from oracles.doubledouble import F64
 from oracles.dtypes import SINGLE
 
 RUNS, FINE = 12, 6
-"""The number of replays that round at random, and of those that round the same way as finely as f32."""
+"""The number of replays with rounding errors `TIMES` as large as those of f32, and of those with f32's own."""
 TIMES = 16.0
-"""They round so many times as coarsely as f32, and what they differ by is allowed. Torch in f32 and second ways to the
-same values needed at most a seventh of that, of 25 to 40 inputs of each of 12 functions, normal, positive, of few
-values or with a large mean: attention, softmax, norms, a variance, logsumexp, cumulated sums and products, a
-convolution, an RNN, clipping and solving."""
+"""The factor by which rounding errors in replays exceed those of f32. The largest change of an element is allowed.
+Measured: torch in f32, and other algorithms for the same values, needed at most a seventh of that. There were 25 to 40
+inputs, normal, positive, of few values or with a large mean, for each of 12 functions: attention, softmax, norms, a
+variance, logsumexp, cumulated sums and products, a convolution, an RNN, clipping and solving."""
 _ALIKE = 0.5
-"""What a coarse replay is off by is `TIMES` what the fine one is, but for this share of the largest: where it is not, a
-decision was turned, and others may be turned in a kernel."""
+"""The error of a coarse replay should be `TIMES` that of a fine one. If both differ by more than this share of the
+largest error, rounding changed a decision, as it may in a kernel, and the element is not judged."""
 _TURNED = 16
-"""Where more than one in so many elements are not judged for that, the others hang on too many decisions."""
+"""If changed decisions exclude more than one in `_TURNED` elements of an output, no element of it is judged."""
 _PLAIN = frozenset(f"aten::{name}" for name in (
     "cat", "stack", "clone", "copy", "copy_", "index", "gather", "where", "_to_copy", "relu", "max", "min", "amax",
     "amin", "maximum", "minimum", "abs", "neg", "sort", "topk", "index_select", "embedding", "masked_fill", "clamp",
     "clamp_min", "clamp_max", "floor", "ceil", "round", "sign", "roll", "flip", "constant_pad_nd", "select_scatter",
     "slice_scatter", "tril", "triu", "repeat", "fill_", "zero_", "masked_fill_", "index_put_",
 ))  # fmt: skip
-"""They round nothing."""
+"""Operations that round nothing."""
 _FOURIER = frozenset(f"aten::{name}" for name in ("_fft_r2c", "_fft_c2c", "_fft_c2r"))
-"""They err in proportion to the sum of magnitudes of the row that enters: kernels add up its elements in stages."""
+"""Operations whose errors are in proportion to the sum of magnitudes of a whole row, which kernels add up in stages."""
 _LINEAR = _FOURIER | frozenset(f"aten::{name}" for name in (
     "sum", "mean", "mm", "bmm", "addmm", "baddbmm", "mv", "dot", "convolution", "cumsum", "index_add", "scatter_add",
 ))  # fmt: skip
-"""They err in proportion to the sum of magnitudes."""
+"""Operations whose errors are in proportion to the sum of magnitudes."""
 _PARTS = frozenset(f"aten::{name}" for name in (
     "native_layer_norm", "native_group_norm", "native_batch_norm", "_softmax", "_log_softmax", "_safe_softmax", "var",
     "var_mean", "std", "logsumexp", "upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d",
     "upsample_bicubic2d",
 ))  # fmt: skip
-"""They round in each of their parts."""
+"""Operations that are replaced by torch's decomposition, each part of which rounds."""
 _ALGEBRA = tuple(f"aten::{name}" for name in ("linalg_", "_linalg", "cholesky", "triangular_solve", "inverse", "lu_"))
-"""They are what they would be of matrices that are off by roundings of their largest elements: backward stable."""
+"""Backward stable operations: results are exact for matrices that differ by rounding errors of the largest elements."""
 
 
 _ANY_OF_EQUAL = ("aten::topk", "aten::sort", "aten::kthvalue", "aten::median", "aten::mode")
-"""They document no order of equal elements, unless a sort is stable."""
+"""Operations without a documented order of equal elements, unless a sort is stable."""
 _FIRST_OF_EQUAL = ("aten::argmax", "aten::argmin", "aten::max", "aten::min")
 _OF_ORDER = (*_ANY_OF_EQUAL, *_FIRST_OF_EQUAL, "aten::amax", "aten::amin")
-"""They return NaN where there is one, or put it after all numbers, as torch documents of some and does in all."""
+"""Operations that return NaN if there is one, or sort it after all numbers. Torch documents this for some of them."""
 
 
 @dataclass(frozen=True)
 class PlacesOutput:
-    """What an output of places is compared by: the elements that stand there."""
+    """The elements by which an output of places is compared: `table` holds them along `axis`."""
 
     table: F64
     axis: int
     dropped: bool
-    """Whether the output lacks this axis."""
+    """Whether the output lacks `axis`."""
     first: bool
-    """Whether of equal elements the first alone is right, as torch documents: where the table is an input itself. What
-    is calculated on the way may differ by roundings."""
+    """Whether only the first of equal elements is right, as torch documents. It is set only if the table is an input:
+    calculated elements may differ by rounding."""
 
     def elements(self, places: NDArray[Any]) -> F64:
-        """Return what stands at places; NaN where there is no such place."""
+        """Return the elements at places; NaN where a place does not exist or occurs again."""
         known = self.exist(places)
         at = np.where(known, places, 0).astype(np.int64)
         at = np.expand_dims(at, self.axis) if self.dropped else at
@@ -86,7 +86,7 @@ class PlacesOutput:
         return np.where(known, found.squeeze(self.axis) if self.dropped else found, math.nan)
 
     def exist(self, places: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return where there is such a place, which does not stand before it already."""
+        """Return the mask of places that exist and do not occur before along the axis."""
         known = (places >= 0) & (places < self.table.shape[self.axis]) & (places == np.floor(places))
         if not self.dropped:
             order = np.argsort(places, axis=self.axis, kind="stable")
@@ -99,59 +99,59 @@ class PlacesOutput:
 
 @dataclass(frozen=True)
 class Replayed:
-    """One output."""
+    """One output of a reference, with allowed errors."""
 
     value: F64
-    """NaN where it is not judged: where the reference has one, or an infinity, in float64 or in any of its replays, and
-    where these differ by more than what comes of fewer bits."""
+    """The values in float64. NaN marks elements that are not judged: the reference or a replay has NaN or an infinity
+    there, or replays differ by more than rounding explains."""
     allowed: F64
-    """How far a kernel's value may be off before it is rounded to its dtype."""
+    """The allowed errors of a kernel's values before they are rounded to the output's dtype."""
     whole: bool = False
-    """Whether they are integers or flags, which are not rounded."""
+    """Whether the values are integers or flags, which are not rounded."""
     places: PlacesOutput | None = None
-    """What an output of places is compared by: a place is right if its element is off by no more than is allowed."""
+    """For an output of places, the elements: a place is right if its element is within the allowed error."""
     moved: bool = False
-    """Whether it is elements of an input, or their places, as order selects them: NaN and infinities are judged too."""
+    """Whether the output selects elements of an input by order, or their places. Then NaN and infinities are judged."""
 
     @property
     def compared(self) -> F64:
-        """What a kernel's values, or the elements at its places, are compared with."""
+        """The values with which a kernel's values, or the elements at its places, are compared."""
         return self.value if self.places is None else self.places.elements(self.value)
 
 
 @dataclass(frozen=True)
 class Selected:
-    """What an operation selects by order."""
+    """The result of an operation that selects by order."""
 
     values: NDArray[Any]
-    """Elements, or places."""
+    """The selected elements, or their places."""
     places: PlacesOutput | None
-    """What stands at places; None of elements."""
+    """For places, the elements at them; None for elements."""
     moved: bool
-    """Whether it selects of an input itself."""
+    """Whether the operation selects elements of an input."""
 
 
 @dataclass(frozen=True)
 class Ways:
-    """How a reference is run: each returns its outputs as arrays of float64."""
+    """The ways to run a reference. Outputs are arrays of float64, or of integers and flags."""
 
     exact: Callable[[Arrays], Sequence[NDArray[Any]]]
-    """In float64; integers and flags stay such."""
+    """The reference in float64."""
     single: Callable[[Arrays], Sequence[NDArray[Any]]]
-    """As it is, with floats of f32."""
+    """The unchanged reference, with floats in f32."""
     noisy: Callable[[Arrays, int, float], Sequence[NDArray[Any]]]
-    """In float64, where all rounds at random, by a seed, so many times as coarsely as f32; what the reference draws at
-    random itself is drawn by that seed, too."""
+    """The reference in float64 with random rounding errors, for a seed, the given number of times as large as those of
+    f32. The reference's own random numbers depend on the seed too."""
     takes: Callable[[Arrays], object]
-    """Raises what the reference raises."""
+    """A function that raises what the reference raises."""
     selected: Callable[[Arrays], Sequence[Selected]] = lambda arrays: ()
-    """In float64: what it selects by order."""
+    """The results of the reference's selections by order, in float64."""
 
 
 def ways_of(reference: Callable[..., Any], library: str = "torch") -> Ways:
-    """Return how a reference is run that calculates with "torch" or "jax"."""
+    """Return the ways to run a reference in "torch" or "jax"."""
     if library == "jax":
-        from fuzz.references.jaxprs.replaying import Replaying
+        from fuzz.references.jaxprs.evaluation import Replaying
 
         found = Replaying(reference)
         return Ways(found.exact, found.single, found.noisy, found.exact.takes)
@@ -162,7 +162,7 @@ def ways_of(reference: Callable[..., Any], library: str = "torch") -> Ways:
 
 
 def replayed(ways: Ways, arrays: Arrays) -> Sequence[Replayed]:
-    """Return the outputs of a reference of these inputs. Raises what the reference does."""
+    """Return the outputs of a reference for these inputs. Raises what the reference raises."""
     made = ways.exact(arrays)
     exact = [each.astype(np.float64) for each in made]
     ordered = any(each.dtype.kind == "i" or not np.isfinite(each).all() for each in made)
@@ -194,14 +194,14 @@ def replayed(ways: Ways, arrays: Arrays) -> Sequence[Replayed]:
             known &= _TURNED * (finite & ~known).sum() <= finite.sum()
             special = moved & ~np.isfinite(value)
             allowed = np.where(special, 0.0, np.where(known, away + least, math.nan))
-        if places is None:  # else a place must exist, whatever stands there
+        if places is None:  # a place must exist in any case
             chosen = np.where(known | special, value, math.nan)
         found.append(Replayed(chosen, allowed, whole and places is None, places, moved))
     return found
 
 
 def _selected(reference: Callable[..., Any], arrays: Arrays) -> Sequence[Selected]:
-    """What it selects by order."""
+    """Return the results of the operations of a reference that select by order."""
     found = list[Selected]()
 
     def noted(function: Any, args: Any, kwargs: Any) -> Any:
@@ -232,15 +232,15 @@ def _selected(reference: Callable[..., Any], arrays: Arrays) -> Sequence[Selecte
 
 
 def _bound(function: Any, args: Any, kwargs: Any) -> dict[str, Any]:
-    """The arguments of an operation by their names, with its defaults."""
+    """Return the arguments of an operation by name, defaults included."""
     names = [each.name for each in function._schema.arguments]
     defaults = {each.name: each.default_value for each in function._schema.arguments if each.has_default_value()}
     return {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
 
 
 def draws_at_random(ways: Ways, arrays: Arrays) -> bool:
-    """Whether a reference makes something else of the same inputs where generators of random numbers begin elsewhere.
-    They go on afterwards as if it had not run."""
+    """Whether a reference has other results for the same inputs with other seeds of random numbers. The states of the
+    generators are restored."""
     import torch
 
     before, found = (random.getstate(), np.random.get_state()), list[Sequence[NDArray[Any]]]()
@@ -260,12 +260,12 @@ def draws_at_random(ways: Ways, arrays: Arrays) -> bool:
 
 
 def floats_as(dtype: type[np.floating[Any]], arrays: Arrays) -> Arrays:
-    """Return arrays whose floats are of that dtype."""
+    """Return the arrays with floats in this dtype."""
     return {name: each.astype(dtype) if each.dtype.kind == "f" else each for name, each in arrays.items()}
 
 
 def _noisy(reference: Callable[..., Any], arrays: Arrays, seed: int, times: float) -> Sequence[F64]:
-    """A replay in which all that is calculated, and all that is given, rounds at random, so many times as coarsely as
+    """Return the outputs with random rounding errors in all inputs and all results, `times` as large as those of
     f32."""
     import torch
     from torch._decomp import decomposition_table
@@ -275,7 +275,7 @@ def _noisy(reference: Callable[..., Any], arrays: Arrays, seed: int, times: floa
     def off(size: Any, of: Any = None) -> Any:
         if of is not None and of.is_complex():
             return torch.complex(off(size), off(size))
-        size = size.nan_to_num(0.0, 0.0, 0.0)  # an infinity is one in every kernel
+        size = size.nan_to_num(0.0, 0.0, 0.0)  # an infinity has no error
         return (2 * torch.rand(size.shape, generator=chance, dtype=torch.float64) - 1) * times * SINGLE.u * size
 
     def rounded(function: Any, args: Any, kwargs: Any) -> Any:
@@ -319,7 +319,7 @@ def _noisy(reference: Callable[..., Any], arrays: Arrays, seed: int, times: floa
 
 
 def _terms(name: str, given: Sequence[Any], found: Any) -> int:
-    """How many terms are added up for one element, as far as shapes say so."""
+    """Return the number of terms of one element's sum, estimated from shapes."""
     size = max([each.numel() for each in tensors_in(found)] or [1])
     inner = max(each.shape[-1] if each.dim() else 1 for each in given) if name in _LINEAR else 1
     return int(max(1, inner, *(each.numel() // max(size, 1) for each in given)))
@@ -330,7 +330,7 @@ def _rounds(value: Any) -> bool:
 
 
 def _each(value: Any, change: Callable[[Any], Any]) -> Any:
-    """The same, with each tensor of floats changed."""
+    """Return arguments with each float tensor that has axes changed."""
     import torch
 
     if isinstance(value, torch.Tensor):

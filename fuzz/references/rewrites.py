@@ -1,5 +1,5 @@
-"""Other arrangements of what a reference writes out, as JAX's functions do: a normalised row, a logarithm of shares, a
-polynomial. Kernels use them, and a sum that cancels errs by more in one than in another."""
+"""Other arrangements of formulas that a reference writes out, as JAX's functions do: a normalised row, a logarithm of
+shares, a polynomial. Kernels use them, and where a sum cancels, their errors differ."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from fuzz.references.lines import FormulaLine, Lines, called, is_number, number,
 
 @dataclass(frozen=True)
 class _Normal:
-    """A value minus its mean, times or divided by something."""
+    """The parts of (x - mean) times `scale`, or divided by it."""
 
     x: ast.expr
     mean: ast.expr
     factor: str
-    """The factor in a template: `scale`, or 1 over it."""
+    """The factor in a template: "scale", or 1 divided by it."""
     scale: ast.expr
 
 
 def note(lines: Lines) -> None:
-    """Note other ways to lines that have none."""
+    """Add other algorithms to lines that have none."""
     normal = dict[str, _Normal]()
     for line in [*lines.found.values()]:
         if line.ways:
@@ -47,7 +47,7 @@ def _of(lines: Lines, expression: ast.expr) -> ast.expr:
 
 
 def _normal(lines: Lines, expression: ast.expr) -> _Normal | None:
-    """Return the parts of (x - mean of x) / sqrt(...), or of the same times rsqrt(...); None for other expressions."""
+    """Return the parts of (x - mean of x) / sqrt(...), or of (x - mean of x) * rsqrt(...); else None."""
     if not isinstance(expression, ast.BinOp):
         return None
     sides = [(expression.left, expression.right)]
@@ -87,7 +87,7 @@ def _less(lines: Lines, away: ast.expr, how: str) -> tuple[ast.expr, ast.expr] |
 
 
 def _fold(lines: Lines, line: FormulaLine, normal: dict[str, _Normal]) -> None:
-    """Add the way with one factor and one term for a row or channel: x (r w) + (b - m (r w))."""
+    """Add the algorithm with one factor and one term for a row or channel: x (r w) + (b - m (r w))."""
     whole = line.expression
     if not isinstance(whole, ast.BinOp) or not isinstance(whole.op, ast.Add):
         return
@@ -104,7 +104,7 @@ def _fold(lines: Lines, line: FormulaLine, normal: dict[str, _Normal]) -> None:
 
 
 def _by_lse(lines: Lines, line: FormulaLine) -> None:
-    """Add the way x - (log(mass) + most) to the logarithm of a share, (x - most) - log(mass)."""
+    """Add the algorithm x - (log(mass) + most) to the logarithm of a share, (x - most) - log(mass)."""
     whole = line.expression
     if not isinstance(whole, ast.BinOp) or not isinstance(whole.op, ast.Sub):
         return
@@ -118,8 +118,8 @@ def _by_lse(lines: Lines, line: FormulaLine) -> None:
 
 
 def _expand(lines: Lines, line: FormulaLine, within: set[str]) -> None:
-    """Add the way a x^2 + b x + c to a polynomial in Horner's form, (a x + b) x + c: the budget of such a sum covers
-    any other scheme. `within` are the lines that others are made of."""
+    """Add the algorithm a x^2 + b x + c to a polynomial in Horner's form, (a x + b) x + c: the budget of this sum
+    covers any other scheme. `within` are lines that are parts of others."""
     for x in _factors(lines, line.expression):
         terms, inner, rest = list[_Multiple](), list[str](), _Multiple(line.expression)
         while (found := _horner(lines, rest, x)) is not None:
@@ -136,18 +136,18 @@ def _expand(lines: Lines, line: FormulaLine, within: set[str]) -> None:
 
 @dataclass(frozen=True)
 class _Multiple:
-    """An expression, or its negative."""
+    """An expression, or its negative if `sign` is -1."""
 
     of: ast.expr
     sign: int = 1
 
     def text(self, power: int) -> str:
-        """Return it in a template, times a power of x."""
+        """Return the template of this expression times a power of x."""
         return f"{'+' if self.sign > 0 else '-'}{' * '.join([f'c{power}', *['x'] * power])}"
 
 
 def _factors(lines: Lines, expression: ast.expr) -> Sequence[ast.expr]:
-    """Return the factors of one side of a sum, as far as it has a name."""
+    """Return the factors of an operand of a sum; a named value is its own factor."""
     sides = (expression.left, expression.right) if isinstance(expression, ast.BinOp) else ()
     products = (each for each in (_of(lines, side) for side in sides) if isinstance(each, ast.BinOp))
     return [
@@ -160,7 +160,7 @@ def _factors(lines: Lines, expression: ast.expr) -> Sequence[ast.expr]:
 
 
 def _horner(lines: Lines, of: _Multiple, x: ast.expr) -> tuple[_Multiple, _Multiple] | None:
-    """Return b and a of a sum a x + b."""
+    """Return b and a of a sum a x + b; None for other expressions."""
     whole = _of(lines, of.of)
     if not isinstance(whole, ast.BinOp) or not isinstance(whole.op, ast.Add | ast.Sub):
         return None

@@ -1,4 +1,4 @@
-"""All rules, by the name of torch's operation, or of JAX's primitive after "lax."."""
+"""All rules, by the name of torch's operation, or by "lax." and the name of JAX's primitive."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from fuzz.references import (
     reductions,
     scatter,
     selection,
-    transforms,
     windows,
 )  # fmt: skip
 from fuzz.references.jaxprs import elementwise as jax_elementwise
@@ -25,7 +24,7 @@ from fuzz.references.jaxprs import reductions as jax_reductions
 from fuzz.references.scope import Rule
 
 _REGISTERED = (
-    complexes, gradients, moves, pieces, products, recurrences, reductions, scatter, selection, transforms,
+    complexes, gradients, moves, pieces, products, recurrences, reductions, scatter, selection,
     windows, jax_elementwise, jax_moves, jax_places, jax_reductions,
 )  # fmt: skip
 assert all(_REGISTERED), "imported for their rules"

@@ -18,7 +18,7 @@ from fuzz.references.sizes import negated
 
 
 def is_place(reader: Reader, index: Value, dim: Dim, along: Dim | None = None) -> ast.expr:
-    """Return whether an index says this place along a dimension, or along another one that stands for it."""
+    """Return the condition that an index is the place along a dimension, or along `along`, a copy of it."""
     if not index.places or not isinstance(index.expression, ast.Name):
         raise UnreadableError(
             "puts elements at places that it calculates: a formula puts them at those of an input of integers"
@@ -30,13 +30,13 @@ def is_place(reader: Reader, index: Value, dim: Dim, along: Dim | None = None) -
 
 
 def counted_into(reader: Reader, source: Value, index: Value, along: Sequence[int], axis: Axis, at: int) -> Value:
-    """Return the sums of all elements of a source that go to the same place of an axis, which replaces the axes along
-    which they lie. The axes of the index are those of the source whose dimensions it has."""
+    """Return, at each place of an axis, the sum of all elements of a source with this index. The axis replaces the axes
+    `along` which these elements lie. The index has axes of the source."""
     if len(axis) != 1:
         raise UnreadableError("puts elements along what is no dimension")
     [dim] = axis
     taken = {each for own in (*source.axes, *index.axes) for each in own}
-    into = reader.copy(dim, taken) if dim in taken else dim  # an index may lie along its own dimension
+    into = reader.copy(dim, taken) if dim in taken else dim  # the index may have this dimension itself
     parts = {"mask": is_place(reader, index, dim, into), "x": reader.expression(source)}
     made = reader.lines.add(template("f.where(mask, x, 0.0)", parts), "hits")
     terms = Value(made, source.axes, source.has | index.has | {into}, source.dtype)
@@ -92,7 +92,7 @@ def _scatter_of(reader: Reader, self: Value, dim: int, index: Value, src: Value)
 
 
 def _copied_into(reader: Reader, self: Value, source: Value, index: Value, at: int) -> Value:
-    """Return a value with elements of a source at the places in an index; if several go to one place, any of them."""
+    """Return a value with elements of a source at the places in an index. If several have one place, any is right."""
     source, along = single(reader, source, at)
     [dim] = self.axes[at] or [along]
     into = reader.copy(dim, {along, *(each for axis in (*source.axes, *index.axes) for each in axis)})
@@ -136,7 +136,7 @@ def _index_put(
 
 
 def _lying_as(reader: Reader, source: Value, index: Value, at: int) -> Value:
-    """Return a source whose axes from `at` on are those of an index, with one element where it is constant."""
+    """Return a source whose axes from `at` on are those of an index, with one element along constant ones."""
     own = source.axes[at : at + index.rank]
     if any(mine and mine != theirs for mine, theirs in zip(own, index.axes, strict=True)):
         raise UnreadableError("has other elements than places")
@@ -150,7 +150,7 @@ def _lying_as(reader: Reader, source: Value, index: Value, at: int) -> Value:
 def _written(
     reader: Reader, self: Value, src: Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
 ) -> Value:
-    """Return the source where a slice covers an element, and the old value elsewhere."""
+    """Return a value with the source in place of the elements that a slice covers."""
     if not isinstance(step, int):
         raise UnreadableError("takes steps that follow from extents")
     at = reader.axis(self, dim)
@@ -175,7 +175,7 @@ def _written(
 
 @rule("select_scatter")
 def _placed(reader: Reader, self: Value, src: Value, dim: int, index: Any) -> Value:
-    """Return the source at one place along an axis, and the old value elsewhere."""
+    """Return a value with the source in place of the elements at one place along an axis."""
     at = reader.axis(self, dim)
     src = replace(src, axes=(*src.axes[:at], (), *src.axes[at:]))
     if not self.axes[at]:

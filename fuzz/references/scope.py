@@ -1,4 +1,4 @@
-"""What a reference has been read into so far: values, lines and dimensions, and how they are written."""
+"""The state of reading a reference: the values, lines and dimensions so far, and how they are written."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from oracles.formula.node import Node
 NOTES = "input", "constant"
 """Steps that are no operations."""
 ITERATIONS = "lax.iterations"
-"""The step that says how often a loop iterates: it is read first."""
+"""The step with the number of a loop's iterations, which is read first."""
 COMPARING = "lt", "le", "gt", "ge", "eq", "ne"
 
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor of the reference, as the formula has it."""
+    """A tensor of the reference, expressed by the formula."""
 
     expression: ast.expr | None
-    """The name of a line or of an input, or a number; None for a condition that is no number yet."""
+    """The name of a line or an input, or a number; None for a condition that is not written as a number."""
     axes: tuple[Axis, ...] = ()
     has: frozenset[Dim] = frozenset()
-    """The dimensions that the expression has: along its other axes it is constant."""
+    """The dimensions along which the expression varies. Along other axes it is constant."""
     dtype: str = "torch.float32"
     condition: ast.expr | None = None
-    """For a value that is 1 or 0: when it is 1."""
+    """For a value of 0 and 1, the condition that it is 1."""
     places: str = ""
-    """The name of the input of integers that it holds places of; "" for others."""
+    """The name of the integer input whose values, places, it holds; "" for others."""
 
     @property
     def rank(self) -> int:
@@ -45,7 +45,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Complex:
-    """Complex numbers by their parts; None for a part that is 0."""
+    """Complex numbers as real and imaginary part; None for a part that is 0."""
 
     real: Value | None
     imag: Value | None
@@ -60,16 +60,16 @@ COMPLEX = "complex "
 """The beginning of the names of rules for operations on complex numbers."""
 Number = float | int | Two
 Rule = Callable[..., Any]
-"""Turns the arguments of an operation, given by name, into a `Value`, or several."""
+"""A function of a reader and an operation's arguments, by name, that returns a `Value` or several."""
 
 
 class UnknownStepError(UnreadableError):
-    """An operation that has no formula, whatever the extents."""
+    """An operation without a formula, whatever the extents are."""
 
 
 @dataclass
 class Scope:
-    """The state of reading a recording: what is known of its steps so far."""
+    """The state of reading a recording."""
 
     recording: Recording
     inputs: Mapping[str, tuple[Dim, ...]]
@@ -77,34 +77,34 @@ class Scope:
     sizes: Sizes
     lines: Lines = field(default_factory=Lines)
     cut: dict[tuple[Axis, tuple[Pair, ...]], Sequence[Axis]] = field(default_factory=dict)
-    """The axes into which others are cut."""
+    """The axes into which an axis was cut, by the axis and the extents."""
     indices: dict[str, str] = field(default_factory=dict)
-    """The dimension along which an input of integers says places."""
+    """By integer input, the dimension along which its values are places."""
     missing: Mapping[str, int] = field(default_factory=dict)
-    """The numbers below 0 that inputs of integers may have as well, for no place."""
+    """By integer input, the negative number that it may have in place of a place."""
     apart: dict[str, int] = field(default_factory=dict)
-    """Such numbers, as far as the reference itself tells them from places."""
+    """By integer input, the negative number that the reference itself distinguishes from places."""
     unnamed: dict[str, int] = field(default_factory=dict)
-    """Such numbers that an operation would ignore, though the reference does not mention them."""
+    """By integer input, a negative number that an operation ignores although the reference does not name it."""
     calculated: dict[str, str] = field(default_factory=dict)
-    """The first operation that uses an input of integers as numbers, in words."""
+    """By integer input, the first operation that calculates with its values, as text."""
     stated: Collection[str] = ()
-    """Dimensions of inputs whose extents are stated by their own lines, since no other line does."""
+    """Dimensions of inputs whose extents get lines of their own, since no other line states them."""
     calls: Calls = field(default_factory=dict)
-    """The extents of dimensions in further calls too; empty without any."""
+    """The extents in all calls, by dimension; empty if no further calls were made."""
     series: Mapping[tuple[float, float], Sequence[float]] = field(default_factory=dict)
-    """The values of numbers and extents in all calls, by those in the first two."""
+    """The values in all calls of each number or extent, by its values in the first two."""
     guessed: bool = False
-    """Whether two calls alone say how some number follows from extents."""
+    """Whether the expression of some number rests on two calls only."""
     iterations: Dim | None = None
-    """The dimension that a loop goes through."""
+    """The dimension along which a loop iterates."""
     starts: dict[str, Value] = field(default_factory=dict)
     """The initial values of a loop, by the name of the previous state."""
     stacks: dict[str, Sequence[Value]] = field(default_factory=dict)
-    """The values that are joined along a dimension of its own, by its line."""
+    """The values that were stacked along a new dimension, by the line of the result."""
     taken: dict[str, tuple[Value, Dim, ast.expr, frozenset[Dim], float | None]] = field(default_factory=dict)
-    """For a line whose elements are taken from a tensor: the tensor, the dimension and the places in it, the dimensions
-    of the places, and the outside value."""
+    """For each line that takes elements from a tensor: the tensor, the dimension and places in it, the dimensions of
+    the places, and the outside value."""
     operations: int = 0
     _values: list[Any] = field(default_factory=list)
     _copies: dict[Dim, list[Dim]] = field(default_factory=dict)
@@ -118,7 +118,7 @@ class Scope:
         return self.step.op if self.step.op.startswith("lax.") else f"aten.{self.step.op}"
 
     def shape(self, item: int = 0) -> tuple[Pair, ...]:
-        """Return the shape of what the step returns, each extent in both calls."""
+        """Return the shape of a result of the present step, as pairs of extents in both calls."""
         return self.step.shapes[item]
 
     def copy(self, dim: Dim, taken: Container[Dim]) -> Dim:
@@ -131,7 +131,7 @@ class Scope:
         return found
 
     def expression(self, value: Value | Number) -> ast.expr:
-        """Return what stands for a value, or a number, in a template."""
+        """Return the expression of a value or a number in the formula."""
         if not isinstance(value, Value):
             return self.number(value)
         if value.places and self.step.op not in COMPARING:
@@ -146,13 +146,13 @@ class Scope:
         return self.lines.add(template("f.where(mask, 1.0, 0.0)", {"mask": value.condition}), "flag")
 
     def mask(self, value: Value) -> ast.expr:
-        """Return when a value is set."""
+        """Return the condition that a value is set, or not 0."""
         if value.condition is not None:
             return value.condition
         return self.lines.add(template("value != 0.0", {"value": self.expression(value)}), "mask")
 
     def number(self, value: Number) -> ast.expr:
-        """Return a number; of one that differs between the calls, how it follows from extents."""
+        """Return the expression of a number. If it differs between the calls, the expression has extents."""
         if not isinstance(value, Two):
             return number(float(value))
         pair = value.pair
@@ -168,7 +168,7 @@ class Scope:
         return template(found[0], {"a": self.sizes.expression(found[1])})
 
     def count_of(self, pair: Pair) -> Node | None:
-        """Return the expression from which an extent, or a place, follows; None if there is no known one."""
+        """Return the expression, in extents, of an extent or a place; None if it is not known."""
         found = self.sizes.count(pair)
         self.guessed |= found is not None
         if (found is None or self.calls) and (values := self._in_all(pair)) is not None:
@@ -177,7 +177,7 @@ class Scope:
         return found
 
     def amount(self, given: Number) -> Node:
-        """Return a whole number as a count, also one below 0 that follows from extents: 0 less what does."""
+        """Return the expression of a whole number; a negative one that follows from extents is 0 minus a count."""
         if not isinstance(given, Two):
             return Node("constant", value=float(given))
         pair = int(given.first), int(given.second)
@@ -188,20 +188,20 @@ class Scope:
         return count
 
     def _in_all(self, pair: tuple[float, float]) -> Sequence[float] | None:
-        """Return a number in all calls; None if that is unknown. Asks for further calls if there are none."""
+        """Return a number's values in all calls; None if unknown. Raises FurtherCallsError without further calls."""
         if not self.calls:
             raise FurtherCallsError
         return self.series.get(pair)
 
     def unrounded(self, value: Value) -> Value:
-        """Return an output without its last rounding, which is that of its dtype."""
+        """Return an output without a last rounding at a point, since its dtype rounds it."""
         line = self.lines.line(value.expression) if value.expression is not None else None
         if line is None or not is_point(line.expression):
             return value
         return replace(value, expression=line.expression.args[0])
 
     def say_extents(self, outputs: Sequence[Value]) -> None:
-        """State the extents of dimensions that no line has any more: their elements are taken at once by others."""
+        """Replace the extents of dimensions that no line has any more by their expressions."""
         ends = [part for each in outputs for part in (each.expression, each.condition) if part is not None]
         nodes = (node for line in self.lines.needed(ends) for node in ast.walk(line.expression))
         calls = [node for node in nodes if isinstance(node, ast.Call) and called(node) == "position"]
@@ -213,7 +213,7 @@ class Scope:
             line.ways = {name: said.visit(way) for name, way in line.ways.items()}
 
     def place(self, dim: Dim) -> ast.expr:
-        """Return what counts along a dimension."""
+        """Return the expression of the place along a dimension."""
         made = self.sizes.place(dim)
         return self.lines.add(made, dim.name) if dim.name in self.sizes.made else made
 

@@ -46,7 +46,7 @@ def _whole(value: Value) -> Pair:
 
 
 def place_of(reader: Reader, value: Value, at: int, how: str, keep: bool) -> Value:
-    """Return the place of the maximum, or minimum, along an axis: the first, as torch, NumPy and JAX document."""
+    """Return the first place of the maximum or minimum along an axis, as torch, NumPy and JAX document."""
     if not value.rank or not value.axes[at]:
         axes = tuple(axis for place, axis in enumerate(value.axes) if keep or place != at)
         return Value(reader.number(0.0), axes, dtype=_PLACES)
@@ -80,8 +80,8 @@ def _topk(
 def first_ranks(
     reader: Reader, self: Value, k: int | Two, dim: int, *, largest: bool = True, ties: str = "either"
 ) -> tuple[Value, Value]:  # fmt: skip
-    """Return the largest elements along an axis in their order, or the smallest, and their places. Which of equal ones
-    comes first is not documented by torch, so that `ties` are either."""
+    """Return the k largest or smallest elements along an axis in order, and their places. Torch does not document which
+    of equal elements comes first: `ties` is "either"."""
     at = reader.axis(self, dim)
     value, along = _along(reader, self, at)
     count = _count(reader, k)
@@ -119,7 +119,7 @@ def _sort(reader: Reader, self: Value, dim: int = -1, descending: bool = False, 
 def is_sorted(
     reader: Reader, value: Value, dim: int, *, stable: bool, descending: bool = False
 ) -> tuple[Value, Value]:  # fmt: skip
-    """Return a value sorted along an axis, and the places of its elements before."""
+    """Return a value sorted along an axis, and the place of each element before sorting."""
     if not value.rank or not value.axes[reader.axis(value, dim)]:
         return value, Value(reader.number(0.0), value.axes, dtype=_PLACES)
     value, along = _along(reader, value, reader.axis(value, dim))
@@ -134,8 +134,8 @@ def is_sorted(
 
 
 def kept(reader: Reader, value: Value, at: int) -> Value | None:
-    """Return the place of a maximum, or minimum, with a dimension of its own along an axis of one element; None if the
-    value is no such place."""
+    """Return the place of a maximum or minimum with a new dimension along an axis of one element; None for other
+    values."""
     line = reader.lines.line(value.expression) if value.expression is not None else None
     if line is None or value.axes[at] or (how := called(line.expression)) not in ("argmax", "argmin"):
         return None

@@ -1,4 +1,4 @@
-"""The dimensions of a reference: those of its tensors, and those that it makes, whose extents follow from others."""
+"""The dimensions of a reference: those of its tensors, and those that it creates, whose extents follow from others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oracles.formula.made import completed, plus, value_of
 from oracles.formula.node import Node
 
 MOST_PARTS = 16
-"""The most parts that a dimension is cut into."""
+"""The most parts into which a dimension is cut."""
 _SIGNS = {"add": "a + b", "subtract": "a - b", "multiply": "a * b", "divide": "a / b"}
 
 
@@ -22,24 +22,24 @@ class Sizes:
     """All dimensions so far. Two dimensions whose extents are always equal count as one."""
 
     given: Mapping[str, Dim]
-    """The dimensions of tensors that follow from no others."""
+    """The dimensions of tensors whose extents follow from no others."""
     made: dict[str, tuple[Dim, Node]] = field(default_factory=dict)
-    """The dimensions that follow from others, with their extents."""
+    """The dimensions whose extents follow from others, with their expressions."""
 
     unheld: Collection[str] = ()
-    """The derived dimensions that no tensor has: a formula states their extents."""
+    """The dimensions in `made` that no tensor has, so that a formula states their extents."""
 
     def __iter__(self) -> Iterator[Dim]:
         yield from self.given.values()
         yield from (dim for dim, _ in self.made.values())
 
     def pair(self, count: Node) -> Pair:
-        """Return a count in both calls."""
+        """Return the values of a count in both calls."""
         first, second, _ = self._thrice(count)
         return first, second
 
     def plainer(self, count: Node, other: Node) -> Node:
-        """Return a count if it always equals another one, else the other."""
+        """Return `count` if it always equals `other`, else `other`."""
         return count if self._thrice(count) == self._thrice(other) else other
 
     def axis(self, count: Node, hint: str) -> Axis:
@@ -52,7 +52,7 @@ class Sizes:
         return (next(known, None) or self.new(count, hint),)
 
     def count(self, pair: Pair) -> Node | None:
-        """Return what an extent may follow from, the likeliest that there is."""
+        """Return the likeliest expression with these values in both calls; None if there is none."""
         if pair[0] == pair[1]:
             return Node("constant", value=float(pair[0]))
         given = [*self.given.values()]
@@ -63,7 +63,7 @@ class Sizes:
         return None
 
     def new(self, count: Node, hint: str) -> Dim:
-        """Return a dimension of its own."""
+        """Return a new dimension with this extent."""
         taken, name, at = {dim.name for dim in self}, hint, 1
         while name in taken:
             at += 1
@@ -73,14 +73,14 @@ class Sizes:
         return dim
 
     def place(self, dim: Dim) -> ast.expr:
-        """Return what counts along a dimension."""
+        """Return the expression of the places along a dimension."""
         if dim.name not in self.made:
             return template("f.position(dim)", {"dim": of_dims([dim])})
         count = self.expression(self.made[dim.name][1])
         return template("f.position(dim, count)", {"dim": of_dims([dim]), "count": count})
 
     def expression(self, count: Node) -> ast.expr:
-        """Return a count as a formula has it."""
+        """Return the expression of a count in a formula."""
         if count.kind == "constant":
             return number(count.value)
         if count.kind == "extent" and count.label in self.unheld:
@@ -92,10 +92,10 @@ class Sizes:
         return template(_SIGNS.get(count.kind, "f.floor(a)"), args)
 
     def _thrice(self, count: Node) -> tuple[int, int, int]:
-        """Return a count in both calls, and with other extents of all free dimensions."""
+        """Return the values of a count in both calls, and for other extents of all free dimensions."""
         free = [dim for dim in self.given.values() if dim.sizes[0] != dim.sizes[1]]
         others = {dim.name: dim.sizes[0] for dim in self.given.values()}
-        ranked = sorted(free, key=lambda dim: dim.sizes)  # the longer one is longer there too, so a part of it fits
+        ranked = sorted(free, key=lambda dim: dim.sizes)  # a longer dimension stays longer, so that its parts fit
         others |= {dim.name: 5040 * (dim.sizes[0] + at) for at, dim in enumerate(ranked, 1)}
         calls = [{dim.name: dim.sizes[which] for dim in self.given.values()} for which in (0, 1)]
         counts = {name: made for name, (_, made) in self.made.items()}
@@ -104,7 +104,7 @@ class Sizes:
 
 
 def _counts(dims: Sequence[Dim]) -> Iterator[Node]:
-    """Yield what may follow from extents, the likeliest first."""
+    """Yield counts that extents may follow, the likeliest first."""
     parts = range(2, MOST_PARTS + 1)
     yield from map(of, dims)
     yield from (of(dim) / float(by) for dim in dims for by in parts if all(size % by == 0 for size in dim.sizes))
@@ -118,29 +118,29 @@ def _counts(dims: Sequence[Dim]) -> Iterator[Node]:
 
 
 def of(*dims: Dim) -> Node:
-    """Return the extent of dimensions together."""
+    """Return the count that is the product of the extents of dimensions."""
     return Node("extent", label=" ".join(dim.name for dim in dims)) if dims else Node("constant", value=1.0)
 
 
 def added(count: Node, more: Node) -> Node:
-    """Return the sum of two counts, or their difference if the second is 0 minus a count."""
+    """Return the sum of two counts, written as a difference if the second is 0 minus a count."""
     if more.kind == "constant":
         return plus(count, more.value)
     return count - more.args[1] if is_less(more) else count + more
 
 
 def negated(count: Node) -> Node:
-    """Return 0 less a count."""
+    """Return 0 minus a count."""
     if count.kind == "constant":
         return Node("constant", value=0.0 - count.value)
     return count.args[1] if is_less(count) else Node("constant", value=0.0) - count
 
 
 def is_less(count: Node) -> bool:
-    """Whether a count is 0 less another one."""
+    """Whether a count is written as 0 minus another count."""
     return count.kind == "subtract" and count.args[0].kind == "constant" and not count.args[0].value
 
 
 def floored(count: Node, by: float) -> Node:
-    """Return how often a number goes into a count."""
+    """Return floor(count / by)."""
     return count if by == 1 else Node("function", (count / by,), label="floor")

@@ -1,4 +1,4 @@
-"""The text of a formula, as one would write it by hand, and the function that it defines."""
+"""The text of a formula, as a person would write it, and the function that it defines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from oracles.operand import OUTER, Operand
 
 _WIDEST = 116
 TAKEN = frozenset({"f", *keyword.kwlist, *dir(builtins)})
-"""Names that no local may have."""
+"""Names that no local variable of a formula may have."""
 
 
 @dataclass(frozen=True)
@@ -30,19 +30,19 @@ class Formula:
 
     name: str
     text: str
-    """The whole `def`."""
+    """The source text of the function."""
     ways: Mapping[str, Mapping[str, str]]
-    """Other ways to calculate locals, each a lambda in text, by the local and the name of the way."""
+    """Algorithms of locals: by local and name of the algorithm, the text of a lambda."""
     points: Sequence[str]
-    """The locals that the reference rounds."""
+    """The names of locals that the reference rounds."""
 
     @property
     def algorithms(self) -> str:
-        """Return the alternatives in the text of an op; "" if there are none."""
+        """Return the `algorithms` argument of an op's declaration as text; "" if there are none."""
         return _dict({local: _dict(ways) for local, ways in self.ways.items()}) if self.ways else ""
 
     def run(self, file: str, module: str) -> tuple[Callable[..., Any], Mapping[str, Mapping[str, Callable[..., Any]]]]:
-        """Return the function of that module that the text defines, and its algorithms; `file` is its file's name."""
+        """Return the function that the text defines, and its algorithms, with `module` and `file` as origin."""
         text = f"{self.text}\n\nALGORITHMS = {self.algorithms or {}}\n"
         linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
         space: dict[str, Any] = {"__name__": module, "f": trace}
@@ -53,14 +53,14 @@ class Formula:
 def formula(
     name: str, inputs: Sequence[str], lines: Lines, outputs: Mapping[str, ast.expr], summary: str = ""
 ) -> Formula:
-    """Return the formula of these lines."""
+    """Return the formula with the lines that these outputs need."""
     kept = lines.needed([*outputs.values()])
     named = _named(kept, inputs, outputs)
     body, last = list[str](), {each.id for each in outputs.values() if isinstance(each, ast.Name)}
     returned = {key: _shown(each, named) for key, each in outputs.items()}
     for at, line in enumerate(kept):
         expression = _shown(line.expression, named)
-        # The last line of the only output needs no name, unless it has its own.
+        # The last line, if it is the only output, needs no name unless the reference gives it one.
         alone = len(outputs) == 1 and at == len(kept) - 1 and line.key in last and not (line.own or line.ways)
         if alone and len(f'    return {{"": {expression}}}') + len(named[line.key]) <= _WIDEST:
             returned = dict.fromkeys(outputs, expression)
@@ -88,20 +88,20 @@ def _dict(texts: Mapping[str, str]) -> str:
 
 
 def _lambda(expression: ast.expr, named: Mapping[str, str]) -> str:
-    """Return a function of the locals in an expression."""
+    """Return the text of a lambda of the locals in an expression."""
     own = (node.id for node in ast.walk(expression) if isinstance(node, ast.Name))
     names = dict.fromkeys(name for name in own if name not in ("f", "float"))
     return f"lambda {', '.join(named.get(name, name) for name in names)}: {_shown(expression, named)}"
 
 
 def identifier(name: str, otherwise: str) -> str:
-    """Return a name as ops and tensors may have it."""
+    """Return a name changed to one that ops and tensors may have, or `otherwise` if nothing is left."""
     plain = re.sub(r"[^a-z0-9_]", "", name.lower()).lstrip("_0123456789")[:31]
     return plain if plain and plain not in TAKEN else otherwise
 
 
 def written(op: Op, formula: Formula, said: str) -> str:
-    """Return a module that declares an op with the text of its formula, as one keeps it in a pack."""
+    """Return the text of a module that declares an op with its formula, ready for a pack."""
     fields = [f"    {op.name},", *_operands("inputs", op.inputs), *_operands("outputs", op.outputs)]
     fields += [f"    fixed={dict(op.fixed)!r},".replace("'", '"')] if op.fixed else []
     fields += [f"    least={dict(op.least)!r},".replace("'", '"')] if op.least else []
@@ -135,7 +135,7 @@ def _operand(operand: Operand) -> str:
 
 
 def _named(lines: Sequence[FormulaLine], inputs: Sequence[str], outputs: Mapping[str, ast.expr]) -> Mapping[str, str]:
-    """Return the name of each line: that of the output that it is, the reference's, or by what it is."""
+    """Return the name of each line: that of the output that it makes, the reference's own name, or one by its hint."""
     found = {each.id: key for key, each in outputs.items() if isinstance(each, ast.Name)}
     found = {line.key: found[line.key] for line in lines if line.key in found}
     taken = {*inputs, *outputs, *TAKEN}
@@ -163,7 +163,7 @@ _OPPOSITE: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
 
 
 class _Plain(ast.NodeTransformer):
-    """Writes dimensions by their names, and a negated comparison of places as the opposite one."""
+    """The transformation to plain text: dimensions become names, and negated comparisons of places opposite ones."""
 
     def visit_Constant(self, node: ast.Constant) -> ast.expr:
         value: Any = node.value
@@ -176,7 +176,7 @@ class _Plain(ast.NodeTransformer):
         return ast.Constant(value.name)
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        """Write sums along all dimensions without a name as sums over rows."""
+        """Write the dimensions of a reduction or extent as one name, or as a tuple of names."""
         if not (isinstance(node.func, ast.Attribute) and node.func.attr in (*KEPT, "extent")):
             self.generic_visit(node)
             return node
@@ -198,7 +198,7 @@ class _Plain(ast.NodeTransformer):
 
 
 def _is_of_places(node: ast.Compare) -> bool:
-    """Whether nothing that it compares can be NaN."""
+    """Whether a comparison has only places and numbers as operands, so that none can be NaN."""
     called = {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
     names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
     return type(node.ops[0]) in _OPPOSITE and called <= {"position", "extent"} and names == {"f"}

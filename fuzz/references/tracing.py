@@ -1,5 +1,5 @@
-"""One call of a reference as a graph of torch's own operations, in which nothing is written in place. `make_fx` of
-torch makes the same graphs, but imports torch's compiler, which takes longer than most checks."""
+"""One call of a reference as a graph of torch's own operations, none of which writes in place. torch's `make_fx` makes
+the same graphs, but imports torch's compiler, which takes longer than most checks."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ RETURNS_NONE = "it returns None: end it with `return` and what it calculates"
 
 
 class ValueDecidesError(Exception):
-    """Raised if a reference needs a number that follows from its arguments."""
+    """The error of a reference that branches on a value calculated from its arguments."""
 
 
 @dataclass(frozen=True)
 class SourceLine:
-    """A line of the user's code that was executing."""
+    """A line of the user's code that was being executed."""
 
     file: str
     line: int
     keywords: frozenset[str] = frozenset()
-    """The keyword arguments in the calls of its function."""
+    """The names of keyword arguments in all calls of the line's function."""
 
     def __str__(self) -> str:
         return f"{os.path.basename(self.file)} line {self.line}"  # noqa: PTH119 (a file may be called <stdin>)
@@ -32,19 +32,19 @@ class SourceLine:
 
 @dataclass(frozen=True)
 class Traced:
-    """A graph, and the tensors in it that no operation made."""
+    """A graph, and by name the tensors in it that no operation made."""
 
     graph: Any
     held: Mapping[str, Any]
 
 
 def traced(function: Callable[..., Sequence[Any]], tensors: Sequence[Any], known: Container[str]) -> Traced:
-    """Return what a function of tensors does. Gradients are replaced by their parts, if torch has such and the
-    operation is not a known one. Raises what the function raises, and ValueDecidesError."""
+    """Return the graph of a function of tensors. Operations for gradients that are not `known` are replaced by torch's
+    decompositions. Raises what the function raises, and ValueDecidesError."""
     import torch
     from torch.fx.node import map_arg
 
-    # Autograd's own operations are traced first: functionalisation refuses `requires_grad_`.
+    # Autograd is traced first, since functionalisation refuses `requires_grad_`.
     plain, line = _Tracer(), _Tracer({**_backward_by_parts(known), **_made_of_places()})
 
     def again(*tensors: Any) -> Any:
@@ -68,14 +68,14 @@ def traced(function: Callable[..., Sequence[Any]], tensors: Sequence[Any], known
 
 
 def own_folders() -> tuple[str, ...]:
-    """Return the folders whose code is no reference: torch's, NumPy's, JAX's and this one."""
+    """Return the folders whose code belongs to no reference: torch's, NumPy's, JAX's and this one."""
     names = "torch", "numpy", "jax", "jaxlib", __name__
     files = (getattr(sys.modules.get(each), "__file__", None) for each in names)
     return tuple(os.path.dirname(each) + os.sep for each in files if each)  # noqa: PTH120
 
 
 def _backward_by_parts(known: Container[str]) -> Mapping[Any, Callable[..., Any]]:
-    """Return the parts of torch's operations for gradients."""
+    """Return torch's decompositions of its operations for gradients, without the `known` ones."""
     from torch._decomp import decomposition_table as parts
 
     names = {op: op._schema.name.partition("::")[2] for op in parts if hasattr(op, "_schema")}
@@ -83,7 +83,7 @@ def _backward_by_parts(known: Container[str]) -> Mapping[Any, Callable[..., Any]
 
 
 def _made_of_places() -> Mapping[Any, Callable[..., Any]]:
-    """Return the parts of torch's operations whose elements follow from their places."""
+    """Return decompositions of torch's operations whose elements depend on their places."""
     import torch
 
     def eye(n: int, m: int | None = None, dtype: Any = None, **_: Any) -> Any:
@@ -91,7 +91,7 @@ def _made_of_places() -> Mapping[Any, Callable[..., Any]]:
 
     def linspace(start: float, end: float, steps: int, dtype: Any = None, **_: Any) -> Any:
         place = torch.arange(steps, dtype=dtype or torch.get_default_dtype())
-        found = torch.where(place > 0, place * ((end - start) / max(steps - 1, 1)), 0.0)  # one step has no length
+        found = torch.where(place > 0, place * ((end - start) / max(steps - 1, 1)), 0.0)  # with one place no step
         return found + start if start else found
 
     aten = torch.ops.aten
@@ -112,20 +112,20 @@ def _by_tensor() -> Any:
 
 @dataclass
 class _Tracer:
-    """Makes the graph of one call."""
+    """The tracer of one call, which makes its graph."""
 
     parts: Mapping[Any, Callable[..., Any]] = field(default_factory=dict)
     graph: Any = field(default_factory=_graph)
     held: dict[str, Any] = field(default_factory=dict)
     at: Sequence[SourceLine] | None = None
-    """The lines from which the operation is called; None for the present ones."""
+    """The lines from which the next operation counts as called; None for the lines that are executing."""
     _nodes: Any = field(default_factory=_by_tensor)
-    """The node of each tensor. None is kept alive: autograd copies gradients that others have, too."""
+    """The node of each tensor, by weak reference: autograd copies a gradient if anybody else holds it."""
     _follow: dict[int, Any] = field(default_factory=dict)
-    """The storages of values that follow from the arguments, or are drawn at random."""
+    """The storages of values that depend on arguments or on random numbers."""
 
     def trace(self, function: Callable[..., Sequence[Any]], tensors: Sequence[Any]) -> None:
-        """Call a function, and record what it computes from these tensors as the graph."""
+        """Call a function of these tensors, and record its operations in the graph."""
         self._mode, self._folders = intercepted(self._traced), own_folders()
         for at, tensor in enumerate(tensors):
             node = self.graph.create_node("placeholder", f"arg{at}")
@@ -143,7 +143,7 @@ class _Tracer:
                 return self.parts[function](*args, **kwargs)
         if function.has_kernel_for_dispatch_key("CompositeImplicitAutograd") and not (
             function.has_kernel_for_dispatch_key("CPU")
-        ):  # autograd takes it apart, unless something comes before it
+        ):  # autograd would decompose it
             with self._mode:
                 return function.decompose(*args, **kwargs)
         follows = any(each.untyped_storage()._cdata in self._follow for each in tensors_in((args, kwargs)))
@@ -151,7 +151,7 @@ class _Tracer:
             if follows:
                 raise ValueDecidesError(str(function))
             return function(*args, **kwargs)
-        if function is torch.ops.aten.lift_fresh.default:  # the constant itself must not be written to
+        if function is torch.ops.aten.lift_fresh.default:  # the constant must not be written to
             function = torch.ops.aten.lift_fresh_copy.default
         node = self.graph.create_node("call_function", function, self._given(args), self._given(kwargs))
         found = function(*args, **kwargs)
@@ -166,7 +166,7 @@ class _Tracer:
             self._follow[storage._cdata] = storage
 
     def _made(self, node: Any, found: Any) -> None:
-        """Note what a node returns."""
+        """Note the results of a node."""
         import torch
 
         several = isinstance(found, (tuple, list))
@@ -180,7 +180,7 @@ class _Tracer:
                 self._nodes[each] = item
 
     def _given(self, value: Any) -> Any:
-        """Return an argument with nodes in place of tensors."""
+        """Return an argument with tensors replaced by nodes."""
         import torch
 
         if isinstance(value, torch.Tensor):
@@ -209,7 +209,7 @@ class _Tracer:
 
 
 def _shaped(value: Any) -> Any:
-    """Return the part of a value that a graph keeps."""
+    """Return the shape and dtype of a tensor, which the graph keeps; other values unchanged."""
     return SimpleNamespace(shape=tuple(value.shape), dtype=value.dtype) if hasattr(value, "shape") else value
 
 
@@ -220,18 +220,18 @@ def _getitem() -> Any:
 
 
 Handler = Callable[[Any, Any, Any], Any]
-"""Handles an operation with its arguments and keywords, and returns what it would return."""
+"""A function of an operation, its arguments and its keyword arguments that returns the operation's result."""
 
 
 def intercepted(handler: Handler) -> Any:
-    """Return a context in which `handler` is called for each operation. What it calls itself is not intercepted, unless
-    it enters the context again."""
+    """Return a context in which `handler` is called for each operation. Operations that the handler calls are not
+    intercepted, unless it enters the context again."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Interception(TorchDispatchMode):  # type: ignore[misc]
         @classmethod
         def _should_skip_dynamo(cls) -> bool:
-            return False  # else torch imports its compiler, which takes seconds, only to learn that there is none
+            return False  # else torch imports its compiler, which takes seconds
 
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return handler(function, args, kwargs or {})
@@ -240,7 +240,7 @@ def intercepted(handler: Handler) -> Any:
 
 
 def tensors_in(value: Any) -> Iterator[Any]:
-    """Yield the tensors in arguments, or in results."""
+    """Yield the tensors in arguments or results, also inside lists, tuples and mappings."""
     import torch
 
     if isinstance(value, torch.Tensor):

@@ -1,4 +1,4 @@
-"""Torch's convolutions and pools as windows: places that follow from where a window lies and from the place in it."""
+"""Torch's convolutions and pools as windows: a place is calculated from the window's position and the place in it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from oracles.formula.node import Node
 
 @dataclass(frozen=True)
 class Window:
-    """How a window lies along an axis."""
+    """The arrangement of windows along an axis."""
 
     stride: int
     before: Node
@@ -31,12 +31,12 @@ class Window:
 
     @property
     def is_inside(self) -> bool:
-        """Whether none begins before the axis."""
+        """Whether no window begins before the axis."""
         return self.before.kind == "constant" and not self.before.value
 
 
 def each_of(numbers: Any, count: int) -> Sequence[int]:
-    """Return one number for each axis, of some or of one for all."""
+    """Return one number for each axis, from as many numbers or from one for all."""
     found = _several(numbers, count)
     if not all(isinstance(each, int) for each in found):
         raise UnreadableError("has windows that follow from extents: formulas have such of fixed steps alone")
@@ -49,7 +49,7 @@ def _several(numbers: Any, count: int) -> Sequence[Any]:
 
 
 def windows_of(reader: Reader, count: int, stride: Any, padding: Any, dilation: Any) -> Sequence[Window]:
-    """Return how windows lie along each axis; what is padded may follow from extents."""
+    """Return the arrangement of windows along each axis. The padding may follow from extents."""
     before = map(reader.amount, _several(padding, count))
     return [*map(Window, each_of(stride, count), before, each_of(dilation, count))]
 
@@ -63,7 +63,7 @@ def convolved(
     count = weight.rank - 2
     steps = zip(windows_of(reader, count, stride, padding, dilation), each_of(output_padding, count), strict=True)
     value, weight = split(reader, input, 1, groups), split(reader, weight, 0, groups)
-    if transposed:  # in weights, the input's channels follow the axis of groups
+    if transposed:  # weights: groups, then input channels
         weight = replace(weight, axes=(weight.axes[0], weight.axes[2], weight.axes[1], *weight.axes[3:]))
     windows = list[Axis]()
     for at in range(3, 3 + count):
@@ -95,7 +95,7 @@ def apart(reader: Reader, weight: Value, at: int, other: Value) -> tuple[Value, 
 
 
 def slid(reader: Reader, value: Value, at: int, window: Axis, how: Window, outside: float = 0.0) -> Value:
-    """Return a value whose axis is where windows lie, with the dimension of places in a window added to its axes."""
+    """Return a value whose axis counts windows, with the dimension of places in a window added to its axes."""
     if not window and how.stride == 1 and how.is_inside:
         return value
     value, dim = single(reader, value, at)
@@ -104,7 +104,7 @@ def slid(reader: Reader, value: Value, at: int, window: Axis, how: Window, outsi
 
 
 def _windows(size: Node, window: Node, how: Window) -> Node:
-    """Return how many windows lie along an axis."""
+    """Return the number of windows along an axis."""
     length = added(size, _twice(how.before))
     if window.kind == "constant":
         return plus(floored(plus(length, -how.dilation * (window.value - 1.0) - 1.0), how.stride), 1.0)
@@ -126,8 +126,8 @@ def _taken(
 
 
 def _transposed(reader: Reader, value: Value, at: int, window: Axis, how: Window, more: int) -> Value:
-    """Return the input's elements if windows lie in the output: an element counts if its distance from the window is a
-    whole number of steps."""
+    """Return the input's elements for windows in the output of a transposed convolution: an element counts if its
+    distance from the window is a whole number of steps."""
     value, dim = single(reader, value, at)
     reach = (of(*window) - 1.0) * float(how.dilation) if window else Node("constant", value=0.0)
     wide = (of(dim) - 1.0) * float(how.stride) if how.stride > 1 else of(dim) - 1.0
@@ -143,7 +143,8 @@ def _transposed(reader: Reader, value: Value, at: int, window: Axis, how: Window
 def _pooled(
     reader: Reader, value: Value, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool, outside: float
 ) -> tuple[Value, Sequence[tuple[Dim, Axis, Dim, Window]]]:
-    """Return a value with windows beside its axes, and for each axis what it was, where windows lie, and the window."""
+    """Return a value with windows as further axes, and for each axis: its dimension, the axis of windows, the dimension
+    of places in a window, and the arrangement."""
     count = len(each_of(kernel, 0)) or 1
     count = max(count, value.rank - 2 if isinstance(kernel, int) else 0)
     sizes = each_of(kernel, count)
@@ -156,7 +157,7 @@ def _pooled(
         value, dim = single(reader, value, at)
         wide = Node("constant", value=float(size))
         window = reader.sizes.new(wide, f"{dim.name}_window")
-        if ceil and step + before > dilated * (size - 1) + 1:  # each begins before what is padded at the end
+        if ceil and step + before > dilated * (size - 1) + 1:  # no window may begin in the padding at the end
             places = floored(plus(of(dim), before + step - 1.0), step)
         else:
             places = _windows(plus(of(dim), step - 1.0) if ceil else of(dim), wide, how)
@@ -176,7 +177,7 @@ def _max_pool(
 
 
 def over_windows(reader: Reader, value: Value, how: str, windows: Sequence[Dim]) -> Value:
-    """Return a reduction over the places in windows, which lie beside the axes of a value."""
+    """Return a reduction of a value over the dimensions of places in windows."""
     found = reader.reduced(how, "pool", replace(value, axes=(*value.axes, tuple(windows))), [value.rank], False)
     return replace(found, axes=value.axes)
 
@@ -200,7 +201,7 @@ def _avg_pool(
 
 
 def _divided(reader: Reader, value: Value, dim: Dim, places: Axis, window: Dim, how: Window, more: float) -> Value:
-    """Return a sum divided by how many places of each window lie inside an axis that is `more` longer at both ends."""
+    """Return a sum divided by the number of places of each window inside the axis, made `more` longer at both ends."""
     first = linear(reader, dict.fromkeys(places, float(how.stride)), negated(how.before))
     sizes = {name: template("f.extent(dim)", {"dim": of_dims([each])}) for name, each in (("n", dim), ("k", window))}
     least, most = number(0.0 - more), template("n + more" if more else "n", {**sizes, "more": number(more)})
@@ -213,7 +214,7 @@ def _divided(reader: Reader, value: Value, dim: Dim, places: Axis, window: Dim, 
 
 @rule("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d")
 def _upsampled(reader: Reader, self: Value, **_: Number) -> Value:
-    """Return nearest resizing: each element is repeated a whole number of times, or every k-th one is taken."""
+    """Return a nearest-neighbour resize: each element is repeated a whole number of times, or each k-th is taken."""
 
     def nearest(value: Value, at: int, dim: Dim, places: Axis, times: float) -> Value:
         place, size = linear(reader, dict.fromkeys(places, 1.0)), reader.shape()[at]
@@ -231,7 +232,7 @@ def _upsampled(reader: Reader, self: Value, **_: Number) -> Value:
 
 @rule("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d")
 def _blended(reader: Reader, self: Value, align_corners: bool, **_: Number) -> Value:
-    """Return resizing between two elements each, or four: linear by powers of two with shares exact in every dtype."""
+    """Return a linear or cubic resize. Linear ones by a power of two have shares that are exact in every dtype."""
     cubic = reader.step.op == "upsample_bicubic2d"
 
     def blended(value: Value, at: int, dim: Dim, places: Axis, times: float) -> Value:
@@ -262,9 +263,9 @@ def _by_halves(reader: Reader, value: Value, at: int, dim: Dim, places: Axis, ti
 def _by_places(
     reader: Reader, value: Value, dim: Dim, places: Axis, *, between_ends: bool, cubic: bool = False
 ) -> Value:
-    """Return resizing by places: the first and last elements lie at the ends, or half an element inside. Each kernel
-    rounds a place in its own way, so elements next to it have the share 0 there: it is the same from either side."""
-    side = 3.0 if cubic else 2.0  # the number of elements on either side, counted in integers
+    """Return a resize by calculated places: first and last elements lie `between_ends`, or half an element inside.
+    Kernels round places differently, but at an element its neighbours have the share 0, so that both sides agree."""
+    side = 3.0 if cubic else 2.0  # elements on either side, an integer
     near = reader.sizes.new(Node("constant", value=2.0 * side), "near")
     n, m = (template("f.extent(dim)", {"dim": of_dims(each)}) if each else number(1.0) for each in ((dim,), places))
     end = reader.lines.add(template("n - 1.0", {"n": n}), "last")
@@ -278,11 +279,11 @@ def _by_places(
         source = source if cubic else _clamped(reader, source, end)
     names |= {"low": reader.lines.add(low, "low"), "place": reader.place(near), "s": reader.lines.add(source, "source")}
     index = reader.lines.add(template("low - before + place", {**names, "before": number(side - 1.0)}), "at")
-    # Kernels start from either end, so that a small share errs by as much as what is left of 1.
+    # Kernels count from either end, so that a small share has the error of 1 minus it.
     away = reader.lines.add(template("abs(s - at)", {**names, "at": index}), "away")
     left = reader.lines.add(template("2.0 - a - 1.0", {"a": away}), "left")
     share = reader.lines.add(template("f.where(a < 0.0, 0.0, a)", {"a": left}), "share")
-    if cubic:  # the outer piece of torch's spline of -0.75, and what the inner one has less
+    if cubic:  # torch's spline of -0.75: outer piece, then inner
         outer = reader.lines.add(template("f.where(2.0 < a, 2.0, a)", {"a": away}), "outer")
         text = "((3.75 - 0.75 * u) * u - 6.0) * u + 3.0 - 2.0 * (v * v * v)"
         share = reader.lines.add(template(text, {"u": outer, "v": share}), "share")
@@ -293,14 +294,14 @@ def _by_places(
 
 
 def _clamped(reader: Reader, place: ast.expr, end: ast.expr) -> ast.expr:
-    """Return a place, or the first or last one if it lies before or after these."""
+    """Return a place limited to the range from the first to the last place."""
     place = reader.lines.add(template("f.where(a < 0.0, 0.0, a)", {"a": place}), "place")
     return template("f.where(end < a, end, a)", {"a": place, "end": end})
 
 
 def _resized(reader: Reader, value: Value, how: Callable[[Value, int, Dim, Axis, float], Value]) -> Value:
-    """Return a value with other extents along the axes after the second. `how` makes it from the value, the axis, its
-    dimension, its places, and the ratio of extents, 0 if that differs between calls."""
+    """Return a value resized along the axes after the second. `how` resizes one axis, given the value, the axis, its
+    dimension, its new places, and the ratio of extents, or 0 if the ratio differs between calls."""
     for at, size in [*enumerate(reader.shape())][2:]:
         value, dim = single(reader, value, at)
         if size == dim.sizes:

@@ -1,1 +1,1 @@
-"""Reports: the progress line, the table, failure texts, and machine-readable records."""
+"""Reports: the progress line, tables, texts of failures, and records for programs."""

@@ -1,4 +1,4 @@
-"""The first lines of every report: what is wrong, the smallest case, what one change does, and what to type next."""
+"""The first lines of every report: what is wrong, the smallest case, the effect of changes, and what to type next."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ from fuzz.report.wrapping import wrapped
 from oracles.operand import AXIS
 
 WIDTH = 80
-"""The columns of the first lines: those of a terminal that nobody has widened."""
+"""The most columns of the first lines, as in a terminal of the usual width."""
 
 
 _LONGER = "5m"
-"""A time in which a rule is found even on a busy machine."""
+"""The time to suggest for finding a rule: it is enough even on a busy machine."""
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """The run that found something, as its user can repeat it."""
+    """The run that found a failure, and how its user can repeat it."""
 
     seed: int
     command: str
-    """What its user typed, for example 'kernelfuzz run --seed 7 --pack mine'."""
+    """The command that the user typed, for example 'kernelfuzz run --seed 7 --pack mine'."""
     pack_option: tuple[str, ...] = ()
-    """('--pack', FOLDER) where the kernels are not the built-in ones."""
+    """('--pack', FOLDER) if the kernels are not the built-in ones."""
     numbered: bool = False
     """Whether a case of the run can be named by seed, op, shard and number."""
     since: str = ""
-    """The commit from which the judged change was made; '' where all is judged."""
+    """The commit at which the judged change began; '' if everything is judged."""
 
 
 @dataclass(frozen=True)
 class Commands:
-    """What to type about a failure; '' for what is not possible."""
+    """The commands to type about a failure; '' for each that does not apply."""
 
     repro: str = ""
     show: str = ""
@@ -63,12 +63,12 @@ class Commands:
     as_found: str = ""
     found_by: str = ""
     snippet: str = ""
-    """Stands in for `show` where its user already reads what that prints."""
+    """Stands in place of `show`, for a user who already sees what that command prints."""
 
 
 def commands_of(told: Explanation, path: Path | None, origin: Provenance, place: str = "") -> Commands:
-    """Return the commands about a failure whose case file is at the path, if one could be written; `place` is the
-    position of its case in the search."""
+    """Return the commands for a failure. `path` is its case file, if one could be written; `place` is the position of
+    its case in the search."""
     if path is None:
         return Commands(found_by=origin.command)
     found = ""
@@ -82,13 +82,13 @@ def commands_of(told: Explanation, path: Path | None, origin: Provenance, place:
 
 
 def headline(told: Explanation) -> str:
-    """Return one line: which kernel, and what is wrong with it."""
+    """Return one line: the kernel, and what is wrong with it."""
     return f"FAIL  {told.kernel}  {what_is_wrong(told)}"
 
 
 @dataclass(frozen=True)
 class Brief:
-    """The first lines of every report, by their parts."""
+    """The parts of the first lines of every report."""
 
     headline: str
     where: str
@@ -96,21 +96,20 @@ class Brief:
     case: str
     """The smallest case."""
     outcome: str
-    """The result, and what was expected."""
+    """The result, and the expected result."""
     evidence: str
     """The effect of changing one thing, and how well the rule was tested."""
 
 
 def brief_of(told: Explanation, width: int = WIDTH) -> Brief:
-    """Return what is wrong and where; the smallest case, what came of it and what must come; what becomes of it with
-    one thing changed, and how well the rule was tested, as much of it as fits into a line."""
+    """Return the parts of the first lines: what is wrong and where; the smallest case with its result and the expected
+    one; and as many effects of single changes, and of the rule's test, as fit into a line."""
     evidence = "; ".join(_evidence_words(told, width))
     return Brief(headline(told), _where(told), _case_words(told.case, width), _outcome_words(told), evidence)
 
 
 def brief(told: Explanation, commands: Commands, width: int = WIDTH, before: int = 0) -> str:
-    """Return the first lines of every report as a terminal shows them, and what to type next. `before` columns of the
-    first line are taken."""
+    """Return the first lines of a report, and the commands to type next. `before` columns of line one are taken."""
     said = brief_of(told, width)
     head, seen = wrapped(said.headline, width, before=before), _folded(f"{said.case}  ->  ", said.outcome, width)
     lines = [*_placed(head, seen, said.where, width, before), *_folded("", said.evidence, width)]
@@ -123,7 +122,7 @@ def brief(told: Explanation, commands: Commands, width: int = WIDTH, before: int
 
 
 def _placed(head: Sequence[str], lines: Sequence[str], where: str, width: int, before: int) -> list[str]:
-    """Return both, with `where` at the end of either if there is room for it, else in a line of its own."""
+    """Return both lists of lines, with `where` at the end of either if it fits, else on a line of its own."""
     every = [*head, *lines]
     for place, line in enumerate(every if where else ()):
         room = width - len(line) - len(where) - (before if place == 0 else 0)
@@ -138,7 +137,7 @@ def _pair(left: str, right: str, width: int) -> list[str]:
 
 
 def _folded(start: str, rest: str, width: int) -> list[str]:
-    """Return both as one line, or as several where one would be too long; an empty list where there is nothing."""
+    """Return both texts on one line, or on several if one would be too long; an empty list if both are empty."""
     whole = f"  {start}{rest}".rstrip()
     if not whole or len(whole) <= width or not start:
         return wrapped(whole, width) if whole else []
@@ -146,7 +145,7 @@ def _folded(start: str, rest: str, width: int) -> list[str]:
 
 
 def _where(told: Explanation) -> str:
-    """Return the source and where it fails: 'softmax.c, native:gcc-O0 and native:gcc-O2', or the number of targets."""
+    """Return the source and the failing targets: 'softmax.c, native:gcc-O0 and native:gcc-O2', or their number."""
     names = [told.target, *(name for name, verdict in told.verdicts.items() if verdict == told.verdict.value)]
     own = TargetId.parse(told.target).implementation
     failing = [TargetId.parse(name) for name in names if TargetId.parse(name).implementation == own]
@@ -161,8 +160,8 @@ def _where(told: Explanation) -> str:
 
 
 def _case_words(case: SmallestCase, width: int) -> str:
-    """Return the inputs in a few words: the values of as many as a line has room for, the first inputs first, and the
-    shapes of the others; and the parameters."""
+    """Return the inputs and parameters in a few words: the values of as many inputs as fit into a line, beginning with
+    the first, and the shapes of the others."""
     parameters = "".join(f", {name} = {value.decimal}" for name, value in case.parameters.items() if name != AXIS)
     said = {name: f"{name} {_shape(memory)}" for name, memory in case.inputs.items()}
     values = {name: f"{name} = {nested(memory)}" for name, memory in case.inputs.items() if memory.values}
@@ -177,7 +176,7 @@ def _shape(memory: Memory) -> str:
 
 
 def _outcome_words(told: Explanation) -> str:
-    """Return what came of the smallest case, and what must come."""
+    """Return the result of the smallest case, and the expected result."""
     worst = told.worst
     if worst is None or told.reason:
         return told.reason or phrase(told)
@@ -191,8 +190,8 @@ def _outcome_words(told: Explanation) -> str:
 
 
 def _evidence_words(told: Explanation, width: int) -> Iterator[str]:
-    """Yield the effect of changing one thing, first one that the rule speaks of, and how the rule was tested: in one
-    line, or in two where there is no rule, as then these effects are all that is known."""
+    """Yield the effects of single changes, those that the rule mentions first, and how the rule was tested. They fill
+    one line, or two without a rule, since the effects are then all that is known."""
     rules = [each.cause for each in told.rule.alternatives] if told.rule is not None else []
     ending = tested_words(told.rule) if told.rule is not None else ""
     if told.explained == "not yet":
@@ -206,7 +205,7 @@ def _evidence_words(told: Explanation, width: int) -> Iterator[str]:
     elif told.unsteady is not None:
         yield str(told.unsteady)
     elif _wants_rule(told):
-        if told.shared is not None and not told.note:  # which says more
+        if told.shared is not None and not told.note:  # a note says more
             yield shared_words(told.shared)
         ending = no_rule(told)
     passing = [each for each in told.counterfactuals if each.passing]
@@ -226,7 +225,7 @@ def _evidence_words(told: Explanation, width: int) -> Iterator[str]:
 
 
 def _wants_rule(told: Explanation) -> bool:
-    """Whether nothing else says when it fails, or why."""
+    """Whether neither a rule nor anything else says when or why the kernel fails."""
     declared = told.suggestion is not None or (told.contract is not None and told.contract.telling)
     known = told.mechanism is not None or told.unset is not None or told.unsteady is not None
     return told.rule is None and not known and not declared

@@ -1,5 +1,5 @@
-"""Consoles for results and for progress, and plain tables for either a terminal or Markdown. Text is printed unchanged:
-names such as 'numpy[test]' are not markup, ':bug:' is not a picture, and numbers are not coloured. Both consoles honour
+"""Consoles for results and for progress, and plain tables for a terminal or for Markdown. Text is printed unchanged: a
+name such as 'numpy[test]' is not markup, ':bug:' is not a picture, and numbers are not coloured. Both consoles honour
 NO_COLOR."""
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ from rich.text import Text
 from fuzz.report.wrapping import is_known, wrapped_text
 
 PLAIN_INTERVAL = 10.0
-"""Seconds between two lines of a log: six a minute can be read."""
+"""Seconds between two lines of a log: a person can read six a minute."""
 _FILE_WIDTH = 160
-"""The columns of a table that is not printed on a terminal: a target's id and where its worst was seen fit on one
-line."""
+"""The columns of a table that is not printed on a terminal: enough for a target's id and its worst case on one line."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +35,13 @@ class PlainTable:
 
 
 class _ByWords(Console):
-    """A console that breaks long lines between words, where somebody sees them. What is printed with `soft_wrap` is
-    printed as it is, such as JSON. What is being done is told in a log too, once nothing was printed for a while."""
+    """A console that breaks long lines between words on a terminal. With `soft_wrap` lines are not broken, as for JSON.
+    In a log, the present activity is printed too, if nothing else was for a while."""
 
     _last = math.inf
 
     def status(self, status: RenderableType, **options: Any) -> Status:
-        """Show what is being done, as `Console.status` does; in a log, see `_Logged`."""
+        """Show the present activity, as `Console.status` does; in a log, see `_Logged`."""
         if self.is_terminal:
             return super().status(status, **options)
         self._last = min(self._last, time.monotonic())
@@ -62,19 +61,19 @@ class _ByWords(Console):
 
 
 class _Logged(Status):
-    """What is being done, as a line of a log: when it begins and changes, if nothing else was printed for a while."""
+    """The present activity in a log: a line when it begins or changes, if nothing else was printed for a while."""
 
     def start(self) -> None:
-        """Tell it."""
+        """Print the activity."""
         self._tell()
 
     def update(self, status: RenderableType | None = None, **options: Any) -> None:
-        """Tell what is done now."""
+        """Print the new activity."""
         self.status = self.status if status is None else status
         self._tell()
 
     def stop(self) -> None:
-        """Say nothing more."""
+        """Do nothing: a log needs no line for the end."""
 
     def _tell(self) -> None:
         if isinstance(self.console, _ByWords):
@@ -82,7 +81,7 @@ class _Logged(Status):
 
 
 def results() -> Console:
-    """Return the console of stdout. Its tables are wide where it is not a terminal and COLUMNS does not set a width."""
+    """Return the console of stdout. Tables are wide if it is no terminal and COLUMNS does not set its width."""
     console = _ByWords(highlight=False, markup=False, emoji=False)
     if is_known(is_terminal=console.is_terminal):
         return console
@@ -90,7 +89,7 @@ def results() -> Console:
 
 
 def progress() -> Console:
-    """Return the console of stderr. Where events are wanted each line is an event."""
+    """Return the console of stderr. If events are wanted, each line becomes an event."""
     if os.environ.get("KERNELFUZZ_EVENTS"):
         from fuzz.report.events import Notes
 
@@ -99,17 +98,17 @@ def progress() -> Console:
 
 
 def silent() -> Console:
-    """Return a console that shows nothing, and leaves alone what others print."""
+    """Return a console that shows nothing, and does not disturb what others print."""
     return Console(quiet=True, force_terminal=False)
 
 
 def bare_table() -> Table:
-    """Return a table of rich without lines around its cells; every table that is printed begins as one."""
+    """Return a `rich` table without lines around its cells, from which every printed table is made."""
     return Table(box=None, pad_edge=False, header_style="bold")
 
 
 def print_table(table: PlainTable, *, markdown: bool) -> None:
-    """Print to stdout."""
+    """Print a table to stdout."""
     if markdown:
         print(markdown_table(table))
         return
@@ -122,18 +121,18 @@ def print_table(table: PlainTable, *, markdown: bool) -> None:
 
 
 def room(console: Console) -> int:
-    """Return how many columns a line may have: those of the terminal, or of COLUMNS; in a file there is no limit."""
+    """Return the number of columns of a line: those of the terminal, or of COLUMNS; a file has no limit."""
     return console.width if is_known(is_terminal=console.is_terminal) else sys.maxsize
 
 
 def print_lines(console: Console, lines: Iterable[str], style: str = "", hang: int = 4) -> None:
-    """Print lines, long ones broken between words where a terminal would break them."""
+    """Print lines, and break long ones between words as a terminal would."""
     for line in lines:
         console.print(wrapped_text(line, room(console), hang), style=style, soft_wrap=True)
 
 
 def print_failure(console: Console, text: str) -> None:
-    """Print the text of a failure, its first line, which says what is wrong, in red on a terminal with colours."""
+    """Print the text of a failure. Its first line, which says what is wrong, is red on a terminal with colours."""
     first, *rest = text.split("\n", 1)
     console.print(first, style="bold red", soft_wrap=True)
     for lines in rest:

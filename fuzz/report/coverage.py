@@ -1,4 +1,4 @@
-"""What a search has visited of the input space, and what it has not."""
+"""Coverage: the parts of the input space that a search has visited, and the gaps."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from fuzz.report.console import PlainTable, print_lines, print_table
 from fuzz.report.totals import and_more
 
 _SHORT = 3
-"""How many corners of one kind that no target accepts are named. Beyond that only their number is, so that an op takes
-about a line."""
+"""The most corners of one kind without a target that are named; if there are more, only their number is printed, so
+that an op takes about a line."""
 _FEW_PAIRS = 4
-"""How many pairs of conditions that never held together are named: at first there are thousands. Records name all."""
+"""The number of pairs of conditions that never held together which are named, of thousands; records name all."""
 _NAMED = 12
-"""How many gaps of one kind are named before '... and N more': a table has room for them. Records name all."""
+"""The number of gaps of one kind that are named, as many as fit into a table; records name all."""
 
 
 def print_coverage(console: Console, tally: Tally, pairs: Mapping[str, PairCoverage]) -> None:
-    """Print a table for each op, with the number of values visited of each kind, how often the rarest was, and the gaps
-    by name; then the pairs of conditions by op."""
+    """Print a table for each op, with the number of visited values of each kind, the visits of the rarest one, and the
+    names of gaps; then the pairs of conditions, by op."""
     for op, ledger in tally.coverage.items():
         console.print(f"\ncoverage of {op}:")
         rows = [(said(op, kind), *row) for kind, row in _coverage_rows(ledger)]
@@ -47,7 +47,7 @@ def print_coverage(console: Console, tally: Tally, pairs: Mapping[str, PairCover
 
 
 def pairs_line(op: str, pairs: PairCoverage) -> str:
-    """Return how many pairs of conditions held together in some case, and a few of those that never did."""
+    """Return a line about how many pairs of conditions held together, with a few of those that never did."""
     line = f"{pairs.allowed - len(pairs.never):,} of {pairs.allowed:,} pairs of conditions of {op} held together"
     if not pairs.never:
         return line
@@ -57,7 +57,7 @@ def pairs_line(op: str, pairs: PairCoverage) -> str:
 
 
 def pairs_words(pairs: Mapping[str, PairCoverage]) -> str:
-    """Return how many pairs of conditions held together in all ops, without naming the others."""
+    """Return words about how many pairs of conditions held together, over all ops."""
     allowed, never = (sum(each.allowed for each in pairs.values()), sum(len(each.never) for each in pairs.values()))
     return f"{allowed - never:,} of {allowed:,} pairs of conditions held together"
 

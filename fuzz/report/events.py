@@ -1,4 +1,4 @@
-"""Events for programs: one JSON object a line on stderr, in place of the words that people read there."""
+"""Events for programs: stderr has one JSON object on each line, in place of the text for people."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from fuzz.findings.book import FindingBook
 from fuzz.findings.tally import Observer, Tally
 
 EVENTS = "KERNELFUZZ_EVENTS"
-"""If this environment variable is not empty, stderr has an event on each line; the option --events sets it."""
+"""The environment variable that, if not empty, turns stderr into events; the option --events sets it."""
 VERSION = 1
 INTERVAL = 5.0
-"""Seconds between two events of progress: often enough to show that it lives, seldom enough for a model to read."""
+"""Seconds between two events of progress: often enough to show life, and seldom enough for a model to read."""
 
 
 class Started(Struct, frozen=True, tag_field="event", tag="started"):
@@ -34,44 +34,44 @@ class Started(Struct, frozen=True, tag_field="event", tag="started"):
 
 
 class Progressed(Struct, frozen=True, tag_field="event", tag="progress"):
-    """How far it is, every few seconds."""
+    """The progress of a search, every few seconds."""
 
     elapsed_s: float
     cases: int
     judged: int
-    """The number of judged runs; `failing` counts those that failed."""
+    """The number of judged runs, of which `failing` failed."""
     failing: int
 
 
 class Found(Struct, frozen=True, tag_field="event", tag="finding"):
-    """A kernel fails. Sent when that is seen first, and again when it is explained."""
+    """A failing kernel. The event is sent when the failure is first seen, and again when it is explained."""
 
     stage: Literal["seen", "explained"]
     kernel: str
     target: str
     verdict: str
     case: str
-    """The digest of the case, whose beginning `repro` and `show` take."""
+    """The digest of the case; `repro` and `show` accept its beginning."""
     elapsed_s: float | None
-    """None where it is explained."""
+    """The seconds since the start; None for an explained finding."""
     explanation: dict[str, Any] | None
-    """As in `explanation.schema.json`; None where it is only seen."""
+    """The explanation, as in `explanation.schema.json`; None when the finding is first seen."""
 
 
 class Noted(Struct, frozen=True, tag_field="event", tag="note"):
-    """A line that a person would read on stderr."""
+    """A line that people would read on stderr."""
 
     text: str
 
 
 class Ended(Struct, frozen=True, tag_field="event", tag="ended"):
-    """The command ends: the last event of each, whatever happened."""
+    """The end of the command. It is always the last event."""
 
     exit: int
     meaning: str
-    """What that exit code means."""
+    """The meaning of the exit code."""
     error: str
-    """What was wrong with the request or inside; '' where nothing was."""
+    """The mistake in the request, or the internal error; '' if there was none."""
 
 
 Event = Started | Progressed | Found | Noted | Ended
@@ -83,18 +83,18 @@ def wanted() -> bool:
 
 
 def write(event: Event) -> None:
-    """Write it at once, in one piece: no other line gets in between."""
+    """Write an event at once and in one piece, so that no other line gets in between."""
     os.write(2, msgspec.json.encode(event) + b"\n")
 
 
 class Notes(io.TextIOBase):
-    """A file in which each line written is an event."""
+    """A file that turns each line written to it into an event."""
 
     def __init__(self) -> None:
         self._begun = ""
 
     def write(self, text: str) -> int:
-        """Send the complete lines."""
+        """Write an event for each complete line."""
         *lines, self._begun = (self._begun + text).split("\n")
         for line in filter(str.strip, lines):
             write(Noted(line))
@@ -102,7 +102,7 @@ class Notes(io.TextIOBase):
 
 
 class EventLog(Observer):
-    """Sends what is judged, in place of a live line."""
+    """An observer that sends events, in place of a live line."""
 
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
@@ -110,25 +110,25 @@ class EventLog(Observer):
         self._seen = set[tuple[str, str]]()
 
     def started(self, seed: int, targets: Sequence[str], max_time: float | None, max_cases: int | None) -> None:
-        """Send what begins."""
+        """Send the event of a beginning search."""
         write(Started(VERSION, seed, tuple(targets), max_time, max_cases))
 
     def progress(self, elapsed: float) -> None:
-        """Send the progress, if the last event is long enough ago."""
+        """Send an event of progress, if the last one is long enough ago."""
         if elapsed - self._last >= INTERVAL:
             self._last = elapsed
             tally = self._tally
             write(Progressed(round(elapsed, 3), tally.cases, tally.judged, tally.findings))
 
     def failed(self, kernel: str, case: Case, judgement: Judgement, elapsed: float) -> None:
-        """Send the first run of a kernel that fails with this verdict, at once."""
+        """Send an event at once for the first failing run of a kernel with this verdict."""
         verdict = judgement.verdict.value
         if (kernel, verdict) not in self._seen:
             self._seen.add((kernel, verdict))
             write(Found("seen", kernel, judgement.target, verdict, case.digest, round(elapsed, 3), None))
 
     def explained(self, book: FindingBook) -> None:
-        """Send what is known of each bug in the end."""
+        """Send an event for each bug with its explanation, at the end."""
         if not book.buckets:
             return
         from fuzz.findings.codec import encoded
@@ -139,7 +139,7 @@ class EventLog(Observer):
 
 
 def schema() -> dict[str, Any]:
-    """Return the JSON schema of a line."""
+    """Return the JSON schema of an event."""
     said = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"kernelfuzz event {VERSION}",

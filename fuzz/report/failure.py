@@ -1,4 +1,4 @@
-"""A failure in full: all that its explanation contains, as text."""
+"""The full text of a failure: everything in its explanation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import replace
 from fuzz.core.adapters.target import TargetId
 from fuzz.core.base.draw import GIVEN
 from fuzz.core.base.text import counted
-from fuzz.explain.explanation import Call, Explanation, Memory, Number, WorstElement
+from fuzz.explain.explanation import NO_SHRINK, Call, Explanation, Memory, Number, WorstElement
 from fuzz.report.brief import Commands
 from fuzz.report.words import (
     contract_words,
@@ -28,16 +28,16 @@ from fuzz.report.words import (
 from fuzz.report.wrapping import wrapped, wrapped_text
 
 _LABELLED = 16
-"""The columns of the label of a fact."""
+"""The columns that the label of a fact takes."""
 HANG = _LABELLED + 2
-"""The indent of a further line of a fact."""
+"""The indent of the further lines of a fact."""
 _LISTED = 4
-"""How many targets of one kernel are listed before 'and N more': about what a line of a terminal holds."""
+"""The number of targets of one kind that are listed, about as many as fit into a line."""
 
 
 def full_text(told: Explanation, commands: Commands, seen: str = "", width: int = sys.maxsize) -> str:
-    """Return everything that is known: verdict, tensors, the worst element with every term of its budget, who else
-    fails, the explanation, and the commands, which are never broken."""
+    """Return everything that is known: the verdict, the tensors, the worst element with all terms of its budget, the
+    other targets, the explanation, and the commands, which are not broken into lines."""
     facts = wrapped_text("\n".join(_lines(told)), width, HANG)
     return "\n".join([facts, *_command_lines(commands, told.case.digest, seen, width)])
 
@@ -58,8 +58,8 @@ def _line(label: str, text: str) -> str:
 
 
 def explanation_lines(told: Explanation) -> Iterator[str]:
-    """Yield what shrinking and probing found out, with labels: the contract that may be meant, when it fails, what one
-    change does, who else fails, which elements."""
+    """Yield labelled lines with the results of shrinking and probing: a fitting contract or declaration, the effects of
+    changes, the cause, the rule, and the places of bad elements."""
     fits = [_line("contract", contract_words(told.contract))] if told.contract is not None else []
     yield from fits if told.contract is not None and told.contract.telling else ()
     if told.suggestion is not None:
@@ -85,7 +85,7 @@ def explanation_lines(told: Explanation) -> Iterator[str]:
     if told.beside:
         counted = " and ".join(f"{count} {verdict}" for verdict, count in sorted(told.beside.items()))
         yield _line("also here", f"{counted}; no rule says whether that is the same bug")
-    if told.explained == "in part":
+    if told.explained == "in part" and told.option != NO_SHRINK:
         more = f"; {told.option} gives more" if told.option else ""
         yield _line("not finished", f"the time for explaining ended{more}")
     if told.note and (told.rule is not None or told.explained != "in part"):  # else the rule's line has it
@@ -129,7 +129,7 @@ def _shown_values(memory: Memory) -> Iterator[str]:
 
 
 def _twin_lines(case: Call, twin: Call) -> Iterator[str]:
-    """Yield what the law's twin changes."""
+    """Yield lines about what differs in the law's twin."""
     for name, value in twin.parameters.items():
         if value != case.parameters.get(name):
             yield _line(f"twin's {name}", _number(value))
@@ -145,8 +145,8 @@ def _twin_lines(case: Call, twin: Call) -> Iterator[str]:
 
 
 def _output(memory: Memory) -> str:
-    """Return the output's own memory, or the input it shares memory with, and how many elements it begins before or
-    after that."""
+    """Return a description of an output's memory: its own, or that of an input, with the number of elements by which it
+    begins before or after the input."""
     if not memory.shares:
         return _tensor(memory)
     if memory.apart is None:
@@ -163,8 +163,8 @@ def _tensor(memory: Memory) -> str:
 
 
 def _worst_lines(worst: WorstElement, shown: Collection[str]) -> Iterator[str]:
-    """Yield the worst element: got and expected in decimal and hex, ulp, err/budget and its terms; and what it was made
-    of, except the `shown` inputs, whose values stand there already."""
+    """Yield lines about the worst element: the returned and the expected value, ulp, err/budget and its terms, and the
+    operands, except the `shown` inputs, whose values were listed before."""
     if worst.failing:
         against = (
             "more than rounding in the formula's steps can explain: outside the worst-case budget too"
@@ -190,7 +190,7 @@ def _ratio(ratio: float | None) -> str:
 
 
 def allowance_lines(worst: WorstElement) -> Iterator[str]:
-    """Yield the exact value, what is allowed, each term of the budget, and what the element was calculated from."""
+    """Yield lines with the exact value, the allowed ones, each term of the budget, and the operands of the element."""
     yield _line("exact", worst.exact)
     ends = [_number(each) for each in dict.fromkeys((worst.low, worst.high))]
     yield _line("allowed", " to ".join(ends))
@@ -207,7 +207,7 @@ def allowance_lines(worst: WorstElement) -> Iterator[str]:
 
 
 def _other_targets(target: str, verdict: str, others: Mapping[str, str]) -> Iterator[str]:
-    """Yield who else fails on the case, who does not: what a kernel's author asks next."""
+    """Yield lines about the other targets that fail on the case, or pass: an author asks for these next."""
     same = [name for name, other in others.items() if other == verdict]
     passing = [name for name, other in others.items() if other == "PASS"]
     different = [name for name, other in others.items() if other not in (verdict, "PASS", "NOT_RUN")]
@@ -218,7 +218,7 @@ def _other_targets(target: str, verdict: str, others: Mapping[str, str]) -> Iter
 
 
 def _targets_words(names: Sequence[str], verdicts: Mapping[str, str], everyone: Mapping[str, int]) -> str:
-    """Return target names, with all targets of one kernel and verdict as one: 'c-sve on all 12 targets'."""
+    """Return the names of targets; all targets of a kernel with one verdict become 'c-sve on all 12 targets'."""
     groups: dict[tuple[str, str], list[str]] = {}
     for name in names:
         groups.setdefault((TargetId.parse(name).implementation, verdicts.get(name, "")), []).append(name)
@@ -231,6 +231,6 @@ def _targets_words(names: Sequence[str], verdicts: Mapping[str, str], everyone: 
 
 
 def _shortened(members: Sequence[str]) -> str:
-    """Return some members: 'c-sve@qemu:vl=128,gcc-O0 c-sve@qemu:vl=256,gcc-O0 and 3 more'."""
+    """Return the first of the names: 'c-sve@qemu:vl=128,gcc-O0 c-sve@qemu:vl=256,gcc-O0 and 3 more'."""
     more = f" and {len(members) - _LISTED} more" if len(members) > _LISTED else ""
     return " ".join(members[:_LISTED]) + more

@@ -1,4 +1,4 @@
-"""GitHub: annotations by workflow commands, and a Markdown summary of the step."""
+"""GitHub: annotations as workflow commands, the Markdown summary of a step, and a comment for a pull request."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from fuzz.report.outline import Failure, Outline
 from fuzz.report.totals import not_judged, remarks
 
 MOST_ANNOTATIONS = 10
-"""The number of annotations of one kind that GitHub shows for a step."""
+"""The most annotations of one kind that GitHub shows for a step."""
 SUMMARY_BYTES = 1 << 20
 """The most bytes of a step's summary. GitHub refuses a longer one as a whole."""
 
 
 def commands(outline: Outline) -> list[str]:
-    """Return one `::error` for each bucket, as many as GitHub shows; the summary has all."""
+    """Return one `::error` for each unknown failure, as many as GitHub shows; the summary has all."""
     lines = [_annotation(failure) for failure in outline.failing]
     lines += [f"::error title=kernelfuzz {outline.verb}::{escaped(text)}" for text in remarks(outline.outcome)]
     if not lines and not outline.outcome.passed:
@@ -33,7 +33,7 @@ def commands(outline: Outline) -> list[str]:
 
 
 def summary(outline: Outline) -> str:
-    """Return the step summary, cut to what GitHub takes."""
+    """Return the step summary, cut to the length that GitHub accepts."""
     fence = _fence(outline)
     whole = "\n".join(_summary_lines(outline, fence)) + "\n"
     if len(whole.encode(errors="replace")) <= SUMMARY_BYTES:
@@ -44,7 +44,7 @@ def summary(outline: Outline) -> str:
 
 
 def _fence(outline: Outline) -> str:
-    """Return a fence that is longer than any inside the texts: they may quote what a kernel raised."""
+    """Return a fence longer than any in the texts, which may quote the message of a kernel's exception."""
     inside = [run for failure in outline.failures for run in re.findall("`+", failure.brief + failure.text)]
     return "`" * max([4, *(len(run) + 1 for run in inside)])
 
@@ -92,20 +92,20 @@ def escaped_property(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return text for Markdown in which nothing begins an HTML tag."""
+    """Return text for Markdown without the beginning of an HTML tag."""
     return escape(text.replace("\n", " "), quote=False)
 
 
 MARK = "<!-- kernelfuzz -->"
-"""The beginning of the comment, by which a later run finds it and edits it."""
+"""The beginning of the comment, by which a later run finds the comment to edit."""
 COMMENT_CHARACTERS = 65_536
 """The most characters of a comment on GitHub."""
 _MOST = 20
-"""How many failures are shown; the step summary has all."""
+"""The most failures in the comment; the step summary has all."""
 
 
 def comment(outline: Outline) -> str:
-    """Return the comment, cut to what GitHub takes."""
+    """Return the comment, cut to the length that GitHub accepts."""
     found = [MARK, *_lines(outline)]
     while len("\n".join(found)) > COMMENT_CHARACTERS - 1:
         found.pop()
@@ -134,12 +134,12 @@ def _lines(outline: Outline) -> Iterator[str]:
 
 
 def _failure(failure: Failure) -> Iterator[str]:
-    """Yield the lines about a failure that a person reads first, including the command that shows it again."""
+    """Yield the first lines of a failure, with the command that shows it again, as a code block."""
     fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", failure.brief))])
     yield f"\n{fence}text\n{failure.brief}\n{fence}"
 
 
 def _code(text: str) -> str:
-    """Return text as code, in which no markup is read."""
+    """Return text as inline code, so that nothing in it is read as markup."""
     fence = "`" * (1 + max([0, *(len(run) for run in re.findall("`+", text))]))
     return f"{fence} {text} {fence}" if len(fence) > 1 else f"`{text}`"

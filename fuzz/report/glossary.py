@@ -1,5 +1,5 @@
-"""What the words of a report mean; verdicts have an example kernel that causes each. `kernelfuzz explain` and the pages
-show it. The texts are in `glossary.toml`."""
+"""The meanings of the words in reports; verdicts have an example kernel that causes them. `kernelfuzz explain` and the
+pages show them. The texts are in `glossary.toml`."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Meaning:
     why: str = ""
     """A sentence about the example."""
     example: str = ""
-    """A kernel in NumPy that causes it; '' where no kernel does."""
+    """A kernel in NumPy that causes the verdict; '' if no kernel does."""
     declared: str = _PLAIN
-    """How the pack of the example declares it."""
+    """The declaration of the kernel in the pack of the example."""
 
     def lines(self, word: str) -> Iterator[str]:
-        """Yield the lines that are printed of it."""
+        """Yield the lines that `kernelfuzz explain` prints."""
         yield f"{word}: {self.what}"
         yield ""
         if self.example:
@@ -44,11 +44,11 @@ class Meaning:
 
     @property
     def shown(self) -> str:
-        """The example, and its declaration where that matters."""
+        """The example, with its declaration if that matters."""
         return self.example if self.declared == _PLAIN else f"{self.example}\n\n# declared as\n{self.declared}"
 
     def markdown(self, word: str) -> Iterator[str]:
-        """Yield its section of the page."""
+        """Yield the section of the page about the verdict."""
         yield f"### {word}\n\n{self.what}\n"
         if self.example:
             yield f"{self.why[:1].upper()}{self.why[1:]}\n"
@@ -60,20 +60,20 @@ class Meaning:
 
 _TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 LABELS: Mapping[str, str] = _TEXTS["labels"]
-"""The labels of a failure in full."""
+"""The labels in the full text of a failure."""
 RUNS: Mapping[str, str] = _TEXTS["runs"]
 """The words of the table, of the first lines of a failure, and of the last lines of a run."""
 FIELDS: Mapping[str, str] = _TEXTS["fields"]
 """The fields of `Capabilities` that the end of a run names."""
 GIVEN: Mapping[str, str] = _TEXTS["given"]
-"""What the values of a smallest case are replaced by."""
+"""The kinds of values that are tried in place of those of a smallest case."""
 RULINGS: Mapping[str, str] = _TEXTS["rulings"]
 """The verdicts of `kernelfuzz judge`."""
 MEANINGS: Mapping[Verdict, Meaning] = {Verdict(name): Meaning(**each) for name, each in _TEXTS["verdicts"].items()}
 
 
 def glossary() -> Mapping[str, tuple[str, ...]]:
-    """Return what each word means; some mean one thing in one place and another in another."""
+    """Return the meanings of each word: some words mean different things in different places."""
     found = dict[str, tuple[str, ...]]()
     for kind, rows in (
         ("a line of a failure", LABELS),

@@ -28,7 +28,7 @@ def listing(what: str, pack: Path | None) -> PlainTable:
 
 
 def kernels_table(path: Path | None) -> PlainTable:
-    """Return a table with a line for each kernel and the targets it runs on, as in `fuzz/docs/kernels.md`."""
+    """Return the table of `fuzz/docs/kernels.md`, with a line for each kernel: what it accepts, and its targets."""
     pack = load(path, rehearsed=True)
     rows = [
         (kernel.name, kernel.op, " ".join(kernel.able.dtypes), _takes(kernel), _places(kernel), kernel.summary)
@@ -56,7 +56,8 @@ def _takes(kernel: Kernel) -> str:
 
 
 def _places(kernel: Kernel) -> str:
-    """Return where it runs, with which variables, whatever the compiler and its flags: 'native; qemu vl=128, 256'."""
+    """Return the places where a kernel runs, without compilers and flags, and its variables: 'native; qemu vl=128,
+    256'."""
     found: dict[str, dict[str, dict[str, None]]] = {}
     for target in expand([kernel]):
         known = found.setdefault(target.name.place, {})
@@ -72,7 +73,7 @@ def _said(settings: Mapping[str, Iterable[str]]) -> str:
 
 
 def targets_table(path: Path | None) -> PlainTable:
-    """Return a table with a line for each target, with the reason where it cannot run here."""
+    """Return a table with a line for each target, and the reason if it cannot run here."""
     rows = [
         (target.id, "yes" if (reason := target.unavailable()) is None else f"NOT_RUN: {reason}")
         for target in expand(load(path, rehearsed=True).kernels)
@@ -81,7 +82,7 @@ def targets_table(path: Path | None) -> PlainTable:
 
 
 def ops_table(path: Path | None) -> PlainTable:
-    """Return a table with some lines for each op, the pack's own first: formula, inputs, outputs and kernels."""
+    """Return a table with some lines for each op, those of the pack first: its formula, inputs, outputs and kernels."""
     pack = _here(path)
     rows = []
     for op in dict.fromkeys((*pack.ops, *OPS.values())):
@@ -99,18 +100,18 @@ def ops_table(path: Path | None) -> PlainTable:
 
 
 def _here(path: Path | None) -> Pack:
-    """Return the pack of that path; an empty one where kernelfuzz is installed alone, as ops and laws come with it."""
+    """Return the pack at that path. If kernelfuzz is installed alone, the pack is empty, but has all ops and laws."""
     return load(path, rehearsed=True) if path or found() else Pack(Path(), ())
 
 
 def formula_text(op: Op) -> str:
-    """Return the author's text of the formula, or else its source."""
+    """Return the formula's docstring, or else its source code."""
     said = inspect.getdoc(op.formula)
     if said:
         return " ".join(said.split())
     try:
         return textwrap.dedent(inspect.getsource(op.formula)).rstrip()
-    except (OSError, TypeError):  # made at run time
+    except (OSError, TypeError):  # the formula was made at run time
         return op.summary or "has no text"
 
 
@@ -126,7 +127,7 @@ def _number(parameter: Parameter) -> str:
 
 
 def functions_table(path: Path | None) -> PlainTable:
-    """Return a table with a line for each elementary function, and the accuracy that a contract promises by default."""
+    """Return a table with a line for each elementary function, and the accuracy that contracts promise by default."""
     rows = [(_call(of), "exact" if of.is_exact else f"{of.usual:g} ulp", of.summary) for of in records().values()]
     return PlainTable(("function", "accuracy", "what it is"), rows)
 

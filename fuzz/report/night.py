@@ -1,4 +1,4 @@
-"""A night in text, as a record, and as the outline that the formats of `run` and `gate` are made of."""
+"""A night as text, as a record, and as the outline from which the formats of `run` and `gate` are made."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _UNEXPLAINED = "not explained: the share of the night for that was over; a longe
 
 
 def pairs_of(seen: NightView, kernels: Iterable[Kernel]) -> dict[str, PairCoverage]:
-    """Return by op which pairs of conditions held together, among those allowed by the kernels that ran and are still
-    in the pack."""
+    """Return by op the pairs of conditions that held together, among those that the kernels allow which ran and are
+    still in the pack."""
     judged = {row.kernel for row in seen.targets if row.judged}
     there = [kernel for kernel in kernels if kernel.name in judged]
     ops = [op for op in seen.together if any(kernel.op == op for kernel in there)]
@@ -48,13 +48,13 @@ def print_night(
     pairs: Mapping[str, PairCoverage] = MappingProxyType({}),
     outcome: UseOutcome | None = None,
 ) -> None:
-    """Print a line for each kernel that ran, a paragraph for each bucket, what was not exercised, and the totals."""
+    """Print a line for each kernel that ran, a paragraph for each bug, what was not exercised, and totals."""
     print_kernels(console, kernel_lines_of(seen))
     print_lines(console, (*not_run_lines(idle_reasons(seen)), *not_run_lines(partly_run(seen))), "yellow")
     for bucket in seen.buckets:
         console.print()
         console.print(f"{bucket.status}:", style="bold")
-        failure = failure_of(bucket, seen)  # in full where no file has its case
+        failure = failure_of(bucket, seen)  # the whole text if there is no case file
         print_failure(console, failure.told(verbose=not failure.commands.case_file, width=room(console)))
     broken = broken_of(seen)
     origin = Provenance(seen.night.seed, seen.night.command, pack_option(seen.night.command))
@@ -83,7 +83,7 @@ def broken_of(seen: NightView) -> list[Broken]:
 
 
 def tally_of(seen: NightView) -> Tally:
-    """Return the counts of the whole night, over all sessions, and why targets judged nothing."""
+    """Return the counts of the whole night with all sessions, and why targets judged nothing."""
     tally, idle = Tally(), idle_reasons(seen)
     for row in seen.targets:
         counts = TargetTally(row.name, row.kernel, row.judged, row.findings, row.gave_up, row.not_run)
@@ -95,7 +95,7 @@ def tally_of(seen: NightView) -> Tally:
 
 
 def idle_reasons(seen: NightView) -> dict[str, str]:
-    """Return by target why it judged nothing, without targets whose kernel is to blame."""
+    """Return why targets judged nothing, by target, except targets whose kernel is broken."""
     reasons = {row.name: row.reason for row in seen.targets if row.judged == 0 and not row.attested.get("broken")}
     searched = Counter[str]()
     for part in seen.slices:
@@ -105,18 +105,18 @@ def idle_reasons(seen: NightView) -> dict[str, str]:
 
 
 def _why_idle(cases: int | None) -> str:
-    """Return why a target that could run judged nothing, although some target judged `cases` cases of its op."""
+    """Return why a target that could run judged nothing; `cases` is the number of cases of its op that ran, or None."""
     return "no case that was drawn fitted it" if cases else NO_TURN
 
 
 def partly_run(seen: NightView) -> dict[str, str]:
-    """Return by target why some cases were not run on targets that did judge others, for example because a kernel
+    """Return why targets did not run some cases although they judged others, by target, for example because a kernel
     hangs."""
     return {row.name: row.reason for row in seen.targets if row.judged and row.not_run and row.reason}
 
 
 def _undeclared(seen: NightView, kernels: Iterable[Kernel]) -> UndeclaredByOp:
-    """Return what the kernels that ran in the night, and are still in the pack, do not declare."""
+    """Return what the kernels do not declare that ran in the night and are still in the pack."""
     judged = {row.kernel for row in seen.targets if row.judged}
     return undeclared_by_op(kernel for kernel in kernels if kernel.name in judged)
 
@@ -186,7 +186,7 @@ def kernel_lines_of(seen: NightView) -> list[KernelLine]:
 
 
 def failure_of(bucket: BucketTotals, seen: NightView, kernels: Mapping[str, Kernel] = MappingProxyType({})) -> Failure:
-    """Return a bug of a night as all reports show it; without its kernel its place is not known."""
+    """Return a bug of a night in the form of all reports. Its source line is only known if its kernel is given."""
     row, told = bucket.row, bucket.told
     if told.explained == "not yet" and not told.note:
         told = replace(told, note=_UNEXPLAINED)
@@ -201,19 +201,19 @@ def failure_of(bucket: BucketTotals, seen: NightView, kernels: Mapping[str, Kern
 
 
 def pack_option(command: str) -> tuple[str, ...]:
-    """Return the words for the night's pack, and for how its kernels are run: ('--pack', FOLDER) and '--untrusted'; ()
-    where it ran the built-in kernels."""
+    """Return the options of a night's command for its pack and for how kernels are run: ('--pack', FOLDER) and
+    '--untrusted'; () for the built-in kernels."""
     try:
         words = shlex.split(command)
-    except ValueError:  # the state is another's
+    except ValueError:  # the state was written by somebody else
         return ()
     pack = words[words.index("--pack") + 1 :] if "--pack" in words else []
     return (*(("--pack", pack[0]) if pack else ()), *(("--untrusted",) if "--untrusted" in words else ()))
 
 
 def command_again(option: str, command: str, state: Path, store: str | None) -> str:
-    """Return the command line that applies an option of `nightly` to a night, or with '' begins another night like it.
-    `command` is the one in its record; the password of a store is left out."""
+    """Return the command line that applies an option of `nightly` to a night; with '', one that begins a similar night.
+    `command` is the one in the night's record. The password of a store is left out."""
     others = pack_option(command) if option == "--report-only" else shlex.split(command)[2:]
     where = ["--state", str(state), *(("--store", without_password(store)) if store is not None else ())]
     return shlex.join(["kernelfuzz", "nightly", *([option] if option else []), *where, *others])
@@ -222,7 +222,7 @@ def command_again(option: str, command: str, state: Path, store: str | None) -> 
 def night_outcome(
     seen: NightView, missing: Sequence[str] = (), errors: Sequence[str] = (), unsaved: Sequence[str] = ()
 ) -> UseOutcome:
-    """Return the outcome of the whole night, whatever session saw it; one that was cut off counts as interrupted."""
+    """Return the outcome of the whole night, with all its sessions. A night that was cut off counts as interrupted."""
     tally = tally_of(seen)
     return outcome_of(
         tally, failing=bool(seen.failing) or tally.findings > 0, missing=missing, errors=errors or _known_errors(seen),
@@ -231,12 +231,12 @@ def night_outcome(
 
 
 def _known_errors(seen: NightView) -> Sequence[str]:
-    """Return what the state still knows of internal errors, which the night has printed."""
+    """Return a line if the night met internal errors, whose text the state does not hold."""
     return ["the night met internal errors, which it printed as it ended"] if seen.night.ended == "errors" else []
 
 
 def outline_of(seen: NightView, kernels: Iterable[Kernel], outcome: UseOutcome) -> Outline:
-    """Return what failed in this night, and what ran. The sources of failures are looked up in `kernels`."""
+    """Return the outline of a night. `kernels` give the sources of the failures."""
     known = {kernel.name: kernel for kernel in kernels}
     worst, idle = _worst(seen.accuracy), idle_reasons(seen)
     lines = tuple(
@@ -247,7 +247,7 @@ def outline_of(seen: NightView, kernels: Iterable[Kernel], outcome: UseOutcome) 
         )
         for row in seen.targets
     )  # fmt: skip
-    # By signature: buckets that share a fingerprint are numbered in this order, every night the same.
+    # In the order of ids, so that buckets with the same fingerprint are numbered alike every night.
     failing = sorted(seen.failing, key=lambda bucket: bucket.row.id)
     passing = [bucket for bucket in seen.buckets if bucket.status == "passes now"]
     return Outline(

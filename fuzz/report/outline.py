@@ -1,5 +1,5 @@
-"""The outline of a use: its outcome and its findings, without anything that differs between two equal runs. Every
-report format is made of it."""
+"""The outline of a use: its outcome and its findings, without anything that differs between two equal runs. All report
+formats are made from it."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ from fuzz.report.use_outcome import NO_CASE, UseOutcome, outcome_of
 from fuzz.report.wrapping import wrapped_text
 
 VERDICT = Verdict.CRASH
-"""It ended before its first case."""
+"""The verdict of a broken kernel: it ended before its first case."""
 _SHOWN = 12
-"""How many lines of a compiler's output, after its first error, are shown where other kernels are reported too."""
+"""The lines of a compiler's output, from its first error on, that are shown if other kernels are reported too."""
 
 
 @dataclass(frozen=True)
 class Broken:
-    """A kernel and the targets on which it cannot be started for one reason."""
+    """A kernel that cannot be built or started, with the targets where this has the same reason."""
 
     kernel: str
     targets: tuple[str, ...]
     reason: str
-    """One line."""
+    """The reason in one line."""
     said: str
-    """All that is known, such as what the compiler printed."""
+    """Everything that is known, such as the output of the compiler."""
 
     @property
     def headline(self) -> str:
-        """One line that says what is wrong, and where."""
+        """One line that says what is wrong, and on which targets."""
         more = f" and {len(self.targets) - 1} more targets" if len(self.targets) > 1 else ""
         return f"{VERDICT.value}: {self.kernel} on {self.targets[0]}{more}: {self.reason}"
 
     def text(self, see_all: str, *, whole: bool) -> str:
-        """Return the text as for a failure. `see_all` says where the rest is, unless the `whole` is shown."""
+        """Return the text as for a failure. Unless the `whole` is shown, `see_all` says how to see the rest."""
         return "\n".join(self._lines(see_all, whole))
 
     def _lines(self, see_all: str, whole: bool) -> Iterator[str]:
@@ -68,8 +68,8 @@ class Broken:
 
 
 def broken_kernels(targets: Iterable[tuple[str, str, str, str]]) -> list[Broken]:
-    """Return the broken kernels from kernel, target, reason and output of each target; targets without output are left
-    out."""
+    """Return the broken kernels. Each target is given as kernel, target, reason and output; targets without output are
+    not broken."""
     groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for kernel, target, reason, said in targets:
         if said:
@@ -81,13 +81,13 @@ def broken_kernels(targets: Iterable[tuple[str, str, str, str]]) -> list[Broken]
 
 
 def _behind_error(said: list[str], reason: str) -> int:
-    """Return the index after the line that the reason quotes; of the first line where it quotes none."""
+    """Return the index after the first line that the reason quotes; 0 if it quotes no line."""
     return next((number + 1 for number, line in enumerate(said) if line.strip() and reason.endswith(line.strip())), 0)
 
 
 @dataclass(frozen=True)
 class TargetLine:
-    """One target and what was judged on it."""
+    """One target, and the counts of what was judged on it."""
 
     kernel: str
     op: str
@@ -95,22 +95,22 @@ class TargetLine:
     judged: int
     findings: int
     worst: Mapping[str, WorstPass]
-    """The worst err/budget of each dtype among passing runs."""
+    """The worst passing run of each dtype."""
     laws: Mapping[str, int]
-    """The number of judged twins, by each law that its kernel declares."""
+    """The number of judged twins, by law that the kernel declares."""
     not_run: str
-    """Why nothing was judged; '' where something was."""
+    """The reason why nothing was judged; '' if something was."""
 
     @property
     def ratios(self) -> str:
-        """The worst passing err/budget of each dtype, or why there is none."""
+        """The worst passing err/budget of each dtype, or the reason why there is none."""
         worst = ", ".join(f"{worst.ratio:.3f} {dtype}" for dtype, worst in self.worst.items())
         return f"NOT_RUN: {self.not_run}" if self.not_run else worst
 
 
 @dataclass(frozen=True)
 class Failure:
-    """One bug, as the reports show it: a bucket of findings, or a kernel that cannot be built or started."""
+    """One bug, as reports show it: a bucket of findings, or a broken kernel."""
 
     kernel: str
     verdict: Verdict
@@ -119,35 +119,35 @@ class Failure:
     count: int
     location: Location
     explanation: Explanation | None = None
-    """What is known of it; None for a kernel that is broken."""
+    """The explanation; None for a broken kernel."""
     commands: Commands = field(default_factory=Commands)
     change: SourceChange | None = None
     """The last change to the source of its kernel."""
     known: str = ""
-    """The issue of the known failure that covers it. Known failures do not fail the gate."""
+    """The issue, if it is a known failure; known failures do not fail the gate."""
     broken: str = ""
     """The headline of a kernel that cannot be built or started."""
     said: str = ""
-    """What its compiler printed, or its start."""
+    """The output of the compiler or of the start, for a broken kernel."""
 
     @property
     def fingerprint(self) -> str:
-        """The same for the same bucket in every run, on every machine, whatever the line of the source."""
+        """A digest that is the same for a bucket in every run, on every machine, and at any line of the source."""
         words = ("kernelfuzz", self.kernel, self.verdict.value, self.law)
         return hashlib.sha256("/".join(words).encode(errors="replace")).hexdigest()[:32]
 
     @property
     def headline(self) -> str:
-        """One line: which kernel, and what is wrong with it."""
+        """One line: the kernel, and what is wrong with it."""
         return headline(self.explanation) if self.explanation is not None else self.broken
 
     @property
     def brief(self) -> str:
-        """The lines that a person reads first."""
+        """The first lines, which a person reads first."""
         return brief(self.explanation, self.commands) if self.explanation is not None else self.said
 
     def told(self, *, verbose: bool, width: int = sys.maxsize) -> str:
-        """Return the first lines and, where `verbose`, everything below them, in lines of at most `width` columns."""
+        """Return the first lines, and with `verbose` the full text below them, in lines of at most `width` columns."""
         if self.explanation is None:
             return wrapped_text(self.said, width, HANG)
         said = brief(self.explanation, self.commands, min(width, WIDTH))
@@ -155,7 +155,7 @@ class Failure:
 
     @property
     def text(self) -> str:
-        """Everything that is known."""
+        """The full text of everything that is known."""
         return full_text(self.explanation, self.commands, self._seen) if self.explanation is not None else self.said
 
     @property
@@ -165,10 +165,10 @@ class Failure:
 
 @dataclass(frozen=True)
 class Outline:
-    """Everything that a report says."""
+    """Everything that a report needs."""
 
     verb: str
-    """The verb that reports: 'gate', 'run' or 'nightly'."""
+    """The command that reports: 'gate', 'run' or 'nightly'."""
     seed: int
     environment: Mapping[str, Any]
     cases: int
@@ -176,11 +176,11 @@ class Outline:
     failures: tuple[Failure, ...]
     outcome: UseOutcome
     better: tuple[str, ...] = ()
-    """What failed before and passes now."""
+    """A line for each bug that failed before and passes now."""
     notes: tuple[str, ...] = ()
-    """Lines that a reader should know but that do not make anything fail."""
+    """Lines that a reader should know, but that fail nothing."""
     usual: str = NO_CASE
-    """The reason of a target that judged nothing and has no reason of its own."""
+    """The reason for targets that judged nothing and give no reason."""
 
     @property
     def failing(self) -> tuple[Failure, ...]:
@@ -188,7 +188,7 @@ class Outline:
         return tuple(failure for failure in self.failures if not failure.known)
 
     def but_unsaved(self, lines: Sequence[str]) -> Outline:
-        """Return the outline of the same use, with these lines about what could not be written."""
+        """Return the outline with more lines about files that could not be written."""
         return replace(self, outcome=replace(self.outcome, unsaved=(*self.outcome.unsaved, *lines)))
 
     @property
@@ -197,7 +197,7 @@ class Outline:
 
 
 def target_lines(targets: Iterable[Target], tally: Tally, usual: str = NO_CASE) -> tuple[TargetLine, ...]:
-    """Return a line for each target, in their order; `usual` is the reason of one that judged nothing and has none."""
+    """Return a line for each target. `usual` is the reason for targets that judged nothing and give no reason."""
     lines = []
     for target in targets:
         counted = tally.targets[target.id]
@@ -227,12 +227,12 @@ def run_outline(
     interrupted: bool = False,
     idle: bool = False,
 ) -> Outline:
-    """Return what a run found and judged; `known` returns the issue of a known failure."""
+    """Return the outline of a run. `known` is a function that returns the issue of a known failure, or ''."""
     by_id, failures = {target.id: target for target in targets}, []
     for bucket in book.seen:
         failures.append(_failure(bucket, by_id[bucket.judgement.target], origin, known(bucket)))
     failures += broken_failures(tally_broken(tally), {target.kernel.name: target.kernel for target in targets}, origin)
-    # A run that failed counts even without a bucket.
+    # A failing run counts even if it is in no bucket.
     failing = any(not failure.known for failure in failures) or (tally.findings > 0 and not failures)
     outcome = outcome_of(
         tally, failing=failing, complaints=complaints, missing=missing, errors=book.errors, unsaved=unsaved,
@@ -245,7 +245,7 @@ def run_outline(
 
 
 def _failure(bucket: Bucket, target: Target, origin: Provenance, known: str) -> Failure:
-    """Return a bucket as the reports show it."""
+    """Return a bucket in the form of reports."""
     judgement, targets = bucket.judgement, tuple(sorted(bucket.targets))
     commands = commands_of(bucket.told, bucket.path, origin, bucket.case.origin.place)
     change = change_of(target.kernel, origin.since)
@@ -263,7 +263,7 @@ def tally_broken(tally: Tally) -> list[Broken]:
 def broken_failures(
     broken: Sequence[Broken], kernels: Mapping[str, Kernel], origin: Provenance | None = None
 ) -> list[Failure]:
-    """Return each as a failure of its kernel. With the origin of a run, long texts are cut where there are several."""
+    """Return broken kernels as failures. With the origin of a run, long texts are cut if there are several."""
     found = []
     for each in broken:
         words = ("run", *(origin.pack_option if origin else ()), "--target", each.targets[0], "--max-cases", "1")

@@ -1,11 +1,14 @@
-"""The nightly page: one HTML file that opens without a network, a server or a script."""
+"""The nightly page: one HTML file that needs no network, server or script. It follows dark mode, so its style sheet
+gives the colours; its charts are drawn by `page_charts.html` as SVG."""
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -18,7 +21,16 @@ from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.text import counted
 from fuzz.core.generate.pairing import PairCoverage
 from fuzz.explain.explanation import Counterfactual
-from fuzz.findings.database_views import Bracket, BucketTotals, BugHistory, LabelTotals, NightView, Trends
+from fuzz.findings.database_views import (
+    Bracket,
+    BucketTotals,
+    BugHistory,
+    LabelTotals,
+    Mark,
+    NightView,
+    TargetTotals,
+    Trends,
+)
 from fuzz.report.brief import Brief, brief_of
 from fuzz.report.coverage import pair_words, pairs_words
 from fuzz.report.night import (
@@ -31,10 +43,10 @@ from fuzz.report.night import (
     partly_run,
 )
 from fuzz.report.outline import Failure
-from fuzz.report.page_charts import Bars, accuracy_of
 from fuzz.report.progress import minutes
 from fuzz.report.totals import by_reason, found_words, not_judged, remarks
 from fuzz.report.use_outcome import UseOutcome
+from oracles.dtypes import ITEMSIZE
 
 _HERE = Path(__file__).parent
 _ENDINGS = {
@@ -45,30 +57,30 @@ _ENDINGS = {
     "": "cut off",
 }
 _NAMED = 100
-"""How many pairs of conditions that never held together are named for each op."""
+"""The number of pairs of conditions that never held together which are named, for each op."""
 _WIDTH, _HEIGHT = 100.0, 24.0
-"""The size of the drawing of a trend."""
+"""The size of a trend's drawing."""
 _CSS = {"fixed": "passes-now", "flaky": "not-seen"}
-"""The colours of statuses; other statuses have the colour of failures."""
+"""The CSS classes of statuses; other statuses are coloured like failures."""
 
 
 @dataclass(frozen=True)
 class BugRow:
-    """One bug over the nights."""
+    """One bug in all nights."""
 
     bug: BugHistory
     came: str
-    """The commit that brought it, as far as the nights show."""
+    """The commit that introduced the bug, as far as the nights tell."""
 
     @property
     def css(self) -> str:
-        """The class of its colour."""
+        """The CSS class of the status."""
         return _CSS.get(self.bug.status, self.bug.status)
 
 
 @dataclass(frozen=True)
 class Moved:
-    """One number over the nights."""
+    """A number that changes from night to night."""
 
     label: str
     values: Sequence[float]
@@ -76,25 +88,25 @@ class Moved:
 
     @property
     def words(self) -> str:
-        """The first and the last value."""
+        """The first value and the last one."""
         return " → ".join(self.form.format(value) for value in dict.fromkeys((self.values[0], self.values[-1])))
 
     @property
     def points(self) -> list[tuple[float, float]]:
-        """The points of its line, in the units of its drawing."""
+        """The points of the trend's line, in the units of its drawing."""
         top, count = max(self.values) or 1.0, max(1, len(self.values) - 1)
         return [(at * _WIDTH / count, _HEIGHT - 2 - (_HEIGHT - 4) * each / top) for at, each in enumerate(self.values)]
 
 
 def bugs_of(trends: Trends, folder: Path | None) -> list[BugRow]:
-    """Return every bug; `folder` is in the repository of the pack, where there is one."""
+    """Return a row for every bug. `folder` is in the repository of the pack; None if there is no repository."""
     order = ("new", "open", "flaky", "fixed")
     known = sorted(trends.bugs, key=lambda bug: (order.index(bug.status), bug.signature))
     return [BugRow(bug, came_words(bug.bracket, folder) if bug.bracket is not None else "") for bug in known]
 
 
 def came_words(bracket: Bracket, folder: Path | None) -> str:
-    """Return the first bad commit where there is only one between the nights, or the commits that it is among."""
+    """Return the first bad commit, if there is one commit between the nights, or else the range of commits."""
     if not bracket.named:
         return ""
     if bracket.good == bracket.bad:
@@ -108,7 +120,7 @@ def came_words(bracket: Bracket, folder: Path | None) -> str:
 
 
 def moves_of(trends: Trends) -> list[Moved]:
-    """Return pace and coverage, and the accuracy of each kernel that was judged in two nights or more."""
+    """Return the trends of pace, coverage, and the accuracy of each kernel that two nights or more judged."""
     nights = [past for past in trends.nights if past.judged]
     found = [Moved("judged runs a second", [past.rate for past in nights], "{:,.0f}")] if nights else []
     covered = [past.coverage for past in nights if past.coverage is not None]
@@ -132,36 +144,36 @@ class Kind:
 
 @dataclass(frozen=True)
 class Pairs:
-    """The pairs of conditions of one op."""
+    """The pairs of conditions of one op, and how many of them held together."""
 
     op: str
     held: int
     of: int
     never: Sequence[str]
-    """Some of those that never held together, in words."""
+    """Some of the pairs that never held together, in words."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One value of what was changed about the smallest case, and what came of it."""
+    """One value of a counterfactual, and its result."""
 
     value: int | float | str
     css: str
-    """'good' where it passes, 'bad' where it fails, 'bad own' for the smallest case itself."""
+    """The CSS class: 'good' if it passes, 'bad' if it fails, 'bad own' for the smallest case itself."""
 
 
 @dataclass(frozen=True)
 class Card:
-    """One bug: its first lines, which lengths fail and which elements."""
+    """One bug: its first lines, the extents with which it fails, and its failing elements."""
 
     bucket: BucketTotals
     bug: Failure
     brief: Brief
     subject: str
-    """What the cells change: the first dimension that was tried; '' where none was."""
+    """The dimension of the cells: the first that was tried; '' if none was."""
     cells: Sequence[Cell]
     elements: Sequence[tuple[float, float]]
-    """The failing elements of the smallest case's output: where each run begins and how long it is, in percent."""
+    """The failing elements of the smallest case's output, as runs: where each begins, and its length, in percent."""
 
     @classmethod
     def of(cls, bucket: BucketTotals, bug: Failure) -> Card:
@@ -180,7 +192,7 @@ def _is_whole(tried: Counterfactual) -> bool:
 
 
 def _cells(tried: Counterfactual | None) -> list[Cell]:
-    """Return a cell for each value, in order, including the smallest case's own."""
+    """Return a cell for each value, in order, with the smallest case's own value."""
     if tried is None:
         return []
     cells = [Cell(tried.own, "bad own"), *(Cell(value, "good") for value in tried.passing)]
@@ -199,7 +211,7 @@ def write_page(
     folder: Path | None = None,
     outcome: UseOutcome | None = None,
 ) -> None:
-    """Write the page. It appears whole or not at all."""
+    """Write the page, completely or not at all."""
     write_whole(path, page(seen, pairs, kernels, folder, outcome))
 
 
@@ -210,19 +222,19 @@ def page(
     folder: Path | None = None,
     outcome: UseOutcome | None = None,
 ) -> str:
-    """Return the page of one night. `kernels` locate the sources and their changes. The commits of nights are those of
-    the repository around `folder`, the pack's folder."""
+    """Return the page of one night. `kernels` give the sources and their changes. The commits of nights belong to the
+    repository around `folder`, the folder of the pack."""
     return template("page.html").render(
         **_facts(seen, outcome or night_outcome(seen), pairs, {kernel.name: kernel for kernel in kernels}, folder)
     )
 
 
 def template(name: str) -> Template:
-    """Return a template of the page. It escapes all text that it is given."""
+    """Return a template of the page, which escapes all text that is inserted."""
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"minutes": minutes, "thousands": "{:,.0f}".format}
+    environment.filters |= {"minutes": minutes, "counted": counted, "thousands": "{:,.0f}".format}
     return environment.get_template(name)
 
 
@@ -268,7 +280,7 @@ def _facts(
 
 
 def _verdict(seen: NightView, outcome: UseOutcome) -> tuple[str, str]:
-    """Return the class and words of the banner; only a night that passed is green."""
+    """Return the CSS class and the words of the banner; only a night that passed is green."""
     failing, broken = len(seen.failing), len({each.kernel for each in broken_of(seen)})
     found = [f"{counted(failing, 'kind')} of failure"] if failing else []
     found += [f"{counted(broken, 'kernel')} broken"] if broken else []
@@ -278,13 +290,13 @@ def _verdict(seen: NightView, outcome: UseOutcome) -> tuple[str, str]:
 
 
 def _natural(value: str) -> tuple[bool, int, str]:
-    """Return a sort key: numbers by their size, then words."""
+    """Return a sort key that puts numbers first, by their size, and then words."""
     number = value.isdecimal()
     return not number, int(value) if number else 0, value
 
 
 def _coverage(rows: Sequence[LabelTotals]) -> list[Kind]:
-    """Return the kinds, those with coverage gaps first."""
+    """Return the kinds of labels, those with coverage gaps first."""
     counts: dict[tuple[str, str], Counter[str]] = {}
     for row in rows:
         if row.wanted:
@@ -297,3 +309,137 @@ def _coverage(rows: Sequence[LabelTotals]) -> list[Kind]:
         for (op, kind), values in counts.items()
     ]  # fmt: skip
     return sorted(found, key=lambda kind: (kind.op, not kind.gaps))
+
+
+Curve = Sequence[tuple[float, float]]
+"""Points (n, value), in the order of n."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A logarithmic axis that maps values to pixels."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def at(self, value: float) -> float:
+        """Return the pixel of a value; values outside the axis are moved to its ends."""
+        inside = min(max(value, self.low), self.high)
+        share = math.log(inside / self.low) / math.log(self.high / self.low)
+        return round(self.start + share * (self.end - self.start), 1)
+
+
+@dataclass(frozen=True)
+class Sparkline:
+    """A small chart of err/budget of one target by n, on a linear scale that ends at 1 or at the largest value."""
+
+    title: str
+    curve: Curve
+    width: float = 150.0
+    height: float = 26.0
+
+    @cached_property
+    def _x(self) -> Axis:
+        lengths = [n for n, _ in self.curve]
+        return Axis(min(lengths), max(max(lengths), 2 * min(lengths)), 2, self.width - 2)
+
+    @cached_property
+    def _top(self) -> float:
+        return max(1.0, max(value for _, value in self.curve))
+
+    def at(self, n: float, value: float) -> tuple[float, float]:
+        """Return the pixels (x, y) of a point."""
+        return self._x.at(n), round(self.height - 2 - value / self._top * (self.height - 4), 1)
+
+    @property
+    def words(self) -> str:
+        lengths, worst = [n for n, _ in self.curve], max(value for _, value in self.curve)
+        return f"From n = {min(lengths):g} to {max(lengths):g}; the highest is {worst:.3g}."
+
+
+@dataclass(frozen=True)
+class Bars:
+    """A chart with one bar for each minute."""
+
+    title: str
+    unit: str
+    values: Mapping[int, float]
+    width: float = 720.0
+    height: float = 150.0
+
+    @property
+    def most(self) -> float:
+        return max(self.values.values()) or 1.0
+
+    @property
+    def named(self) -> list[int]:
+        """The minutes that are labelled below the axis."""
+        return sorted({0, max(self.values) // 2, max(self.values)})
+
+    @property
+    def step(self) -> float:
+        return (self.width - 60) / (max(self.values) + 1)
+
+    def tall(self, value: float) -> float:
+        return value / self.most * (self.height - 34)
+
+    @property
+    def words(self) -> str:
+        average = sum(self.values.values()) / len(self.values)
+        return f"{len(self.values)} minutes; at most {self.most:,.0f} and on average {average:,.0f} {self.unit}."
+
+
+@dataclass(frozen=True)
+class TargetAccuracy:
+    """One line in the table of a kernel: a target and a dtype."""
+
+    name: str
+    dtype: str
+    worst: Mark
+    runs: int
+    spark: Sparkline
+
+
+@dataclass(frozen=True)
+class KernelAccuracy:
+    """One kernel with the lines of its targets."""
+
+    kernel: str
+    op: str
+    worst: float
+    targets: Sequence[TargetAccuracy]
+
+
+def accuracy_of(targets: Sequence[TargetTotals], marks: Sequence[Mark]) -> list[KernelAccuracy]:
+    """Return every kernel with a passing run, in the order of the targets."""
+    by_target: dict[str, list[Mark]] = {}
+    for mark in marks:
+        by_target.setdefault(mark.target, []).append(mark)
+    kernels: dict[tuple[str, str], dict[str, list[Mark]]] = {}
+    for row in targets:
+        if row.name in by_target:
+            kernels.setdefault((row.kernel, row.op), {})[row.name] = by_target[row.name]
+    return [_kernel(kernel, op, found) for (kernel, op), found in kernels.items()]
+
+
+def _kernel(kernel: str, op: str, by_target: Mapping[str, Sequence[Mark]]) -> KernelAccuracy:
+    marks = [mark for found in by_target.values() for mark in found]
+    dtypes = sorted({mark.dtype for mark in marks}, key=lambda dtype: (-ITEMSIZE.get(dtype, 0), dtype))
+    lines = [
+        _target(name, dtype, of_dtype)
+        for name, found in by_target.items()
+        for dtype in dtypes
+        if (of_dtype := [mark for mark in found if mark.dtype == dtype])
+    ]
+    return KernelAccuracy(kernel, op, max(mark.ratio for mark in marks), lines)
+
+
+def _target(name: str, dtype: str, marks: Sequence[Mark]) -> TargetAccuracy:
+    by_bin: dict[int, Mark] = {}
+    for mark in marks:
+        by_bin[mark.bin] = max(by_bin.get(mark.bin, mark), mark, key=lambda each: each.ratio)
+    curve = sorted((float(mark.n), mark.ratio) for mark in by_bin.values())
+    spark = Sparkline(f"{name}, {dtype}: err/budget by row length", curve)
+    return TargetAccuracy(name, dtype, max(marks, key=lambda each: each.ratio), sum(mark.runs for mark in marks), spark)

@@ -1,4 +1,4 @@
-"""The facts of platforms that a run relies on, in a line each; and all of them, as a table."""
+"""The facts of platforms: those that a run relies on, as lines, and all of them, as a table."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _words(fact: Fact) -> str:
 
 
 def platforms_table() -> PlainTable:
-    """Return a line for each fact, with its source; then the platforms that take over the facts of others."""
+    """Return a table with a line for each fact and its source, then the platforms that share the facts of others."""
     rows = [(each.platform, each.about, str(each.value), each.source) for each in FACTS]
     for name, platform in PLATFORMS.items():
         own = dict.fromkeys(each.platform for each in platform.facts if each.platform != name)

@@ -1,4 +1,4 @@
-"""Progress on stderr: a live line on a terminal, a line every few seconds elsewhere."""
+"""Progress on stderr: a live line on a terminal, or a line every few seconds in a log."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from fuzz.report.console import PLAIN_INTERVAL
 from oracles import escalation
 
 _LIVE_INTERVAL = 0.25
-"""Seconds between two updates of a live line: often enough to be seen to live."""
+"""Seconds between two updates of a live line: often enough to look alive."""
 _FIRST = 8
-"""How many kernels have their first failure shown at once; the table has all."""
+"""The number of kernels whose first failure is printed at once; the table has all."""
 _NOTICED_S, LOGGED_S = 2.0, 5.0
-"""A case is named on a live line once it has run for this long, and once in a log. Chosen."""
+"""The seconds after which a running case is named on a live line, and in a log. Chosen."""
 
 
 class LiveLine:
-    """A line on a terminal that the next one replaces; without a terminal, nothing. Other output is not captured
-    meanwhile: a kernel may run in this process."""
+    """A line on a terminal that is replaced by the next one; without a terminal it is not shown. Other output is not
+    captured, since a kernel may run in this process."""
 
     def __init__(self, console: Console) -> None:
         self._live: Live | None = None
@@ -41,24 +41,24 @@ class LiveLine:
 
     @property
     def is_there(self) -> bool:
-        """Whether there is a terminal, and it was not taken away."""
+        """Whether there is a terminal, and the line was not removed."""
         return self._live is not None
 
     def show(self, line: str) -> None:
-        """Show as much of it as there is room for."""
+        """Show the line, cut to the width of the terminal."""
         if self._live is not None:
             self._live.start()
             self._live.update(Text(line, no_wrap=True, overflow="ellipsis"), refresh=True)
 
     def stop(self) -> None:
-        """Take the line away, and draw nothing after that."""
+        """Remove the line for good."""
         if self._live is not None:
             self._live.stop()
             self._live = None
 
 
 class Progress(Observer):
-    """Shows elapsed time, what fails, judged runs, and runs per second."""
+    """An observer that shows the elapsed time, failing kernels, judged runs, and runs per second."""
 
     def __init__(
         self, console: Console, tally: Tally, max_time: float | None, max_cases: int | None, patience: float = 0.0
@@ -79,12 +79,12 @@ class Progress(Observer):
         self.stop()
 
     def stop(self) -> None:
-        """Take the live line away, and draw nothing after that."""
+        """Remove the live line for good, and print no more lines."""
         self._live.stop()
         self._last = math.inf
 
     def progress(self, elapsed: float) -> None:
-        """Redraw, if the last time is long enough ago."""
+        """Show the line again, if the last time is long enough ago."""
         interval = _LIVE_INTERVAL if self._live.is_there else PLAIN_INTERVAL
         if elapsed - self._last < interval:
             return
@@ -92,13 +92,13 @@ class Progress(Observer):
         self._show(elapsed, "")
 
     def failed(self, kernel: str, case: Case, judgement: Judgement, elapsed: float) -> None:
-        """Print the first failing run of a kernel at once."""
+        """Print a line at once for the first failing run of a kernel."""
         if kernel not in self._failing and len(self._failing) < _FIRST:
             self._failing.add(kernel)
             self._console.print(first_failure(kernel, case, judgement, elapsed), style="red")
 
     def waiting(self, waits: Sequence[Wait], elapsed: float) -> None:
-        """Name the case that is waited for longest: on a live line as long as it runs, in a log once."""
+        """Name the case that has run longest: on a live line while it runs, in a log once."""
         longest = max(waits, key=lambda wait: wait.seconds, default=None)
         if longest is None or longest.seconds < (_NOTICED_S if self._live.is_there else LOGGED_S):
             return
@@ -113,7 +113,7 @@ class Progress(Observer):
 
     def _show(self, elapsed: float, name: str) -> None:
         line = progress_line(self._tally, elapsed, self._max_time, self._max_cases)
-        line = f"{name} · {line}" if name else line  # in front: a narrow terminal shows no more
+        line = f"{name} · {line}" if name else line  # first, since a narrow terminal cuts the rest
         if self._live.is_there:
             self._live.show(line)
         else:
@@ -121,8 +121,8 @@ class Progress(Observer):
 
 
 def progress_line(tally: Tally, elapsed: float, max_time: float | None, max_cases: int | None) -> str:
-    """Return one line, e.g. '0:12 of 1:00 · no failure · 12 cases · 312 judged runs · 26/s'; the most important part is
-    first, since a narrow terminal shows no more."""
+    """Return one line, such as '0:12 of 1:00 · no failure · 12 cases · 312 judged runs · 26/s'. The most important part
+    comes first, since a narrow terminal cuts the rest."""
     rate = tally.judged / elapsed if elapsed > 0 else 0.0
     failing = list(dict.fromkeys(target.kernel for target in tally.targets.values() if target.findings))
     return " · ".join((
@@ -142,7 +142,7 @@ def _counted(tally: Tally, max_cases: int | None) -> list[str]:
 
 
 def first_failure(kernel: str, case: Case, judgement: Judgement, elapsed: float) -> str:
-    """Return one line, e.g. '0:03 softmax fails: FAIL_NUMERIC on torch-softmax@cpu, x f32 [1, 5]'."""
+    """Return one line, such as '0:03 softmax fails: FAIL_NUMERIC on torch-softmax@cpu, x f32 [1, 5]'."""
     name, tensor = next(iter(case.inputs.items()))
     law = f" {judgement.broken_law_name}" if judgement.broken_law_name else ""
     where = f"{judgement.verdict.value}{law} on {judgement.target}"
@@ -150,7 +150,7 @@ def first_failure(kernel: str, case: Case, judgement: Judgement, elapsed: float)
 
 
 def minutes(seconds: float) -> str:
-    """Return '1:05' for 65 seconds, '1:00:05' from an hour on."""
+    """Return '1:05' for 65 seconds, and '1:00:05' for an hour and 5 seconds."""
     whole = int(seconds)
     if whole >= 3600:
         return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
@@ -158,7 +158,7 @@ def minutes(seconds: float) -> str:
 
 
 class _Teller:
-    """Prints a line about what takes long, every few seconds."""
+    """Prints a line about an output that takes long to judge, every few seconds."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -173,7 +173,7 @@ class _Teller:
 
 @contextmanager
 def judging_told(console: Console) -> Iterator[None]:
-    """Print a line about an output that takes the oracle long, inside the block."""
+    """Let a line be printed, inside the block, about each output that takes the oracle long."""
     before, escalation.watch = escalation.watch, _Teller(console).tell
     try:
         yield

@@ -1,4 +1,4 @@
-"""Machine-readable records: one JSON object per line, written as things happen, and the environment that they state."""
+"""Records for programs: one JSON object on each line, written as things happen, and the environment."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _DISTRIBUTIONS = ("numpy", "hypothesis", "mpmath", "gmpy2", "ml_dtypes", "torch"
 
 
 class RecordLog(Observer):
-    """Appends records to a file: 'environment', 'run' for each judged run, 'finding' for each bucket, 'summary'.
-    Without a path nothing is written. Raises UsageError where the file cannot be opened."""
+    """An observer that writes records to a file: 'environment', 'run' for each judged run, 'finding' for each bucket,
+    and 'summary'. Without a path it writes nothing. Raises UsageError if the file cannot be opened."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -43,7 +43,7 @@ class RecordLog(Observer):
         except OSError as error:
             raise UsageError(f"--json {path}: cannot be written: {error.strerror}") from error
         self.trouble = ""
-        """Why the file is incomplete; '' where it is complete. The run goes on without it."""
+        """The reason why the file is incomplete; '' if it is complete. The run goes on in either case."""
 
     def __enter__(self) -> RecordLog:
         return self
@@ -56,7 +56,7 @@ class RecordLog(Observer):
             self._stop(error)
 
     def header(self, run_seed: int, statuses: Mapping[str, Attestation | NotRun]) -> None:
-        """Write what runs, and where."""
+        """Write the record of the environment and the targets."""
         targets = [{"target": name, **status_record(status)} for name, status in statuses.items()]
         self._write({"kind": "environment", "seed": run_seed, "environment": environment(), "targets": targets})
 
@@ -72,7 +72,7 @@ class RecordLog(Observer):
                 self._write_line(line)
 
     def lines(self, records: Iterable[str]) -> None:
-        """Write records of judged runs that were made elsewhere."""
+        """Write records of judged runs that were made in other processes."""
         for record in records:
             self._write_line(record)
 
@@ -81,7 +81,7 @@ class RecordLog(Observer):
         self._write({"kind": kind, **facts})
 
     def progress(self, elapsed: float) -> None:
-        """Push what was written to disk, so that a killed run leaves its records."""
+        """Flush the file, so that a killed run leaves its records."""
         if self._file is not None and not self.trouble:
             try:
                 self._file.flush()
@@ -116,8 +116,8 @@ class RecordLog(Observer):
         elapsed: float,
         pairs: Mapping[str, PairCoverage] = MappingProxyType({}),
     ) -> None:
-        """Write the totals, as the last record. `undeclared` is what kernels do not declare, by op and kernel; `pairs`
-        is which pairs of conditions held together, by op, where that was asked for."""
+        """Write the totals, as the last record. `undeclared` are the things that kernels do not declare, by op and
+        kernel; `pairs` are the pairs of conditions that held together, by op, if they are wanted."""
         self._write(
             {
                 "kind": "summary",
@@ -163,9 +163,9 @@ class RecordLog(Observer):
 
 
 def run_lines(case: Case, judgements: Sequence[Judgement], name: str = "", *, twin: bool = False) -> Iterator[str]:
-    """Yield one record for each judged run, as text. `name` is that of a case of a search, as `repro` takes it, or of
-    the case whose twin this is. The facts of the case are formatted once for all of its runs: that takes longer than
-    judging a run."""
+    """Yield one record for each judged run, as text. `name` is the name of the case in its search, as `repro` takes it;
+    for a twin, that of the original case. The case is formatted once for all its runs, since formatting takes longer
+    than judging a run."""
     facts = _text(
         {
             **({"twin_of" if twin else "name": name} if name else {}),
@@ -196,14 +196,14 @@ def _opened(path: Path) -> TextIO:
 
 
 def write_record(path: Path | None, facts: Mapping[str, Any]) -> None:
-    """Write one JSON object, where a file for it is named. Raises OSError."""
+    """Write one JSON object to the file, if there is a path. Raises OSError."""
     if path is not None:
         record = {"environment": environment(), **facts}
         path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 def status_record(status: Attestation | NotRun) -> dict[str, Any]:
-    """Return what a worker attested, or why there is no attestation."""
+    """Return the attestation of a worker as data, or the reason why there is none."""
     if isinstance(status, NotRun):
         return {"runs": False, **{name: fact for name, fact in asdict(status).items() if fact}}
     facts = {name: sorted(fact) if isinstance(fact, frozenset) else fact for name, fact in asdict(status).items()}
@@ -211,7 +211,7 @@ def status_record(status: Attestation | NotRun) -> dict[str, Any]:
 
 
 def _coverage(op: str, ledger: Ledger) -> dict[str, Any]:
-    """Return counts and gaps by kind."""
+    """Return the counts and gaps of each kind of label."""
     gaps = ledger.gaps()
     found = dict[str, Any]()
     for kind, counts in ledger.counts.items():
@@ -221,13 +221,14 @@ def _coverage(op: str, ledger: Ledger) -> dict[str, Any]:
 
 
 def _finite(value: float) -> float | str:
-    """Return the value, an infinite one as a string: JSON has no infinity."""
+    """Return the value; an infinite one as a string, since JSON has no infinities."""
     return value if math.isfinite(value) else repr(value)
 
 
 def environment(kernels: Iterable[Kernel] = (), folder: Path | None = None) -> dict[str, Any]:
-    """Return versions, including packages that these kernels name, and machine facts; also what is checked out around
-    the folder of their pack, or else around the first one's source. It has no host name, no user and no paths."""
+    """Return the versions of packages, including those that the kernels name, the facts of the machine, and the commit
+    that is checked out around the folder, or else around the first kernel's source. Host, user and paths are left
+    out."""
     known = list(kernels)
     folder = folder or next((each.source.parent for each in known), None)
     named = {package: installed_version(package) for kernel in known for package in kernel.packages}

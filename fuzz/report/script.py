@@ -1,4 +1,4 @@
-"""What a standalone program runs: one call or several, and how the outputs of the last one are judged."""
+"""The content of a standalone program: one call or several, and the allowed values of the last one's outputs."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from oracles.precise import Bounds
 from oracles.truth import Truth
 
 _MOST = 2048
-"""At most this many elements of one output are compared, the failing ones first: each is calculated with high
+"""The most elements of one output that are compared, the failing ones first, since each is calculated with high
 precision."""
 
 
 _LEFT = ((0.0, 0.0), (math.inf, math.inf), (-math.inf, -math.inf))
-"""What an overflow mostly leaves, beside NaN: a rule has bits for these."""
+"""The values that an overflow usually leaves, besides NaN: a rule has a bit for each of them."""
 
 
 def script_of(
     target: Target, case: Case, judgement: Judgement | None, law: LawCheck | None, history: tuple[Case, ...]
 ) -> Script:
-    """Return the program's contents for a finding. Raises UsageError where a program cannot show it."""
+    """Return the content of the program for a finding. Raises UsageError if no program can show it."""
     cases = (*history, case)
     if any(each.reaches_far for each in cases):
         raise UsageError("--script: a tensor larger than memory needs the worker's sparse mapping: use repro itself")
@@ -67,8 +67,8 @@ def _by_law(cases: tuple[Case, ...], law: LawCheck) -> Script:
 
 
 def _origins(case: Case, name: str, law: LawCheck) -> list[int]:
-    """Return which element of the case each element of the twin comes from, found by giving the law numbered elements
-    as outputs, once with the low and once with the high halves of the numbers."""
+    """Return for each element of the twin the flat index of the case's element from which it comes. To find it, the law
+    is given numbered elements as outputs, first the low and then the high bytes of the numbers."""
     size = case.outputs[name].layout.size
     word = f"<u{ITEMSIZE[case.outputs[name].dtype]}"
     halves = []
@@ -82,13 +82,13 @@ def _origins(case: Case, name: str, law: LawCheck) -> list[int]:
 
 
 def _nothing(case: Case) -> Mapping[str, bytes]:
-    """Return zeros for all outputs."""
+    """Return outputs of zeros."""
     return {name: bytes(output.layout.size * ITEMSIZE[output.dtype]) for name, output in case.outputs.items()}
 
 
 def _expectations(case: Case, contract: Contract, judgement: Judgement | None) -> dict[str, list[Allowed]]:
-    """Return the allowed values by output, for as many elements as are worth the time; an element on which the oracle
-    gives up is left out."""
+    """Return the allowed values by output, for as many elements as there is time for. Elements on which the oracle
+    gives up are left out."""
     truth = Truth(problem_of(case))
     return {name: list(_allowed(truth, case, name, contract, judgement)) for name in case.outputs}
 
@@ -100,11 +100,11 @@ def _allowed(truth: Truth, case: Case, name: str, contract: Contract, judgement:
         bounds = truth.bounds(contract, name, place, case.structured, once=True)
         if bounds is not None and _is_told(bounds):
             low, high = bounds.ends
-            yield Allowed(flat, float(low), float(high), _rule(bounds, case.outputs[name].dtype))
+            yield Allowed(flat, float(low), float(high), rule_bits(bounds, case.outputs[name].dtype))
 
 
 def _chosen(case: Case, name: str, judgement: Judgement | None) -> list[int]:
-    """Return flat indices: failing elements, then the first ones."""
+    """Return flat indices of elements: the failing ones first, then the first ones."""
     size = case.outputs[name].layout.size
     check = judgement.worst if judgement is not None else None
     mask = check.mask if check is not None and check.output == name else None
@@ -113,15 +113,15 @@ def _chosen(case: Case, name: str, judgement: Judgement | None) -> list[int]:
 
 
 def _is_told(bounds: Bounds) -> bool:
-    """Whether ends and the bits of a rule tell all that an element may be."""
+    """Whether two ends and the bits of a rule describe all allowed values of an element."""
     left = bounds.beside
     return left is None or left.nan == REQUIRED or (left.ends in _LEFT and not left.mirrored)
 
 
-def _rule(bounds: Bounds, dtype: str) -> int:
+def rule_bits(bounds: Bounds, dtype: str) -> int:
     beside = bounds if bounds.beside is None else bounds.beside
     low, high = bounds.ends
-    # A format without infinities has NaN for one; where either of them is allowed, so is any number.
+    # A format without infinities has NaN in their place; if one of them is allowed, the element must be NaN.
     overflows = dtype in FORMATS and not FORMATS[dtype].infinities and low == high and abs(low) == math.inf
     bits = {
         export.POSITIVE_ZERO: bounds.sign > 0,

@@ -1,4 +1,4 @@
-"""A snippet: a failing case in a few lines of Markdown that need no further explanation, to paste into an issue."""
+"""A snippet: a failing case as a few lines of Markdown that explain themselves, to paste into an issue."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from oracles.rounding import NATIVE
 _WIDTH = 200
 """The columns of a line; a page breaks longer ones."""
 _LISTED = 12
-"""How many elements are listed one by one. Chosen."""
+"""The most elements that are listed one by one. Chosen."""
 _MOST, _FAR = 2000, 20_000
-"""The characters of a packed tensor: as many as anybody pastes, and as many as an issue still takes. Chosen."""
+"""The most characters of a packed tensor: that anybody would paste, and that an issue accepts. Chosen."""
 
 
 def snippet(told: Explanation, case: Case) -> str:
-    """Return what is wrong, the inputs bit for bit as Python that needs only NumPy, the result and the expected result,
-    and the effect of changing one thing. Large inputs are cut to the slice of the worst element, where that depends on
-    no other; inputs that are still too large are replaced by similar values."""
+    """Return what is wrong, the inputs bit for bit as Python that needs only NumPy, the result, the expected result,
+    and the effect of single changes. Large inputs are cut to the slice of the worst element, if it depends on no other
+    slice. Inputs that are still too large are replaced by similar values."""
     said = brief_of(told, _WIDTH)
     inputs, slices = case.inputs, ""
     row = _one_row(told, case)
@@ -76,8 +76,8 @@ def _fits(inputs: Mapping[str, Tensor], most: int) -> bool:
 
 
 def _one_row(told: Explanation, case: Case) -> Mapping[str, Tensor] | None:
-    """Return the inputs with only the worst element's slice along the dimensions of a batch; None where the slice is
-    unknown, or is the only one."""
+    """Return the inputs cut to the worst element's slice along the dimensions of a batch; None if the slice is unknown,
+    or is everything."""
     op, worst = OPS.get(case.op), told.worst
     if op is None or worst is None or worst.output not in case.outputs:
         return None
@@ -97,7 +97,7 @@ def _at(tensor: Tensor, place: tuple[slice, ...]) -> Tensor:
 
 
 def _alike(name: str, tensor: Tensor) -> str:
-    """Return an assignment of values that are about as large, in float32 where NumPy lacks the dtype."""
+    """Return an assignment of random values that are about as large, in float32 if NumPy lacks the dtype."""
     with np.errstate(all="ignore"):
         values = from_bits(tensor.bits, tensor.dtype, tensor.layout.shape).astype(np.float64)
         finite = values[np.isfinite(values)]
@@ -109,8 +109,8 @@ def _alike(name: str, tensor: Tensor) -> str:
 
 
 def _line(name: str, tensor: Tensor, seen: Memory | None) -> str:
-    """Return an assignment of the tensor, contiguous, with its values if they are few, and how it lay in memory; where
-    NumPy lacks the dtype, of its bits."""
+    """Return an assignment of the tensor, contiguous, with a comment on its values if they are few, and on its memory.
+    If NumPy lacks the dtype, the assignment is of its bits."""
     size, shape, words = ITEMSIZE[tensor.dtype], tensor.layout.shape, hex_words(tensor)
     if _is_packed(tensor):
         made = f"np.frombuffer(zlib.decompress(base64.b85decode({_packed(tensor)!r})), '<u{size}').copy()"

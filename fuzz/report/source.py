@@ -1,4 +1,4 @@
-"""The source of a kernel as reports point to it: where its function is defined, and which lines were changed last."""
+"""The source of a kernel, as reports point to it: the line that defines its function, and the last changed lines."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from fuzz.core.base.text import printable
 _HUNK = re.compile(r"@@ -\S+ \+(\d+)(?:,\d+)? @@")
 _PLAIN = ("--unified=0", *DIFF)
 _MOST_LINES = 12
-"""How many changed lines a report shows: about half a screen."""
+"""The most changed lines in a report: about half a screen."""
 
 
 @dataclass(frozen=True)
 class Location:
-    """Where a kernel's source is, as a code host shows it. `path` is relative to the repository that it lies in."""
+    """The place of a kernel's source, as a code host shows it. `path` is relative to the repository."""
 
     path: str
     line: int
@@ -30,16 +30,16 @@ class SourceChange:
     """The last change to the source of a kernel."""
 
     title: str
-    """The commit and its subject, or that the change is not committed."""
+    """The commit and its subject, or a remark that the change is not committed."""
     lines: tuple[tuple[int, str], ...]
-    """The number and the text of each line that it added or changed, up to `_MOST_LINES`."""
+    """The line numbers and texts of the lines that were added or changed, at most `_MOST_LINES`."""
     more: int = 0
-    """How many further lines it changed."""
+    """The number of further lines that were changed."""
 
 
 def change_of(kernel: Kernel, since: str = "") -> SourceChange | None:
-    """Return what was changed in the kernel's source since a commit; without one, in the working tree, or else by the
-    last commit that touched it. None where git knows no change, or does not know the file."""
+    """Return the changes of the kernel's source since a commit; without a commit, those in the working tree, or else
+    those of the last commit that touched it. Return None if git knows no change, or not the file."""
     source = kernel.source.resolve()
     folder, name = source.parent, source.name
     if since:
@@ -52,7 +52,7 @@ def change_of(kernel: Kernel, since: str = "") -> SourceChange | None:
 
 
 def _read(title: str, diff: str | None) -> SourceChange | None:
-    """Return the lines that a diff without context adds; None where it adds none."""
+    """Return the lines that a diff without context adds; None if it adds none."""
     number, added = 0, list[tuple[int, str]]()
     for line in (diff or "").splitlines():
         if hunk := _HUNK.match(line):
@@ -64,8 +64,8 @@ def _read(title: str, diff: str | None) -> SourceChange | None:
 
 
 def location_of(kernel: Kernel, change: SourceChange | None = None) -> Location:
-    """Return the first changed line of the kernel's source, or else the line that defines its function; the first one
-    where that cannot be found."""
+    """Return the first changed line of the kernel's source if there is a change, or else the line that defines its
+    function, or else line 1."""
     if change is not None:
         return Location(_from_root(kernel.source.resolve()), change.lines[0][0])
     called = re.compile(rf"\b{re.escape(adapter_of(kernel).definition(kernel))}\s*\(")

@@ -1,4 +1,4 @@
-"""The table at the end of a run: a line for each kernel, on request for each target, no wider than the terminal."""
+"""The table at the end of a run: a line for each kernel, with -v for each target too, as wide as the terminal."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from fuzz.findings.tally import Tally, TargetTally, WorstPass, widest_first
 from fuzz.report.console import bare_table
 
 _CELLS = 10
-"""The cells of a bar: steps of a tenth can be told apart, and four columns of numbers fit beside it in 80 columns."""
+"""The cells of a bar, each a tenth: four columns of numbers fit beside it in 80 columns."""
 _LEAST_NAME = 8
-"""The least columns of a kernel's name; a terminal of 60 has them beside the numbers."""
+"""The least columns for a kernel's name: in a terminal of 60 columns these fit beside the numbers."""
 _HEAD = ("targets", "runs", "failing", "largest error")
 _NOTE = "largest error: of all passing runs, in % of what is allowed; 100% is still right"
 
 
 @dataclass(frozen=True)
 class KernelLine:
-    """What a run judged of one kernel, on all its targets."""
+    """The counts of one kernel on all its targets."""
 
     name: str
     ran: int
-    """The number of its targets on which something was judged."""
+    """The number of targets on which something was judged."""
     targets: int
     judged: int
     failing: int
-    """The number of its runs that failed."""
+    """The number of failing runs."""
     largest: tuple[str, float] | None
-    """The largest error of a passing run over what is allowed there, in the widest dtype with a passing run: in 16 bits
-    the rounding of a result alone is most of what is allowed, whatever the kernel does."""
+    """The widest dtype with a passing run, and the largest err/budget of passing runs in it. In 16 bits, the rounding
+    of the result alone is most of the budget, for any kernel."""
     op: str = ""
 
 
@@ -53,7 +53,7 @@ def kernel_lines(tally: Tally) -> list[KernelLine]:
 
 
 def largest(found: Iterable[dict[str, WorstPass]]) -> tuple[str, float] | None:
-    """Return the widest dtype with a passing run, and the largest err/budget in it."""
+    """Return the widest dtype with a passing run and the largest err/budget in it; None without a passing run."""
     everywhere = list(found)
     dtypes = widest_first({dtype for each in everywhere for dtype in each})
     if not dtypes:
@@ -69,12 +69,12 @@ def bar(ratio: float, *, ascii_only: bool = False) -> str:
 
 
 def print_kernels(out: Console, lines: Sequence[KernelLine], tally: Tally | None = None) -> None:
-    """Print a row for each kernel that was judged, those that fail first; with a tally also one for each of its
-    targets, and where its largest errors were."""
+    """Print a row for each kernel that was judged, the failing ones first. With a tally, also print a row for each of
+    its targets, and where the largest errors were."""
     lines = sorted((line for line in lines if line.ran), key=lambda line: line.failing == 0)
     narrow = _only_ascii(out)
     rows = [(line, _cells(line, narrow=narrow)) for line in lines]
-    # Where there is no room for both, the name is cut and the bar is not.
+    # If there is no room for both, the name is cut and not the bar.
     widths = (max(map(len, column)) + 2 for column in zip(*(cells for _, cells in rows), _HEAD, strict=True))
     table = bare_table()
     room = max(out.width - sum(widths), _LEAST_NAME)
@@ -100,7 +100,7 @@ def _cells(line: KernelLine, *, narrow: bool) -> tuple[str, ...]:
 
 
 def _add_target(table: Table, target: TargetTally, *, narrow: bool) -> None:
-    """Add a row for a target, and one more for each further dtype."""
+    """Add a row for a target, and a row for each of its further dtypes."""
     rows = [
         (f"{bar(target.worst[dtype].ratio, ascii_only=narrow)} {dtype}", target.worst[dtype].where)
         for dtype in widest_first(target.worst)
@@ -113,7 +113,7 @@ def _add_target(table: Table, target: TargetTally, *, narrow: bool) -> None:
 
 
 def failing_cell(failing: int) -> Text:
-    """Return the number of failing runs, in red where there are any."""
+    """Return the number of failing runs, in red if it is not 0."""
     return Text(f"{failing:,}", style="bold red" if failing else "")
 
 

@@ -1,4 +1,4 @@
-"""The totals of a run: a line for each kernel and target, each failure, what did not run, and how it ended."""
+"""The totals of a run: the table, the failures, the targets that did not run, and the outcome."""
 
 from __future__ import annotations
 
@@ -25,33 +25,33 @@ if TYPE_CHECKING:
     from fuzz.report.outline import Outline
 
 _GROUPS = 3
-"""How many groups of kernels that declare less than others of their op are named: the end of a run stays short."""
+"""The number of groups of kernels with missing declarations that are named, so that the end of a run stays short."""
 _NAMED = 6
-"""How many kernels the last line names."""
+"""The number of kernels that the last line names."""
 _FEW_LINES = 4
-"""How many lines about what was not exercised the end of a run has, unless more are asked for."""
+"""The most lines about what was not exercised at the end of a run, unless -v asks for all."""
 
 
 def law_line(tally: Tally) -> str:
-    """Return how often each law was compared. A law that no case fitted shows as 0: it proves nothing."""
+    """Return a line with the number of comparisons by each law. A law with 0 proves nothing, as no case fitted it."""
     return "laws compared: " + ", ".join(f"{law} {count:,}" for law, count in tally.laws.items())
 
 
 def largest_text(largest: Mapping[str, Largest]) -> str:
-    """Return how large cases were, such as 'extents in f32 up to 8,193 (rows 1,025, elements 16,384)'."""
+    """Return words about the largest cases: 'extents in f32 up to 8,193 (rows 1,025, elements 16,384)'."""
     found = ((dtype, largest[dtype]) for dtype in widest_first(largest))
     sizes = [f"{dtype} up to {of.extent:,} (rows {of.rows:,}, elements {of.elements:,})" for dtype, of in found]
     return f"extents in {', '.join(sizes)}"
 
 
 def never_text(ways: Sequence[str], *, larger: bool = True) -> str:
-    """Return what never ran, such as 'never ran: larger cases, several threads'."""
+    """Return words about what never ran, such as 'never ran: larger cases, several threads'."""
     return f"never ran: {', '.join([*['larger cases'] * larger, *ways])}"
 
 
 def run_notes(tally: Tally, *, verbose: bool = False, usual: str = NO_CASE) -> list[str]:
-    """Return what the table has no room for: targets that did not run, or not always, and what the oracle could not
-    decide. `usual` is the reason of a target that judged nothing and has none."""
+    """Return lines about what the table does not show: targets that did not run, or not always, and runs that the
+    oracle could not decide. `usual` is the reason for targets that judged nothing and give no reason."""
     targets = tally.targets.values()
     gave_up = [_gave_up_line(each) for each in targets if each.gave_up]
     told = [each for each in targets if not each.broken]  # a broken kernel is reported as a failure
@@ -63,7 +63,7 @@ def run_notes(tally: Tally, *, verbose: bool = False, usual: str = NO_CASE) -> l
 
 
 def partly_run_lines(told: Iterable[TargetTally]) -> list[str]:
-    """Return lines like 'NOT_RUN triton-k@interpret: 38 of 87 runs: ...', for targets with only some verdicts."""
+    """Return lines such as 'NOT_RUN triton-k@interpret: 38 of 87 runs: ...', for targets with runs without verdict."""
     some = {each.target: each for each in told if each.judged and each.not_run}
     partly = {name: each.not_run_reason for name, each in some.items()}
     for reason, names in by_reason(partly).items():
@@ -74,7 +74,7 @@ def partly_run_lines(told: Iterable[TargetTally]) -> list[str]:
 
 
 def _unfinished_line(late: Sequence[TargetTally]) -> str:
-    """Return a line about what the end of a run cut off, for all targets."""
+    """Return one line for all targets about the runs that the end of the search cut off."""
     missed = sum(each.not_run for each in late)
     runs = counted(missed + sum(each.judged for each in late), "run")
     return f"NOT_RUN {and_more([each.target for each in late])}: {missed:,} of {runs}: {late[0].not_run_reason}"
@@ -86,13 +86,13 @@ def _gave_up_line(line: TargetTally) -> str:
 
 
 def not_run_lines(reasons: Mapping[str, str]) -> list[str]:
-    """Return lines like 'NOT_RUN c-neon@qemu:gcc-O0 and 13 more: gcc is not installed', from the reason of each
-    target."""
+    """Return lines such as 'NOT_RUN c-neon@qemu:gcc-O0 and 13 more: gcc is not installed', one for each reason.
+    `reasons` are by target."""
     return [f"NOT_RUN {and_more(targets)}: {reason}" for reason, targets in by_reason(reasons).items()]
 
 
 def by_reason(reasons: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the targets of each reason: a missing QEMU would otherwise be reported two dozen times."""
+    """Return the targets by reason, so that a missing QEMU is not reported two dozen times."""
     groups: dict[str, list[str]] = {}
     for target, reason in reasons.items():
         groups.setdefault(reason, []).append(target)
@@ -100,7 +100,7 @@ def by_reason(reasons: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def and_more(names: Sequence[str]) -> str:
-    """Return the first names, and how many more there are."""
+    """Return the first name, and how many more there are."""
     return f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else names[0]
 
 
@@ -109,7 +109,7 @@ UndeclaredByOp = Mapping[str, Mapping[str, Undeclared]]
 
 
 def undeclared_by_op(kernels: Iterable[Kernel]) -> UndeclaredByOp:
-    """Return what each of these kernels does not declare."""
+    """Return what each of these kernels does not declare, by op and kernel."""
     found: dict[str, dict[str, Undeclared]] = {}
     for kernel in kernels:
         found.setdefault(kernel.op, {})[kernel.name] = undeclared(kernel.capability)
@@ -122,8 +122,7 @@ def kernels_judged(targets: Iterable[Target], tally: Tally) -> list[Kernel]:
 
 
 def not_exercised(by_op: UndeclaredByOp) -> list[str]:
-    """Return for each op what none of its kernels declares, so that no case had it; then what only some of them
-    declare."""
+    """Return lines about what no case had: for each op, what none or only some of its kernels declare."""
     lines, groups = list[str](), dict[str, list[str]]()
     for op, kernels in by_op.items():
         first, *others = kernels.values()
@@ -136,7 +135,7 @@ def not_exercised(by_op: UndeclaredByOp) -> list[str]:
             more = {field: tuple(v for v in values if v not in common.get(field, ())) for field, values in own.items()}
             if words := _undeclared_words(more):
                 groups.setdefault(words, []).append(name)
-    # A forgotten tensor matters most.
+    # A tensor that nobody declares matters most.
     ordered = sorted(groups.items(), key=lambda group: "(takes)" not in group[0])
     lines += [f"not exercised of {and_more(names)}: {words}" for words, names in ordered[:_GROUPS]]
     rest = sum(len(names) for _, names in ordered[_GROUPS:])
@@ -151,7 +150,7 @@ def print_run(
     out: Console, outline: Outline, tally: Tally, book: FindingBook, undeclared: UndeclaredByOp, elapsed: float,
     processes: str, *, verbose: bool = False, stopped: bool = False,
 ) -> None:  # fmt: skip
-    """Print the table with its notes, each failure, what was not exercised, and the totals."""
+    """Print the table with its notes, the failures, lines about what was not exercised, and the totals."""
     _print_table(out, tally, outline.notes, verbose=verbose, usual=outline.usual)
     for failure in outline.failures:
         out.print()
@@ -175,7 +174,7 @@ def print_run(
 
 
 def _print_table(out: Console, tally: Tally, notes: Iterable[str], *, verbose: bool, usual: str) -> None:
-    """Print the table and its notes, which a terminal shows without breaking a word."""
+    """Print the table and its notes; long notes are broken between words."""
     print_kernels(out, kernel_lines(tally), tally if verbose else None)
     print_lines(out, (*run_notes(tally, verbose=verbose, usual=usual), *notes), "yellow")
 
@@ -188,8 +187,8 @@ def _print_unexercised(out: Console, undeclared: UndeclaredByOp, *, verbose: boo
 
 
 def bugs_words(found: Sequence[tuple[str, bool]]) -> str:
-    """Return how many bugs were found, from the kernel of each and whether it is explained. Failures of one cause are
-    one bug; where the cause is not known, those of one kind are."""
+    """Return words about the number of bugs. Each is given by its kernel and whether it is explained: failures of one
+    cause are one bug; without explanations, failures of one kind are."""
     unexplained = sum(not explained for _, explained in found)
     kernels = counted(len({kernel for kernel, _ in found}), "kernel")
     if unexplained == 0:
@@ -199,8 +198,8 @@ def bugs_words(found: Sequence[tuple[str, bool]]) -> str:
 
 
 def found_words(outcome: UseOutcome, bugs: str, broken: Iterable[str] = ()) -> str:
-    """Return what was found, `bugs` and kernels that are `broken` among it; what did not pass is never to be taken for
-    a clean run."""
+    """Return words about what was found, including `bugs` and `broken` kernels, which never look like a clean run
+    unless the use passed."""
     if outcome.code is Exit.NOTHING_RAN:
         return outcome.ending
     if outcome.code is Exit.MOSTLY_NOT_JUDGED:
@@ -214,14 +213,14 @@ def found_words(outcome: UseOutcome, bugs: str, broken: Iterable[str] = ()) -> s
 
 
 def _some(kernels: Sequence[str]) -> str:
-    """Return the first kernels, and how many more there are."""
+    """Return the first names, and how many more there are."""
     more = len(kernels) - _NAMED
     return ", ".join(kernels[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def mostly_unjudged(outcome: UseOutcome) -> str:
-    """Return how many kernels had no turn, where these are most; or how many runs have no verdict, with the reason of
-    the target that has the most."""
+    """Return words about the kernels that had no turn, if these are most, or about the runs without a verdict, with the
+    reason of the target that has most of them."""
     judged = sum(outcome.judged.values())
     if outcome.not_run <= judged:
         return f"no turn for {counted(len(outcome.late), 'kernel')} ({_some(outcome.late)})"
@@ -230,7 +229,7 @@ def mostly_unjudged(outcome: UseOutcome) -> str:
 
 
 def remarks(outcome: UseOutcome) -> list[str]:
-    """Return a line for each thing, other than the findings, that keeps a use from passing."""
+    """Return a line for everything besides the findings that keeps a use from passing."""
     lines = [*outcome.complaints, *outcome.errors, *outcome.unsaved, *outcome.missing]
     lines += ["interrupted before everything was judged"] if outcome.interrupted else []
     lines += [f"the oracle could not decide {counted(outcome.undecided, 'run')}"] if outcome.undecided else []
@@ -247,7 +246,7 @@ def _never_decided(kernel: str, outputs: Sequence[str]) -> str:
 
 
 def not_judged(outcome: UseOutcome) -> list[str]:
-    """Return a line for each reason why kernels have no judged run, which names them all."""
+    """Return a line for each reason why kernels have no judged run, with their names."""
     return [f"not judged: {', '.join(kernels)}: {why}" for why, kernels in by_reason(outcome.unjudged).items()]
 
 
@@ -267,8 +266,8 @@ def print_gate(
     *,
     verbose: bool = False,
 ) -> None:
-    """Print the table with its notes, each finding, what else fails the gate, what was changed and what was not
-    exercised, and how it ended."""
+    """Print the table with its notes, the findings, everything else that fails the gate, what was changed and what was
+    not exercised, and the outcome."""
     _print_table(out, tally, outline.notes, verbose=verbose, usual=outline.usual)
     for failure in outline.failures:
         known = [f"known failure, {failure.known}:"] if failure.known else []

@@ -1,5 +1,5 @@
-"""The outcome of a use: what a check, run, gate, night or judgement was asked, what it judged, what it did not judge
-and why. Every report prints this record, and the process ends with its code."""
+"""The outcome of a use: what a check, run, gate, night or judgement was asked to judge, what it judged, and why not the
+rest. Every report prints it, and the process exits with its code."""
 
 from __future__ import annotations
 
@@ -16,41 +16,41 @@ NO_CASE = "no case that was drawn fits it"
 
 @dataclass(frozen=True)
 class UseOutcome:
-    """What a use has to report, apart from the findings."""
+    """The outcome of a use, without its findings."""
 
     judged: Mapping[str, int]
-    """The number of runs with a verdict, by kernel that has any."""
+    """The number of runs with a verdict, by kernel; kernels without any are left out."""
     unjudged: Mapping[str, str]
-    """Why no run of a kernel has a verdict, by kernel."""
+    """The reason why a kernel has no run with a verdict, by kernel."""
     broken: tuple[str, ...] = ()
-    """The kernels that cannot be built or started; they fail."""
+    """The kernels that cannot be built or started, which counts as failing."""
     failing: bool = False
-    """Whether some kernel fails, in a way that is not known."""
+    """Whether a kernel fails in a way that is not known."""
     complaints: tuple[str, ...] = ()
-    """What else fails a gate: stale entries, lost accuracy."""
+    """Lines about other things that fail a gate: stale entries, lost accuracy."""
     late: tuple[str, ...] = ()
-    """The kernels that the search had no time for."""
+    """The kernels for which the search had no time."""
     not_run: int = 0
-    """The number of runs that have no verdict."""
+    """The number of runs without a verdict."""
     why_not_run: str = ""
-    """The reason of the target that has most of them."""
+    """The reason of the target with most of these runs."""
     undecided: int = 0
     """The number of runs that the oracle gave up on."""
     never_decided: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """By kernel, the outputs of which no wrong value could have been seen, or not in some dtype."""
+    """The outputs of which a wrong value could not have been seen, in any dtype or in one of them, by kernel."""
     missing: tuple[str, ...] = ()
-    """A line for each target or kernel that had to run and did not."""
+    """A line for each target or kernel that was required to run and did not."""
     errors: tuple[str, ...] = ()
-    """A line for each internal error; one makes all other results doubtful."""
+    """A line for each internal error; after one, all other results are doubtful."""
     unsaved: tuple[str, ...] = ()
-    """A line for each thing that could not be written."""
+    """A line for each file that could not be written."""
     interrupted: bool = False
     largest: Mapping[str, Largest] = field(default_factory=dict)
-    """The largest numbers among judged cases, by the dtype of their first input."""
+    """The largest extents, rows and elements of judged cases, by the dtype of the first input."""
     never: tuple[str, ...] = ()
-    """Other ways of calling in which nothing ran."""
+    """The ways of calling in which nothing ran."""
     idle: bool = False
-    """Whether there was nothing to judge, which passes: no kernel depends on what a change touches."""
+    """Whether there was nothing to judge, since no kernel depends on what a change touches. This passes."""
 
     @property
     def code(self) -> Exit:
@@ -71,7 +71,7 @@ class UseOutcome:
 
     @property
     def passed(self) -> bool:
-        """Whether everything that was asked was judged as far as it had to be, and nothing failed."""
+        """Whether everything that was asked for was judged sufficiently, and nothing failed."""
         return self.code is Exit.OK
 
     @property
@@ -81,12 +81,12 @@ class UseOutcome:
 
     @property
     def is_mostly_unjudged(self) -> bool:
-        """Whether most runs have no verdict, or most kernels had no turn: that nothing was found says little then."""
+        """Whether most runs have no verdict, or most kernels had no turn, so that finding nothing means little."""
         return self.not_run > sum(self.judged.values()) or len(self.late) > len(self.judged)
 
     @property
     def record(self) -> Mapping[str, Any]:
-        """The outcome as a report in JSON has it."""
+        """The outcome as JSON reports have it."""
         return {
             "ok": self.passed,
             "exit": self.code,
@@ -110,7 +110,7 @@ def outcome_of(
     errors: Sequence[str] = (), unsaved: Sequence[str] = (), interrupted: bool = False, idle: bool = False,
     usual: str = NO_CASE,
 ) -> UseOutcome:  # fmt: skip
-    """Return the outcome of a use that counted so much; `usual` is why a target judged nothing that does not say."""
+    """Return a use's outcome from its counts; targets that judged nothing without a reason get the reason `usual`."""
     lines = tally.targets.values()
     judged, unjudged, decided = Counter[str](), dict[str, str](), dict[str, Decided]()
     for line in lines:

@@ -1,4 +1,4 @@
-"""The words of an explanation: each fact in English, once. Nothing reads these words but people."""
+"""The words of an explanation: each fact in English, in one place. Only people read these words."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from fuzz.explain.explanation import (
     Suggestion,
     UnsetRead,
 )
+from fuzz.explain.rule.bounds import HELD
 from fuzz.explain.rule.rule import Rule
-from fuzz.explain.rule.thresholds import HELD
 
 UNLESS = "unless values or a coarse dtype hide it"
 PHRASES: Mapping[Verdict, str] = {
@@ -46,9 +46,9 @@ PHRASES: Mapping[Verdict, str] = {
     Verdict.REJECTED: "refuses what it should take",
     Verdict.FAIL_PROCESS: "leaves its process changed",
 }
-"""What a kernel does, by verdict."""
+"""What the kernel does wrong, by verdict."""
 _BY_VALUES = (Verdict.FAIL_NUMERIC, Verdict.FAIL_NONFINITE, Verdict.FAIL_UNWRITTEN)
-"""The verdicts that a cause says in better words; of others both are said."""
+"""The verdicts whose words are left out if a cause is known; for other verdicts both are stated."""
 _UNSET = {
     "registers": "a register",
     "stack": "memory of the stack",
@@ -72,7 +72,7 @@ def what_is_wrong(told: Explanation) -> str:
     what = f"reads {unset_words(told.unset)}" if told.unset is not None else phrase(told)
     if told.mechanism is not None:
         what = f"{'' if told.verdict in _BY_VALUES else f'{what}: '}{mechanism_words(told.mechanism)}"
-        if told.mechanism.kind not in ("ignores", "keeps", "loses"):  # that is the condition
+        if told.mechanism.kind not in ("ignores", "keeps", "loses"):  # other mechanisms say when, too
             return what
     what += ", not the same each time" if told.unsteady is not None else ""
     return f"{what} {_when(told.rule)}" if told.rule is not None else what
@@ -109,7 +109,10 @@ _MECHANISMS = {
     "inside": (
         "rounds {about} to {step_alone}", "its results are those of the formula with that step rounded to {step_alone}"
     ),
-    "unless": ("wrong values, right with {about}", "so it passes, and fails with other ordinary values"),
+    "unless": (
+        f"{PHRASES[Verdict.FAIL_NUMERIC]}, right with {{about}}",
+        "so it passes, and fails with other ordinary values",
+    ),
     "unordered": (
         "ignores the order of {about} along {dim}",
         "reversed along {dim}, {about} gives the same result but for rounding, and must not",
@@ -121,16 +124,16 @@ _MECHANISMS = {
     ),
     "tie": ("chooses otherwise at a near tie", "the two values that decide differ by {limit} of themselves"),
 }  # fmt: skip
-"""What a kernel does wrong, and what showed it."""
+"""The words for what a kernel does wrong, and for the experiment that showed it, by kind."""
 
 
 def mechanism_words(found: Mechanism) -> str:
-    """Return what the kernel does wrong."""
+    """Return what the kernel does wrong, in words."""
     return _of_mechanism(found, 0)
 
 
 def mechanism_evidence(found: Mechanism) -> str:
-    """Return the experiment that showed it."""
+    """Return the experiment that showed it, in words."""
     return _of_mechanism(found, 1)
 
 
@@ -145,7 +148,7 @@ def _of_mechanism(found: Mechanism, which: int) -> str:
 
 
 def phrase(told: Explanation) -> str:
-    """Return what the kernel does, by its verdict."""
+    """Return what the kernel does wrong, by its verdict, in words."""
     return PHRASES.get(told.verdict, told.verdict.value).format(law=told.law)
 
 
@@ -160,7 +163,7 @@ def verb_of(told: Explanation) -> str:
 
 
 def rule_lines(told: Explanation) -> Iterator[tuple[str, str]]:
-    """Yield when it fails with the evidence, or that no simple rule says so; each with its label."""
+    """Yield the rule of when it fails with its evidence, or a remark that there is none, each with its label."""
     fails, rule = verb_of(told), told.rule
     if rule is not None:
         yield f"{fails} when", f"{_stated(rule)} ({_evidence(rule)})"
@@ -178,12 +181,12 @@ def rule_lines(told: Explanation) -> Iterator[tuple[str, str]]:
 
 
 def shared_words(shared: SharedCondition) -> str:
-    """Return what all failing cases have in common."""
+    """Return the condition that all failing cases share, in words."""
     return f"in all failing cases {shared.condition} (all {shared.passing:,} others that were tried pass)"
 
 
 def no_rule(told: Explanation) -> str:
-    """Return that no simple rule says when it fails, or that there was no time to find one, or that none was sought."""
+    """Return a remark that there is no simple rule, that there was no time to find one, or that none was sought."""
     if told.option == NO_SHRINK:
         return f"no rule was sought, as of {NO_SHRINK}"
     if told.explained == "in part":
@@ -196,7 +199,7 @@ def _more_time(told: Explanation) -> str:
 
 
 def _stated(rule: StatedRule) -> str:
-    """Return the rule; what else must hold for the failure to show comes after its cause."""
+    """Return the rule in words: the cause first, then further conditions for the failure to show."""
     stated = "; or ".join(
         f"{each.cause}; it shows only where {each.shows_where}" if each.shows_where.atoms else str(each.cause)
         for each in rule.alternatives
@@ -220,27 +223,27 @@ def _evidence(rule: StatedRule) -> str:
 
 
 def tested_words(rule: StatedRule) -> str:
-    """Return how hard somebody tried to refute the rule, in a few words."""
+    """Return in a few words how thoroughly the rule was tested."""
     further = rule.inside + rule.outside + rule.searched
     hidden = f"; values hide it in {rule.hidden:,}{f' of {rule.met:,}' if rule.met else ''}" if rule.hidden else ""
     return f"tested on {further:,} further cases, none against it{hidden}" if further else ""
 
 
 def counterfactual_words(found: Counterfactual) -> str:
-    """Return what one change did: 'passes at n = 4; fails at n = 1 to 3, 5'. What few failing cases were held against
-    is said of this case alone."""
+    """Return the results of one change: 'passes at n = 4; fails at n = 1 to 3, 5'. If few other failing cases were
+    compared, passing is stated of this case only."""
     both = (("passes" if found.against >= HELD else "this case passes", found.passing), ("fails", found.failing))
     return "; ".join(f"{verb} at {found.subject} = {_listed(values)}" for verb, values in both if values)
 
 
 def nearest_words(found: Counterfactual) -> str:
-    """Return the same of the values nearest to that of the smallest case."""
+    """Return the results of one change for the values nearest to that of the smallest case."""
     passing, failing = (_nearest(values, found.own) for values in (found.passing, found.failing))
     return counterfactual_words(replace(found, passing=passing, failing=failing))
 
 
 def _nearest(values: Sequence[int | float | str], own: int | float | str) -> tuple[int | float | str, ...]:
-    """Return the numbers nearest to its own, in their order; the first of words."""
+    """Return the numbers nearest to the own one, in order; of words, the first ones."""
     numbers = [value for value in values if not isinstance(value, str)]
     if isinstance(own, str) or len(numbers) < len(values):
         return tuple(values[:_NEAREST])
@@ -248,7 +251,7 @@ def _nearest(values: Sequence[int | float | str], own: int | float | str) -> tup
 
 
 def counterfactual_lines(found: Sequence[Counterfactual]) -> Iterator[str]:
-    """Yield what each change did; those that never pass by their subjects alone."""
+    """Yield the results of each change; changes that never make the case pass are listed by their subjects."""
     yield from (counterfactual_words(each) for each in found if each.passing)
     for each in found:
         if each.refuted:
@@ -260,7 +263,7 @@ def counterfactual_lines(found: Sequence[Counterfactual]) -> Iterator[str]:
 
 
 def _listed(values: Sequence[int | float | str]) -> str:
-    """Return the values, three or more whole numbers in a row as '1 to 3'."""
+    """Return the values; three or more consecutive whole numbers become '1 to 3'."""
     if not all(isinstance(value, int) for value in values):
         words = [value for value in values if isinstance(value, str)]
         numbers = sorted(value for value in values if not isinstance(value, str))
@@ -275,7 +278,7 @@ def _listed(values: Sequence[int | float | str]) -> str:
 
 
 def contract_words(found: FittingContract) -> str:
-    """Return which contract fits, how much it allows and how sure that is."""
+    """Return the contract that fits, how much it allows, and how many runs support it, in words."""
     runs = f"all {found.failing} failing" + (f" and {found.passing} passing" if found.passing else "") + " runs tried"
     more = f"; {found.others} wider neighbours fit too" if found.others > 1 else ""
     more = "; a wider neighbour fits too" if found.others == 1 else more
@@ -299,7 +302,7 @@ def _times(width: float) -> str:
 
 
 def suggestion_words(found: Suggestion) -> str:
-    """Return what may be meant to be declared, and what speaks for it."""
+    """Return the declaration that may be missing, and what supports it, in words."""
     meant = f"where that is meant, declare {found.says}"
     if found.dim and not found.step:
         what = f"{found.dim} is longer in all {found.failing} failing cases than in all {found.passing} that pass"
@@ -312,13 +315,13 @@ def suggestion_words(found: Suggestion) -> str:
 
 
 def unset_words(found: UnsetRead) -> str:
-    """Return what it is that nobody has set."""
+    """Return the unset memory that the kernel reads, in words."""
     where = [_UNSET.get(each, each) for each in found.where] or ["a register, the stack or new memory"]
     return f"{' and '.join(where)} that nobody set"
 
 
 def unset_evidence(found: UnsetRead) -> str:
-    """Return what becomes of the smallest case with other values there."""
+    """Return the results of the smallest case with other values in the unset memory."""
     named = [_UNSET_THERE.get(each, each) for each in found.where]
     there = f"the {' or the '.join(named)}" if named else "registers, stack and heap"
     with_anything = len(found.fails_with) == len(FILLS) - 1
@@ -327,7 +330,7 @@ def unset_evidence(found: UnsetRead) -> str:
 
 
 def places_words(found: Places) -> str:
-    """Return which elements are bad, and of how many cases that is true."""
+    """Return the pattern of bad elements, and the number of elements that it was learned from."""
     learned, elements = (
         found.learned,
         f"{counted(found.learned.probes, 'element')} of all failing cases that were looked at",
@@ -340,7 +343,7 @@ def places_words(found: Places) -> str:
 
 
 def nested(memory: Memory) -> str:
-    """Return the elements as Python writes lists of lists."""
+    """Return the elements as nested lists in Python's notation."""
     said = list(memory.values)
     for extent in reversed(memory.shape):
         said = [f"[{', '.join(said[at : at + extent])}]" for at in range(0, len(said), extent)]
@@ -348,10 +351,10 @@ def nested(memory: Memory) -> str:
 
 
 def element(output: str, index: Sequence[int]) -> str:
-    """What an element is called, such as `y[0, 3]`; that of an output without dimensions like the output."""
+    """Return the name of an element, such as `y[0, 3]`; for an output without dimensions, the name of the output."""
     return f"{output}[{', '.join(map(str, index))}]" if index else output
 
 
 def is_named(rule: Rule, subject: str) -> bool:
-    """Whether the rule speaks of what a counterfactual changed."""
+    """Whether a condition of the rule has the subject of a counterfactual."""
     return any(atom.trait.subject == subject for atom in rule.atoms)

@@ -1,4 +1,4 @@
-"""Wrapping: lines of a report broken between words, as wide as their reader's terminal."""
+"""Wrapping: breaking the lines of a report between words, for the width of a terminal."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ _TOGETHER = re.compile(
     r" +(?:=|!=|>=|<=|>|<|->) ?"
     r"|\b(?:kernelfuzz|python3 -m) [\w.-]+(?: --?[^\s;,]+(?: (?!-)[^\s;,]+)?| (?=\S*[-/._=\d'\"*A-Z])[^\s;,]+)*"
 )
-"""A comparison, and a command to type: its verb, its options with a word after each, and names of files and kernels."""
+"""Matches what is kept on one line: a comparison, or a command with its verb, options, their values, and file names."""
 _USUAL = 80
-"""The columns of a terminal that nobody has widened, and of output to no terminal."""
+"""The columns of a usual terminal, and of output that goes to no terminal."""
 
 
 def is_known(*, is_terminal: bool) -> bool:
-    """Return whether somebody sees lines of a known width: on a terminal, or of as many columns as COLUMNS says."""
+    """Return whether lines have a known width: on a terminal, or if COLUMNS is set."""
     return is_terminal or os.environ.get("COLUMNS", "").isdigit()
 
 
 def columns() -> int:
-    """Return how wide the terminal is, as COLUMNS or the terminal itself says."""
+    """Return the width of the terminal in columns, from COLUMNS or the terminal itself."""
     return shutil.get_terminal_size((_USUAL, 24)).columns
 
 
 def wrapped(line: str, width: int, hang: int = 4, before: int = 0) -> list[str]:
-    """Return a line as lines of at most `width` columns, the further ones indented by `hang`; `before` columns of the
-    first one are taken. A longer word, such as a path or a command, is left whole."""
+    """Return a line as lines of at most `width` columns, all but the first indented by `hang`; `before` columns of the
+    first are taken. A longer word, such as a path or a command, is not broken."""
     if len(line) + before <= width:
         return [line]
     together = _TOGETHER.sub(lambda found: found[0].replace(" ", _HARD), "." * before + line)
@@ -41,5 +41,5 @@ def wrapped(line: str, width: int, hang: int = 4, before: int = 0) -> list[str]:
 
 
 def wrapped_text(text: str, width: int, hang: int = 4) -> str:
-    """Return each line of a text so."""
+    """Return the text with each of its lines wrapped as by `wrapped`."""
     return "\n".join(part for line in text.split("\n") for part in wrapped(line, width, hang))

@@ -1,1 +1,1 @@
-"""Tasks: kernels, what says what they should compute, and the data that they are judged on."""
+"""Tasks: kernels, the formulas or references that say what they should compute, and the inputs they are judged on."""

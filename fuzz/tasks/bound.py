@@ -1,7 +1,7 @@
-"""What right kernels may return for given inputs, for autotuners and for tests of one's own: no search, no cases.
+"""The outputs that correct kernels may return for given inputs, for autotuners and for a user's own tests.
 
-`bound` returns the exact value of each element and the interval that the contract allows, `assert_right` holds an
-output against it. Both read the reference and judge as `fuzz.check` does.
+`bound` returns the exact value of each output element and the interval that the contract allows; `assert_right` checks
+an output against that interval. Both read the reference and judge as `fuzz.check` does, but search for no cases.
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ from oracles.truth import GaveUp, OutputCheck, Truth
 
 __tracebackhide__ = told
 Inputs = Any
-"""The arguments of a reference: in order, by name, or a lone array."""
+"""The arguments of a reference: a sequence in order, a mapping by name, or a single array."""
 
 
 @dataclass(frozen=True)
 class OutputBound:
-    """What right kernels may return: arrays in the shape of the output, tensors on its device where the inputs are
-    tensors."""
+    """The values that correct kernels may return. Every field is an array of the output's shape, or, if the inputs are
+    tensors, a tensor on their device."""
 
     exact: Any
-    """The exact value of each element, as float64 has it."""
+    """The exact value of each element, rounded to float64."""
     tail: Any
-    """What that leaves of the exact value where it is known to about 100 bits, as for outputs of float64. 0 where
-    float64 suffices to judge by: then `exact` has the rounding errors of float64."""
+    """The exact value minus `exact`, for elements whose exact value is known to about 100 bits, as for outputs of
+    float64. 0 for elements that float64 suffices to judge: there, `exact` has the rounding errors of float64."""
     low: Any
     high: Any
-    """The least and the greatest value that a right kernel returns, numbers of the output's dtype; NaN where only NaN
-    is right."""
+    """The smallest and the largest value that a correct kernel may return, in the output's dtype; NaN if only NaN is
+    right."""
     nan: Any
-    """True where NaN is right, too."""
+    """True for elements that may be NaN as well."""
     open: Any
-    """True where the contract allows any value."""
+    """True for elements that may have any value, by the contract."""
 
     def allows(self, output: Any) -> Any:
-        """Return where an output lies within the bound. Raises CheckError for one of another shape."""
+        """Return for each element of an output whether it is within the bound. Raises CheckError for another shape."""
         if (shape := tuple(np.shape(output))) != tuple(self.low.shape):
             raise CheckError(f"the output's shape is {shape}, and must be {tuple(self.low.shape)}")
         inside = (self.low <= output) & (output <= self.high)
@@ -68,14 +68,15 @@ def bound(
     reference: Callable[..., Any], inputs: Inputs, contract: Contract | Mapping[str, Any] | None = None, *,
     output: str = "", dtype: str | None = None, random: bool = False, values: str = FINITE,
 ) -> OutputBound:  # fmt: skip
-    """Return what right kernels may return for these inputs. A reference of several outputs is asked about one of them,
-    such as "y0".
+    """Return the values that correct kernels may return for these inputs. If the reference has several outputs,
+    `output` names one of them, such as "y0".
 
-    The reference is a function of torch, NumPy or JAX; inputs are its arguments, in order or by name. `dtype`, such as
-    "bf16", is that of the outputs where it is not the one of the first input. With `random` the values of the inputs
-    were drawn independently of each other: rounding errors then grow with the square root of the number of terms, else
-    the worst case is allowed. With `values="any"` NaN, infinities and overflow are judged as well. Raises CheckError
-    where the reference cannot be read, or has an output of places.
+    The reference is a function of torch, NumPy or JAX; `inputs` are its arguments, in order or by name. `dtype`, such
+    as "bf16", is the dtype of the outputs; by default the one that the reference fixes, else that of the first input of
+    floats. `random` says that the values of the inputs were drawn independently of each other: rounding errors then
+    grow with the square root of the number of terms; otherwise the worst case is allowed. With `values="any"`, NaN,
+    infinities and overflow are judged as well. Raises CheckError if the reference cannot be read, or if the output is
+    one of indices.
     """
     task = _ReadTask.of(reference, inputs, contract, values)
     names = [each.name for each in task.derived.op.outputs]
@@ -93,9 +94,9 @@ def assert_right(
     output: Any, reference: Callable[..., Any], inputs: Inputs, contract: Contract | Mapping[str, Any] | None = None, *,
     random: bool = False, values: str = FINITE,
 ) -> None:  # fmt: skip
-    """Raise CheckFailed, an AssertionError, unless an output is right for these inputs: an array, or for several
-    outputs a tuple of arrays or a mapping. Each is judged in its own dtype; for the rest see `bound`. Elements that the
-    oracle cannot decide raise it, too."""
+    """Raise CheckFailed, an AssertionError, unless the output is right for these inputs. An element that the oracle
+    cannot decide counts as wrong. `output` is an array or, for a reference of several outputs, a tuple of arrays or a
+    mapping from their names. Each output is judged in its own dtype. For the other arguments and errors see `bound`."""
     task = _ReadTask.of(reference, inputs, contract, values)
     names = [each.name for each in task.derived.op.outputs]
     several = output if isinstance(output, (Mapping, tuple, list)) else [output]
@@ -124,16 +125,16 @@ def assert_right(
 
 @dataclass(frozen=True)
 class _ReadTask:
-    """A reference that was read for some inputs, and what its kernels promise."""
+    """A reference that was read for given inputs, and the contract that its kernels are judged by."""
 
     derived: Derived
     contract: Contract
     arrays: Mapping[str, NDArray[Any]]
-    """The inputs, by what the op calls them."""
+    """The inputs, by the op's names for them."""
     dtype: str
-    """The dtype of the first one of floats."""
+    """The dtype of the first input of floats; "f32" if there is none."""
     like: Any
-    """A tensor whose device results are for; None for arrays of NumPy."""
+    """An input that is a tensor, on whose device results are returned; None if all inputs are arrays of NumPy."""
 
     @classmethod
     def of(
@@ -166,7 +167,7 @@ class _ReadTask:
                    next(iter(tensors), None))  # fmt: skip
 
     def truth(self, dtypes: Mapping[str, str], *, random: bool) -> Truth:
-        """Return what judges outputs of these dtypes, where an op says none that of the inputs. Raises CheckError."""
+        """Return the oracle for outputs of these dtypes; '' stands for the dtype of the inputs. Raises CheckError."""
         outputs = {name: dtype or self.dtype for name, dtype in dtypes.items()}
         op = self.derived.op
         try:
@@ -177,7 +178,7 @@ class _ReadTask:
         return truth
 
     def shown(self, found: OutputBound) -> OutputBound:
-        """Return a bound whose arrays are where the inputs are."""
+        """Return the bound as tensors on the inputs' device, or unchanged if the inputs are arrays of NumPy."""
         if self.like is None:
             return found
         import torch
@@ -202,8 +203,8 @@ def _array(value: Any, name: str) -> tuple[NDArray[Any], str]:
 
 
 def _bound(truth: Truth, name: str, enclosure: Enclosure, contract: Contract, structured: bool) -> OutputBound:
-    """Return an output's bound: what the fast tier encloses, and of elements that it does not know what the precise
-    tier says."""
+    """Return the bound of an output, from the fast tier of the oracle, and from the precise tier for the elements that
+    the fast tier cannot decide."""
     low, high = enclosure.hull()
     nan, anything = enclosure.may_be_nan(), enclosure.anything(DTYPES[truth.problem.outputs[name]])
     centre = enclosure.centre
@@ -227,7 +228,7 @@ def _bound(truth: Truth, name: str, enclosure: Enclosure, contract: Contract, st
 
 
 def _wrong(truth: Truth, contract: Contract, check: OutputCheck, got: NDArray[Any]) -> str:
-    """Return the line of an output that is wrong: its worst element, what that must be, and how many there are."""
+    """Return the line about a wrong output: its worst element, the right value, and the number of wrong elements."""
     index = check.worst_index or ()
     value = float(got[index])
     try:
@@ -242,4 +243,4 @@ def _wrong(truth: Truth, contract: Contract, check: OutputCheck, got: NDArray[An
 
 
 _MOST_PRECISE = 1 << 12
-"""The most elements that the precise tier is asked about, some 10 s of work; of others the bound is wider."""
+"""The most elements that the precise tier is asked about: some 10 s of work. Any further ones keep a wider bound."""

@@ -1,4 +1,4 @@
-"""The demonstration: the kernel, an ordinary test that it passes, and what a search finds."""
+"""The demonstration: a kernel with a bug, an ordinary test that it passes, and the finding of a search."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fuzz.tasks.check.plan import GIVEN
 BLOCK = 4
 
 
-# As somebody who knows NumPy writes it: with a mistake. Its source is shown, so this comment is outside.
+# Written as by somebody who knows NumPy, with a mistake. Users are shown its source, so this comment is outside.
 def softmax(x: Any) -> Any:
     n = x.shape[-1]
     below = x - x.max(-1, keepdims=True)
@@ -35,11 +35,11 @@ def softmax(x: Any) -> Any:
 
 
 SHAPE = (64, 1024)
-"""The usual shape: with no remainder for any block."""
+"""The usual shape of tests, whose rows fill whole blocks."""
 _SEED = 1
 _CASES = 20
 _ABLE = Capabilities(empty=False, max={"n": 64})
-"""Short rows show the mistake as well as long ones, and are explained sooner."""
+"""Short rows show the mistake as well as long ones, and are explained faster."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,11 @@ class OrdinaryTest:
 
     close: bool
     largest: float
-    """The largest difference from the result in float64."""
+    """The largest absolute difference from the result in float64."""
 
 
 def ordinary_test() -> OrdinaryTest:
-    """Compare the kernel with a right softmax, as most tests do, and return the result."""
+    """Compare the kernel with a correct softmax, as most tests do, and return the result."""
     x = np.random.default_rng(_SEED).standard_normal(SHAPE, dtype=np.float32)
     got = softmax(x)
     e = np.exp(x.astype(np.float64))
@@ -61,7 +61,7 @@ def ordinary_test() -> OrdinaryTest:
 
 
 def found(explain_s: float) -> Explanation:
-    """Return what the search finds. Raises InternalError if it finds nothing: the bug is there."""
+    """Return the explained finding of a search. Raises InternalError if there is none, since the kernel has a bug."""
     told = found_by_check(softmax, "softmax", _ABLE, explain_s, _SEED, "numpy", _CASES)
     if not told:
         raise InternalError("the planted bug was not found")
@@ -69,7 +69,7 @@ def found(explain_s: float) -> Explanation:
 
 
 def planted_lines() -> Iterator[str]:
-    """Yield the kernel, and what an ordinary test says of it."""
+    """Yield the lines that show the kernel and the result of an ordinary test."""
     yield f"A softmax in NumPy. It works in blocks of {BLOCK}, and pads the last one wrongly:"
     yield ""
     source = inspect.getsource(softmax).replace(": Any", "").replace(" -> Any", "")
@@ -83,12 +83,12 @@ def planted_lines() -> Iterator[str]:
 
 
 def told_text(told: Explanation, width: int) -> str:
-    """Return the first lines of every report of a failure, without commands: no file is kept that they could name."""
+    """Return the first lines of the failure's report. They name no commands, since no case file is kept."""
     return brief(told, Commands(), width)
 
 
 def next_lines(seconds: float) -> Iterator[str]:
-    """Yield how long it took, what the lines above mean, and what to type next."""
+    """Yield the lines about the time, the meaning of the lines above, and what to type next."""
     yield ""
     yield f"   n is the length of a row. Found and explained in {seconds:.0f} s."
     yield ""
@@ -111,7 +111,7 @@ def found_by_check(
     arrays: Arrays = "torch",
     max_cases: int | None = None,
 ) -> list[Explanation]:
-    """Return what `fuzz.check` finds wrong with a plain function, explained for that many seconds; nothing if it
+    """Return the findings of `fuzz.check` for a plain function, explained for `explain_s` seconds; none if it
     passes."""
     with _aside(op, kernel.__name__, explain_s) as folder:
         with suppress(CheckFailed):
@@ -122,14 +122,14 @@ def found_by_check(
 
 @contextmanager
 def _aside(op: str, name: str, explain_s: float) -> Iterator[Path]:
-    """Yield a folder for its findings, which is removed afterwards."""
+    """Yield a temporary folder for the findings of a check. Inside, no database of earlier failures is used."""
     options, undeclared, profile = GIVEN.options, GIVEN.undeclared, settings.get_current_profile_name()
-    # What failed the last time would be run first, and the search left out.
+    # Otherwise a case that failed the last time would run first, and the search would be left out.
     settings.register_profile(_PROFILE, database=None)
     with tempfile.TemporaryDirectory() as folder:
         settings.load_profile(_PROFILE)
         GIVEN.options = replace(options, output=Path(folder), explain_s=explain_s)
-        GIVEN.undeclared = {op: {name: {}}}  # reported already: the kernel is not its reader's
+        GIVEN.undeclared = {op: {name: {}}}  # as if reported already: the kernel is not the user's
         try:
             yield Path(folder)
         finally:

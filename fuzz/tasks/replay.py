@@ -1,4 +1,4 @@
-"""A task that a reference judges by itself, run by the one driver: what its op is to kernels, and what came of it."""
+"""Running a replay: cases drawn for an op that has no formula are judged by its reference, in a session."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from fuzz.references.replay.oracle import Replay, ReplayFailure
 from fuzz.tasks.task import Task, drive
 
 PROBED_ONE_IN = 4
-"""Cases of which one is called again by a probe: there are five of them, and few cases."""
+"""One case in this many is called again by one of the five probes: a large share, since there are few cases."""
 
 
 @dataclass(frozen=True)
 class ReplayRun:
-    """A replay that was run, and what came of it."""
+    """The results of a replay."""
 
     replay: Replay
     tally: Tally
     book: FindingBook
 
     def failures(self, kernel: str) -> Sequence[ReplayFailure]:
-        """Return the smallest case that a kernel gets wrong, by each of its targets."""
+        """Return the failures of a kernel, each the smallest failing case of one of its targets."""
         failing = [each for each in self.book.buckets.values() if each.kernel == kernel]
         return [self.replay.failure(each.case, each.judgement) for each in failing]
 
@@ -49,9 +49,9 @@ def run_replay(
     stop: Interruption | None = None,
     **how: Any,
 ) -> ReplayRun:
-    """Judge cases until a limit is reached, it is `enough` or a stop is wanted, in a session that is made so. The cases
-    of errors of ours go to the folder. Raises ReplayError, InternalError, and UsageError where the only kernel cannot
-    be called."""
+    """Judge cases until a limit is reached, `enough` says so, or a stop is wanted. `how` are further arguments of the
+    session. Cases of internal errors are written to the folder. Raises ReplayError, InternalError, and UsageError if
+    the only kernel cannot be called."""
     book = FindingBook(FileStore(folder), lambda: Source(seed), name_of=lambda _, each: each.target, keeps=False)
     terms = Terms([each.kernel for each in targets], tuple(laws), twin_one_in=PROBED_ONE_IN)
     stop = stop or Interruption()

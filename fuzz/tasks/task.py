@@ -1,4 +1,4 @@
-"""A task: what every front door makes of kernels, and one driver judges."""
+"""A task: kernels and what they are judged on, as every front end describes them to the one driver."""
 
 from __future__ import annotations
 
@@ -29,62 +29,62 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Data:
-    """What a task is judged on besides the cases that are drawn for it."""
+    """The inputs that a task is judged on besides the cases that are drawn for it."""
 
     known: Sequence[Known] = ()
-    """The cases that come first."""
+    """The cases that are run first."""
     always: Mapping[str, Kept] = field(default_factory=dict)
-    """What the inputs always are in the examples that come with it."""
+    """The properties, such as being triangular, that the examples of each input always have, by input."""
     source: str = GIVEN
-    """Where these examples come from, in words."""
+    """Where the examples come from, in words."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """Kernels, what they should compute, what they promise, and the data that they are judged on."""
+    """Kernels of one op, which says what they should compute, and the inputs that they are judged on."""
 
     targets: Sequence[Target]
-    """Where the kernels run; all are kernels of one op."""
+    """The targets that the kernels run on; all are kernels of one op."""
     data: Data = Data()
     measures: bool = False
-    """Whether nothing is declared of the kernels, so that they are measured."""
+    """Whether to measure the kernels, since nothing is declared of them."""
     looks_far: bool = True
-    """Whether the longest extents are tried at the end."""
+    """Whether to try the longest extents at the end."""
     taken: Accepted | None = None
-    """The extents that its kernel takes, if it does not take all."""
+    """The extents that the kernel takes, if it refuses others; else None."""
     replay: Replay | None = None
-    """What draws its cases and judges them, where its op has no formula, which would."""
+    """Draws and judges the cases if the op has no formula; None if it has one."""
 
     @cached_property
     def searched(self) -> Sequence[Target]:
-        """The targets as they are searched: with the extents that are taken."""
+        """The targets as they are searched, limited to the extents that the kernel takes."""
         return self.targets if self.taken is None else [self.taken.narrowed(each) for each in self.targets]
 
     @property
     def kernels(self) -> Sequence[Kernel]:
-        """The kernels, each once."""
+        """The kernels of the targets, each once."""
         return [*{target.kernel.name: target.kernel for target in self.targets}.values()]
 
     @property
     def op(self) -> str:
-        """The name of the op that says what they should compute."""
+        """The name of the kernels' op."""
         return self.targets[0].kernel.op
 
     @property
     def contract(self) -> Contract:
-        """What the first of them promises where it runs."""
+        """The contract of the first target."""
         return self.targets[0].contract
 
 
 @dataclass(frozen=True)
 class Driven:
-    """What is known of a task besides what the tally and the book of its session have."""
+    """The results of a task besides those in the session's tally and book."""
 
     targets: Sequence[Target]
-    """Those that were judged: where nothing failed, with all that they take."""
+    """The targets that were judged. They are limited to the extents that the kernel takes only if something failed."""
     measuring: Measuring | None
     beyond: Mapping[str, Beyond]
-    """What kernels do with inputs that the examples never are, by their names."""
+    """What kernels do with inputs that lack a property which all examples have, by kernel."""
     again: bool
     """Whether a known case failed, so that nothing was searched."""
 
@@ -96,9 +96,9 @@ def drive(
     meanwhile: Callable[[], None] = lambda: None,
     enough: Callable[[Tally], bool] = lambda tally: False,
 ) -> Driven:
-    """Judge a task in a session: known cases, a search, the longest extents; then look at what was measured, and at
-    what lies beyond the examples. `meanwhile` is called while workers search, which ends where it is `enough`. Raises
-    ReplayError for a reference that cannot be replayed."""
+    """Judge a task in a session: known cases, a search, then the longest extents. Afterwards look at what was measured,
+    and at inputs unlike the examples. `meanwhile` is called while workers search. The search ends when `enough` returns
+    true. Raises ReplayError if the reference cannot be replayed."""
     book, pool, tally, most = session.book, session.pool, session.tally, session.limits.max_cases
     taken, targets, searched = task.taken, task.targets, task.searched
     runner = session.runner(searched)
@@ -119,7 +119,7 @@ def drive(
     if session.here is None:
         runner.begun = begun
     elif measuring is not None:
-        measuring.measure()  # kernels run here: nothing goes on beside a search
+        measuring.measure()  # kernels run in this process, where nothing can go on beside a search
     runner.replay(in_batches(map(entries_of, task.data.known)))
     again = bool(tally.findings)
     if not again:
@@ -145,13 +145,13 @@ def drive(
 
 
 def _wrong_far(pool: Pool, targets: Sequence[Target], seed: int, tally: Tally) -> list[Entry]:
-    """Return the cases with the longest extents, each in one case, that a target gets wrong. What is wrong elsewhere
-    too was found already, at less cost. The tally notes how large those are that ran."""
+    """Return the cases with one of the longest extents each that a target gets wrong. A kernel that is wrong at other
+    extents too was found out already, at less cost. The tally notes how large the cases were that ran."""
     cases = far_cases(targets[0].kernel.capability, seed)
     entries = [Entry(case) for case in cases if targets[0].kernel.capability.accepts(case)]
     if not entries:
         return []
-    examiner = Examiner(pool, targets, decides=False)  # to settle what is open takes long for so large a case
+    examiner = Examiner(pool, targets, decides=False)  # deciding open elements takes long for such large cases
     [found] = examiner.examined([entries], examiner.submit(entries))
     for dtype, largest in found.tally.largest.items():
         tally.note_largest(dtype, largest)

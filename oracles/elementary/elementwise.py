@@ -1,16 +1,18 @@
-"""What the functions of float64 and of double-double arrays have in common: bits, shapes, blocks, NaN, scaling.
+"""Common parts of the functions of float64 and double-double arrays: bits, shapes, blocks, NaN, scaling.
 
-Below and in `functions`, u = 2^-53 is the relative error of one operation in float64, and V = 2^-106 its square: an
-operation of `oracles.doubledouble` is off by at most 3 V (sum of two), 2 V (sum with a float64 number), 5 V (product),
-10 V (quotient) and 4 V (square root), relative to its result.
+Docstrings here and in `functions` prove error bounds. In them u = 2^-53 is the relative error of one operation in
+float64, and V = 2^-106 its square. An operation of `oracles.doubledouble` has a relative error of at most 3 V (sum of
+two), 2 V (sum with a float64), 5 V (product), 10 V (quotient), 4 V (square root). A value that "is off by" or "carries"
+2 u has a relative error of up to 2 u; a step that "adds" u enlarges the error of the result; the last number is the
+function's bound.
 
-Arguments are reduced by tables in steps so small that a short Taylor polynomial is left, whose remainder is known;
-terms that cancel or are added last are kept with the rounding error of the step before, so that nearly all of a bound
-is the rounding of the last operations. In double-double polynomials are long enough for 2^-105, and only those terms
-are in double-double that weigh more than 2^-53 of the result.
+Arguments are reduced by tables in steps so small that a short Taylor polynomial is left, whose remainder is known.
+Terms that cancel or are added last keep the rounding error of the step before as a second number, so that most of a
+bound comes from the last operations. In double-double, polynomials reach 2^-105; only terms above 2^-53 of the result
+are in double-double.
 
-Special values are those of IEEE 754: signed zeros, infinities, overflow and gradual underflow, whose cost the absolute
-bound states. NaN comes out as the one quiet positive NaN, and the low part of an infinity or a NaN is 0.
+Special values are those of IEEE 754: signed zeros, infinities, overflow and gradual underflow, whose error the absolute
+bound includes. Every NaN becomes one quiet positive NaN, and the low part of an infinity or a NaN is 0.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from oracles.doubledouble import F64, DoubleDouble
 I64 = NDArray[np.int64]
 
 MAGIC = 1.5 * 2.0**52
-"""A number whose neighbours are integers: adding it rounds to the nearest integer."""
+"""A number with a spacing of 1 around it: adding it rounds a small number to the nearest integer."""
 
 MAGIC_BITS = int(np.float64(MAGIC).view(np.int64))
 
@@ -52,8 +54,8 @@ def power(exponent: I64) -> F64:
 
 
 def scaled(x: F64, exponent: I64) -> F64:
-    """Return `x` times 2^exponent, |exponent| <= 1100, rounded once; twice for an |x| below 1/2 with an exponent below
-    -1000. The rest of the array decides only whether a factor of 1 is left out."""
+    """Return `x` times 2^exponent, |exponent| <= 1100, rounded once; rounded twice if |x| < 1/2 and the exponent is
+    below -1000. An element's result does not depend on other elements."""
     if exponent.size and exponent.min() >= -1000 and exponent.max() <= 1000:
         return x * power(exponent)
     near = np.clip(exponent, -1000, 1000)
@@ -61,7 +63,7 @@ def scaled(x: F64, exponent: I64) -> F64:
 
 
 def mantissa(x: F64) -> tuple[F64, I64]:
-    """Return m in [`LEAST`, 2 `LEAST`) and e such that x = m 2^e; x positive and finite, subnormal numbers too."""
+    """Return m in [`LEAST`, 2 `LEAST`) and e such that x = m 2^e, for positive finite x, which may be subnormal."""
     small = x < TINY
     bits = np.where(small, x * 2.0**54, x).view(np.int64)
     exponent = (bits - LEAST_BITS) >> 52
@@ -69,14 +71,13 @@ def mantissa(x: F64) -> tuple[F64, I64]:
 
 
 def halves(x: F64) -> tuple[F64, F64]:
-    """Return `x`, which is finite, as the sum of its upper 26 bits and the other 27."""
+    """Return finite `x` as two numbers whose sum is x: its upper 26 bits, and the other 27."""
     high: F64 = (x.view(np.int64) & -(1 << 27)).view(np.float64)
     return high, x - high
 
 
 def polynomial(x: F64, coefficients: Sequence[float | F64]) -> F64:
-    """Return the polynomial with these coefficients by Horner's rule; that of x^0 comes first, and there are two at
-    least."""
+    """Return the values of a polynomial at x by Horner's rule. At least two coefficients, that of x^0 first."""
     value = x * coefficients[-1]
     for coefficient in coefficients[-2:0:-1]:
         value += coefficient
@@ -89,17 +90,17 @@ U = 2.0**-53
 V = 2.0**-106
 
 FLOAT64_BLOCK = 4096
-"""Elements that are processed together. Measured, exp of 32,768 elements: 26 ns each in blocks of 2,048, 18 in blocks
-of 4,096 and 54 in blocks of 8,192, for which glibc gives back the end of its heap and takes it again; 14 with a higher
-trim threshold."""
+"""The number of elements that are processed together. Measured for exp of 32,768 elements: 26 ns each in blocks of
+2,048, 18 ns in blocks of 4,096, and 54 ns in blocks of 8,192, for which glibc repeatedly returns the end of its heap to
+the system; 14 ns with a higher trim threshold."""
 DOUBLE_BLOCK = 8192
-"""Elements that are processed together in double-double. Measured, exp of 32,768 elements: 232 ns each in blocks of
-2,048, 189 in blocks of 4,096 and 162 in blocks of 8,192; 213, 149 and 127 with a higher trim threshold of glibc."""
+"""The number of elements that are processed together in double-double. Measured for exp of 32,768 elements: 232 ns each
+in blocks of 2,048, 189 ns in 4,096 and 162 ns in 8,192; 213, 149 and 127 ns with a higher trim threshold of glibc."""
 
 
 def of_float64(function: Callable[[F64], F64]) -> Callable[[F64], F64]:
-    """Return a function for arrays of any shape, in blocks and without NumPy's warnings, from one for (n,) contiguous
-    elements."""
+    """Return a function for float64 arrays of any shape from one for contiguous arrays of shape (n,), which it calls in
+    blocks and without warnings of NumPy."""
 
     @wraps(function)
     def applied(x: F64) -> F64:
@@ -115,8 +116,8 @@ def of_float64(function: Callable[[F64], F64]) -> Callable[[F64], F64]:
 
 
 def of_double(function: Callable[[DoubleDouble], DoubleDouble]) -> Callable[[DoubleDouble], DoubleDouble]:
-    """Return a function for double-double arrays of any shape, in blocks and without NumPy's warnings, from one for
-    (n,) contiguous elements. That one is given finite low parts."""
+    """Return a function for double-double arrays of any shape from one for contiguous arrays of shape (n,), which it
+    calls in blocks, with finite low parts, and without warnings of NumPy."""
 
     @wraps(function)
     def applied(x: DoubleDouble) -> DoubleDouble:
@@ -136,7 +137,8 @@ def of_double(function: Callable[[DoubleDouble], DoubleDouble]) -> Callable[[Dou
 
 
 def scaled_double(x: DoubleDouble, exponent: I64) -> DoubleDouble:
-    """Return `x` times 2^exponent, added again: a low part that underflows may become half a unit of the high one."""
+    """Return `x` times 2^exponent, its parts added again: underflow may make the low part half a unit of the high
+    one."""
     high, low = scaled(x.high, exponent), scaled(x.low, exponent)
     total = high + low
     return DoubleDouble(total, low - (total - high))
@@ -149,8 +151,8 @@ def signed(x: DoubleDouble, like: DoubleDouble) -> DoubleDouble:
 
 
 def tangent_of(power: float) -> Callable[[F64, F64, F64], tuple[F64, F64]]:
-    """Return the tangent (see `Elementary.tangent`) of x^power. Half of the second derivative is power (power - 1) / 2
-    x^(power - 2), which is largest at the largest x; for a power below 2, at the end next to zero."""
+    """Return the function `Elementary.tangent` of x^power. Half of the second derivative is power (power - 1) / 2
+    x^(power - 2), which is largest at the largest |x|, or for a power below 2 at the end next to zero."""
     half = abs(power * (power - 1.0)) / 2.0
 
     def tangent(x: F64, value: F64, radius: F64) -> tuple[F64, F64]:
@@ -165,8 +167,8 @@ def tangent_of(power: float) -> Callable[[F64, F64, F64], tuple[F64, F64]]:
 
 
 def farthest_of(value_at: Callable[[F64], F64], power: float) -> Callable[[F64, F64, F64], F64]:
-    """Return how far powers of numbers between two arguments lie from one of them (see `Elementary.farthest`), of a
-    whole exponent. Between arguments of two signs lies zero: the least even power, or a pole."""
+    """Return the function `Elementary.farthest` of x^power for a whole power. If the two arguments have different
+    signs, 0 lies between them, where an even power is least, or a negative power has a pole."""
 
     def farthest(low: F64, high: F64, value: F64) -> F64:
         ends = value_at(low), value_at(high)

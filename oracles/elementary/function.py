@@ -1,4 +1,4 @@
-"""An elementary function as one record: everything that values, budgets, signs, laws and emitted C know of it."""
+"""The record of an elementary function, from which values, budgets, signs and laws take all facts."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Parity = Literal["odd", "even", "neither"]
 Limits = tuple[tuple[float, float | None], ...]
 
 EXACT = 0.0
-"""The accuracy in ulp of a function whose results need no rounding: numbers of a format become numbers of that
-format."""
+"""The accuracy, in ulp, of a function whose results need no rounding: for numbers of a format they are numbers of
+it."""
 LEAST_BINADE = -149
-"""Every float32 number but zero is at least 2^this."""
+"""Every nonzero float32 number has a magnitude of at least 2^`LEAST_BINADE`."""
 SINGLE_BINADES = 128
-"""Every float32 number is smaller than 2^this."""
+"""Every finite float32 number has a magnitude below 2^`SINGLE_BINADES`."""
 CANCELLED = 25
 """A difference of two float32 numbers is zero, or smaller than the larger one by at most this many binades."""
 
@@ -43,12 +43,12 @@ class Certified(NamedTuple, Generic[Values]):
 
 
 def of_growth(value: F64, radius: F64) -> F64:
-    """Return the remainder (see `Tangent`) of e^x, from e^x: f'' / 2 is at most e^r / 2 times that."""
+    """Return the remainder (see `Tangent`) of e^x from its value: f'' / 2 is at most e^radius / 2 times the value."""
     return np.where(radius < 700.0, value * radius**2 / 2 * np.exp(np.minimum(radius, 700.0)), np.inf)
 
 
 class Tangent(NamedTuple):
-    """The tangent at x: f(x + e) = f(x) + slope e, off by at most `remainder` for |e| <= r."""
+    """The tangent of f at x: f(x + e) differs from f(x) + `slope` e by at most `remainder` for |e| up to a radius."""
 
     slope: F64
     remainder: F64
@@ -56,24 +56,21 @@ class Tangent(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Named:
-    """What formulas and contracts know of a function."""
+    """The properties of a function that formulas and contracts use."""
 
     name: str
-    """The name in formulas and contracts, and of the file."""
+    """The name in formulas and contracts, which is also the name of the file."""
     summary: str
-    """What it is, in terms of `value`: "e^value"."""
+    """The function as an expression of `value`: "e^value"."""
     usual: float
     """The accuracy in ulp of a plain CPU kernel, which contracts promise unless they say otherwise; or `EXACT`."""
     loose: float
     """The accuracy in ulp of the least accurate kernels in use, for calibration; or `EXACT`."""
-    c: str
-    """The function of `x` as an expression of C, for f32 and f64, with the generic functions of <tgmath.h>; the
-    constant of a family is `c`."""
     examples: tuple[float, ...] = (0.0,)
     """The constants that tests try; a function without a constant has 0."""
     reciprocal_of: str = ""
-    """The function of which it is the reciprocal. If a contract promises only the usual accuracy, kernels may calculate
-    both, each correctly rounded."""
+    """The name of the function of which this is the reciprocal. If a contract promises the usual accuracy, kernels may
+    calculate that function and then its reciprocal, each correctly rounded."""
 
     @property
     def is_exact(self) -> bool:
@@ -82,7 +79,7 @@ class Named:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether no result lies far beyond 1, and results are rounded."""
+        """Whether all results have magnitudes of at most about 1, and are rounded."""
         return False
 
 
@@ -91,13 +88,13 @@ class FunctionFamily(Named):
     """Functions that differ by a constant, such as an exponent."""
 
     constant: str
-    """What the constant is."""
+    """The meaning of the constant, in words."""
     member: Callable[[float, float], Elementary]
-    """Return the function with a constant, given as float64 and the rest that float64 does not hold. Raises
-    FormulaError if there is no such function."""
+    """A function that returns the record for a constant, given as a float64 and the rest that float64 does not hold. It
+    raises FormulaError if there is no such function."""
 
     def of(self, constant: float, low: float) -> Elementary:
-        """Return the function of that constant."""
+        """Return the record for the constant `constant` + `low`."""
         if (constant, low) not in self._members:
             self._members[constant, low] = self.member(constant, low)
         return self._members[constant, low]
@@ -109,67 +106,66 @@ class FunctionFamily(Named):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Elementary(Named):
-    """An elementwise function of one value. Fields without a default are required; each other field says what gets
-    weaker without it, which is never soundness."""
+    """The record of an elementwise function of one value. Fields without a default are required. The notes of the
+    others say what does not work without them; judgements stay sound."""
 
     precise: Callable[[mpf], mpf]
-    """The exact value at mpmath's working precision, for arguments within the domain, and for those in `limits` whose
-    value is finite and no whole number. It must work in little memory, however large the argument is."""
+    """The value at mpmath's working precision, for arguments inside the domain, and those in `limits` whose value is
+    finite and no whole number. It must need little memory, however large the argument is."""
     double: Certified[DoubleDouble]
     """The value in double-double, special values included."""
     float64: Certified[F64]
     """The value in float64, special values included."""
     extended: Callable[[ExtendedDouble], ExtendedDouble]
-    """The value at any magnitude, within 2^-101 of itself, or within the change that 2^-108 of the argument makes."""
+    """The value at any magnitude, with a relative error of 2^-101, or the change by a relative error of 2^-108 in x."""
     limits: Limits
-    """Arguments with their values: -inf, -0, +0, inf and NaN in this order, then the ends of the domain. None as a
-    value: kernels differ, and nothing is judged there."""
+    """Pairs of an argument and its value: -inf, -0, +0, inf and NaN in this order, then the ends of the domain. With
+    None as the value kernels differ, and nothing is judged there."""
     domain: float
-    """The lower end of the domain; -inf if it has all numbers. Below it the value is NaN."""
+    """The lower end of the domain, below which the value is NaN; -inf if all numbers are in the domain."""
     singular: float | None
     """The point at which the slope or the curvature is unbounded: the end of the domain or a pole. Near it, errors of
-    arguments are given in proportion to the distance from it."""
+    arguments are measured relative to the distance from it. None: there is no such point."""
 
     tangent: Callable[[F64, F64, F64], tuple[F64, F64]] | None
-    """Slope and remainder (see `Tangent`) for arrays of arguments x, values there and radii r that broadcast: Taylor's
-    remainder with Lagrange's bound of the second derivative over [x - r, x + r], infinite if the singular point lies
-    within. None: the function is constant except at jumps, as `floor` is, and does not fall."""
+    """The slope and the remainder (see `Tangent`) for arrays of arguments x, values there and radii r, which broadcast.
+    The remainder is Lagrange's, with a bound of the second derivative over [x - r, x + r]; it is infinite if the
+    singular point lies there. None: the function is constant except at jumps, as `floor` is, and never decreases."""
     farthest: Callable[[F64, F64, F64], F64] | None
-    """The largest distance of the function, between two arguments, from a value: (low, high, value). None: it has no
-    extremum, so that one end lies farthest."""
+    """The function of (low, high, value) that returns the largest distance from `value` to results of arguments from
+    `low` to `high`. None: results have no extremum between two arguments, so that one of the ends lies farthest."""
 
     sign: Sign
-    """The sign of results: 'positive' if none is negative; 'argument' if each has the sign of its argument; or
-    'any'."""
+    """The sign of results: 'positive' if none is negative; 'argument' if each has its argument's sign; or 'any'."""
     parity: Parity
-    """What becomes of the value if the argument is negated: it is negated too, stays the same, or is another number."""
+    """The change of the value if the argument is negated: 'odd' negates it, 'even' keeps it, 'neither' does neither."""
     reach: Callable[[int, int], tuple[int, int]]
-    """Exponents that bound finite nonzero results, given those of finite nonzero float32 arguments: 2^least <= |x| <
-    2^high. They may be too wide, never too narrow."""
+    """The function that returns exponents (least, high) such that 2^least <= |result| < 2^high, from those of finite
+    nonzero float32 arguments. They may be too wide, never too narrow. Zeros and infinities do not count."""
 
     hard: tuple[float, ...]
-    """Further arguments that tests try: where a method changes, results leave the normal numbers, or errors are known
-    to be largest."""
+    """Further arguments that tests try: where the method of calculation changes, results become subnormal or overflow,
+    or errors are known to be largest."""
 
     power: float | None = None
-    """p for x^p, so that errors are in proportion to values. None: the fast screen does not decide about formulas with
-    the function."""
+    """The p of x^p, whose relative errors are p times those of x. None: the fast screen does not decide about formulas
+    with the function."""
     degree: float | None = None
-    """The d for which f(2^k x) is 2^(k d) f(x) in every kernel, bit for bit, wherever k d is a whole number. None: no
-    formula with the function keeps the law `scaling`, unless the scale cancels first."""
+    """The d for which f(2^k x) is 2^(k d) f(x) in every kernel, bit for bit, if k d is a whole number. None: a formula
+    with the function only keeps the law `scaling` if the scale cancels before the function."""
     elasticity: Callable[[F64], F64 | float] | None = None
-    """The slope times x, from the value: needed if the slope leaves the range of float64 near a singular zero long
-    before the value does; None for other functions."""
+    """The slope times x, as a function of the value. It is needed if near a singular point at 0 the slope leaves the
+    range of float64 long before the value does; None for other functions."""
     settles: Callable[[float], float] | None = None
-    """For a unit roundoff, the magnitude of arguments from which on every kernel returns the value at infinity: no
-    number of the dtype lies between the two, and no rounding sees their difference. None: there is no such magnitude,
-    or kernels differ."""
+    """A function that returns, for a unit roundoff, the magnitude of arguments from which on every kernel returns the
+    value at infinity: the exact value is too close to that limit for any number of the dtype between them. None: there
+    is no such magnitude, or kernels differ."""
     constant: float = 0.0
     low: float = 0.0
-    """The low part of its family's constant, beyond float64."""
+    """The low part of the constant: the constant of the family is `constant` + `low`."""
     strays: Callable[[F64, F64, float], F64] | None = None
-    """How far values between two arguments move, relative to themselves, if the constant is off by this much: kernels
-    may round it to the dtype that they calculate in. None: it has no constant."""
+    """The function of (low, high, off) that returns the largest relative change of values between two arguments if the
+    constant changes by `off`, which kernels may round. None without a constant."""
 
     def __post_init__(self) -> None:
         """Raise ValueError for fields that contradict each other."""
@@ -193,7 +189,7 @@ class Elementary(Named):
         return below is None or above is None or repr(below) == repr(factor * above) or math.isnan(above)
 
     def of(self, constant: float, low: float) -> Elementary:
-        """Return the function itself. Raises FormulaError if a constant is given, since it has none."""
+        """Return the record itself. Raises FormulaError for a constant, since the function has none."""
         if constant or low:
             raise FormulaError(f"{self.name} has no constant: write f.{self.name}(value)")
         return self
@@ -204,16 +200,16 @@ class Elementary(Named):
 
     @property
     def is_never_negative(self) -> bool:
-        """Whether no result is less than zero. The value at -0 may still be -inf."""
+        """Whether no result is less than zero, except that the value at -0 may be -inf."""
         return self.sign == "positive" or (self.sign == "argument" and self.domain >= 0.0)
 
     @property
     def keeps_zeros(self) -> bool:
-        """Whether a zero is its own value, with its sign."""
+        """Whether the value at 0 is 0 and that at -0 is -0."""
         return repr(self.at(-0.0)) == "-0.0"
 
     def at(self, argument: float) -> float | None:
-        """Return the value at one of the arguments of `limits`. Raises KeyError."""
+        """Return the value at an argument in `limits`. Raises KeyError for other arguments."""
         return self._values[repr(argument)]
 
     @lazy
@@ -221,21 +217,21 @@ class Elementary(Named):
         return {repr(argument): value for argument, value in self.limits}
 
     def exactly(self, value: mpf) -> mpf:
-        """Return the value in mpmath, at its working precision; a zero of mpmath's counts as +0."""
+        """Return the value at mpmath's working precision, also at special arguments. A zero argument counts as +0."""
         if value and mpmath.isfinite(value) and value > self.domain:
             return self.precise(value)
         limit = self._values.get(repr(float(value)) if value in self._ends else "", math.nan)
         if limit is None or not math.isfinite(limit) or limit.is_integer():
             return mpf(math.nan if limit is None else limit)
-        return self.precise(value)  # the limit is its rounding
+        return self.precise(value)  # the limit is only its rounding
 
     @lazy
     def _ends(self) -> tuple[float, ...]:
-        """Return the arguments of `limits` without NaN, which equals nothing."""
+        """Return the arguments of `limits` without NaN, which no comparison finds."""
         return tuple(argument for argument, _ in self.limits if not math.isnan(argument))
 
     def undecided(self, x: F64) -> NDArray[np.bool_] | None:
-        """Return where kernels differ, see `limits`; None for nowhere."""
+        """Return the mask of the arguments at which kernels differ, see `limits`; None if there are none."""
         found: NDArray[np.bool_] | None = None
         for argument, value in self.limits:
             if value is None:
@@ -247,31 +243,31 @@ class Elementary(Named):
         return found
 
     def bend(self, x: F64, value: F64, radius: F64) -> Tangent:
-        """Return the tangent at x, where the function has that value, within that radius. All arrays broadcast."""
+        """Return the tangent at x for a radius around x. `value` is the function's value at x. All arrays broadcast."""
         assert self.tangent is not None
         slope, remainder = self.tangent(x, value, radius)
         none = radius == 0
         return Tangent(np.where(none & ~np.isfinite(slope), 0.0, slope), np.where(none, 0.0, remainder))
 
     def hull(self, low: F64, high: F64, value: F64) -> F64:
-        """Return the largest distance of the function, between two arguments, from a value; infinite where it has
-        none."""
+        """Return the largest distance from a value to the function's values between two arguments; infinite if one is
+        NaN."""
         if self.farthest is not None:
             return self.farthest(low, high, value)
         ends = [np.abs(self.float64.value(end) - value) for end in (low, high)]
         return np.where(np.isnan(ends[0]) | np.isnan(ends[1]), np.inf, np.maximum(*ends))
 
     def share(self, x: F64, radius: F64) -> F64:
-        """Return how large errors of arguments are, in proportion to the distance from the singular place."""
+        """Return errors of arguments relative to their distance from the singular point; unchanged if there is none."""
         return radius if self.singular is None else radius / np.abs(x - self.singular)
 
     def meets(self, low: F64, high: F64) -> NDArray[np.bool_]:
-        """Return where the singular point, or an end of the domain, lies between two arguments."""
+        """Return the mask where the singular point lies between arguments, or above `low` if the domain ends there."""
         if self.singular is None:
             return np.zeros(np.shape(low), bool)
         below = np.asarray(low <= self.singular) & ~self.misses(low, high)
         return below if self.domain == self.singular else below & (high >= self.singular)
 
     def misses(self, low: F64, high: F64) -> NDArray[np.bool_]:
-        """Return where all arguments between two lie below the domain: every kernel has NaN there."""
+        """Return the mask where all arguments between two lie below the domain, so that every kernel has NaN."""
         return np.asarray(high + (high - low) * 2.0**-12 < self.domain)

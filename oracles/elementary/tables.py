@@ -1,6 +1,6 @@
-"""Constants and tables of the elementary functions: mpmath computes them when they are first asked for. Here a real
-number is an integer, that number times 2^`PLACES`: Python rounds integers to float64 correctly, whatever the version of
-mpmath, so that the same tables come out everywhere."""
+"""Constants and tables of the elementary functions: mpmath computes them when they are first asked for. This module
+holds a real number x as the integer nearest to x times 2^`PLACES`. Python rounds integers to float64 correctly, so that
+the tables are the same with every version of mpmath."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ from mpmath import mpf
 from oracles.doubledouble import F64, DoubleDouble
 
 PLACES = 400
-"""Binary places of a number in this module."""
+"""The number of binary places after the point of a number in this module."""
 
 STEP_BITS = 10
 STEPS = 1 << STEP_BITS
-"""Steps of a table of powers of two between 1 and 2, and of reciprocals between 1 and 2."""
+"""The number of table entries for powers of two between 1 and 2, and for reciprocals of numbers between 1 and 2."""
 
 CELLS = 64
-"""Table entries of the error function for an interval of length 1."""
+"""The number of table entries of the error function for an interval of length 1."""
 
 ANGLES = 128
-"""Table entries of sine and cosine for an interval of length 1."""
+"""The number of table entries of sine and cosine for an interval of length 1."""
 
 FARTHEST = 9
-"""From here on 1 - erf(x) is below 2^-120."""
+"""The argument from which on 1 - erf(x) is below 2^-120."""
 
 ERF_DEGREE = 14
 """The degree of the Taylor polynomials of erf."""
 
 LONGEST = 1024
-"""The largest exponent that `residues` knows."""
+"""The exponents in the table of `residues` end before this one."""
 
 
 def fixed(function: Callable[..., mpf], *arguments: int) -> int:
-    """Return the result of mpmath's `function`, |x| < 2^600, evaluated with bits to spare."""
+    """Return the result of mpmath's `function` for these arguments, at most 2^600, as an integer of this module."""
     with mpmath.workprec(PLACES + 100):
         return int(mpmath.nint(mpmath.ldexp(function(*arguments), PLACES)))
 
 
 def pieces(number: int, first: int, width: int, count: int) -> tuple[float, ...]:
-    """Return float64 numbers of `width` bits that add up to `number`: multiples of 2^-first, of 2^-(first + width),
-    ..."""
+    """Return `count` float64 numbers of `width` bits whose sum is nearest to `number`. The first is a multiple of
+    2^-first, the second of 2^-(first + width), and so on."""
     found = []
     for index in range(count):
         unit = PLACES - first - index * width
@@ -74,8 +74,8 @@ def ratio(numerator: int, denominator: int) -> DoubleDouble:
 
 @dataclass(frozen=True)
 class Powers:
-    """2^(j/STEPS) for -STEPS/2 <= j < STEPS/2, and the logarithm of one step in three pieces. A step is `step[0] +
-    step[1] + step[2]`: products of the first two with integers below 2^21 are exact."""
+    """The table of 2^(j/STEPS) for -STEPS/2 <= j < STEPS/2, and log(2)/STEPS as `step[0] + step[1] + step[2]`. Products
+    of the first two with integers below 2^21 are exact."""
 
     value: DoubleDouble
     less_one: DoubleDouble
@@ -96,8 +96,9 @@ def powers() -> Powers:
 
 @dataclass(frozen=True)
 class Logarithms:
-    """For j = `start`, `start` + 1, ...: a number of 16 bits next to STEPS/j, and minus its logarithm, which is also
-    `coarse` + `rest`: sums of `coarse` and products of `two[0]` with integers below 2^11 are exact."""
+    """The table, for j = `start`, `start` + 1, ..., of a number of 16 bits next to STEPS/j and minus its logarithm,
+    which is also `coarse` + `rest`. log(2) is `two[0] + two[1]`. Sums of `coarse` and of products of `two[0]` with
+    integers below 2^11 are exact."""
 
     start: int
     reciprocal: F64
@@ -128,8 +129,8 @@ def _coarse(number: int) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class QuarterTurn:
-    """Tables of `sin` and `cos`: pi/2 in pieces of 30 bits, 2/pi, and sine and cosine of j/ANGLES for j from -`most`
-    on."""
+    """Tables of `sin` and `cos`: pi/2 in pieces of 30 bits, 2/pi, and sine and cosine of j/ANGLES for -`most` <= j <=
+    `most`."""
 
     quarter: tuple[float, ...]
     quarters_per_unit: float
@@ -151,8 +152,8 @@ def turns() -> QuarterTurn:
 
 @cache
 def residues(least: int) -> F64:
-    """Return, shape (LONGEST - least, 7), 2^e without its whole turns for each exponent e from `least` on, in pieces of
-    35 bits."""
+    """Return 2^e minus whole turns of 2 pi, for each exponent e from `least` on, in pieces of 35 bits: shape (LONGEST -
+    least, 7)."""
     more = LONGEST + PLACES
     with mpmath.workprec(more + PLACES):
         turn = int(mpmath.nint(mpmath.ldexp(2 * mpmath.pi, more + PLACES)))
@@ -167,8 +168,8 @@ def residues(least: int) -> F64:
 @cache
 def erf_cells() -> tuple[DoubleDouble, ...]:
     """Return, for each power k up to `ERF_DEGREE`, the coefficients of h^k in erf(j/CELLS + h), shape (CELLS * FARTHEST
-    + 1,). The derivative y of erf has y' = -2 x y, which gives (k + 1) y_(k+1) = -2 (j/CELLS y_k + y_(k-1)) for its own
-    coefficients."""
+    + 1,). The derivative y of erf has y' = -2 x y, so its coefficients have (k + 1) y_(k+1) = -2 (j/CELLS y_k +
+    y_(k-1))."""
     columns: list[list[int]] = [[] for _ in range(ERF_DEGREE + 1)]
     for j in range(CELLS * FARTHEST + 1):
         previous, last = 0, fixed(lambda j: 2 / mpmath.sqrt(mpmath.pi) * mpmath.exp(-((mpf(j) / CELLS) ** 2)), j)

@@ -1,4 +1,4 @@
-"""Formulas: an op's meaning, written once in Python over symbolic tensors, and its evaluations. `trace` makes a graph
-of the formula, and `contract` says what a kernel promises about it. Everything else reads that graph: `exact` for its
-value, `affine` for how far a correct kernel may stray, `tiers` for what outputs may be, and `simulated` for kernels
-that are correct. `algorithm` and `gradient` make other graphs of it."""
+"""Formulas: the meaning of an op, written once in Python over symbolic tensors, and its evaluations. `trace` makes the
+graph of a formula, and `contract` states what a kernel promises about its operations. All other modules read the graph:
+`exact` calculates its value, `affine` how far a correct kernel may stray from the value, `tiers` which outputs are
+allowed, and `simulated` what correct kernels may return. `algorithm` and `gradient` make other graphs from it."""

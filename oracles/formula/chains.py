@@ -1,9 +1,9 @@
 """Chains: terms that a formula adds one by one, `a + b - c + d`, so that a kernel may add any two of them first.
 
-A chain ends at an addition and goes back through the additions that make its operands. It stops at one whose result is
-also used elsewhere, if another term is made from that: a kernel for `h + f(h)` had h before. If a term would come in
-with both signs, as in `(a + b) - a`, the order is the algorithm, and there is no chain: a compensated sum keeps just
-what an order rounds off.
+A chain ends at an addition and goes back through the additions that make its operands. It stops at an addition whose
+result is also used elsewhere, if another term of the chain is made from that result: a kernel for `h + f(h)` calculates
+h first. If a term would enter a chain with both signs, as in `(a + b) - a`, there is no chain: in a compensated sum the
+order of the additions is the algorithm, since the sum keeps what one order rounds off.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from oracles.formula.node import Node
 
 ADDING = "add", "subtract"
 _OFTEN = 8
-"""A term that is added more often than this is written as a product."""
+"""The largest whole factor of a term, as in 2 a, that counts as repeated addition of the term."""
 
 
 @dataclass(frozen=True, eq=False)
 class Addend:
-    """A term that one addition of a chain adds from outside of it."""
+    """A term of a chain: an argument of one of the chain's additions that is no such addition itself."""
 
     taker: Node
     place: int
     sign: float
-    """The factor of the term in the sum."""
+    """1 if the chain adds the term, -1 if it subtracts it."""
 
     @property
     def node(self) -> Node:
@@ -45,8 +45,8 @@ class Chain:
 def chains_of(
     nodes: Sequence[Node], uses: Mapping[Node, Sequence[Node]], outputs: Collection[Node], sums: Collection[Node]
 ) -> Mapping[Node, Chain]:
-    """Return the chains of a formula by their last additions: those of three terms or more (2 a counts as two), and
-    those of two terms that are sums themselves."""
+    """Return the chains of a formula, each by its last addition. A chain has three terms or more (2 a counts as two),
+    or all its terms are reductions among `sums`. `uses` are the nodes that use each node."""
     of, found, within = _Nodes(nodes, uses, frozenset(outputs)), dict[Node, Chain](), set[Node]()
     for node in reversed(nodes):
         if node.kind not in ADDING or node in within or of.meets_its_opposite(node):
@@ -60,7 +60,7 @@ def chains_of(
 
 
 def copies(node: Node) -> int:
-    """Return how often a term may be added that is a whole number times another one."""
+    """Return how many additions may make a term: k for `k * a` with a whole k from 2 to `_OFTEN`, otherwise 1."""
     if node.kind != "multiply":
         return 1
     found = (abs(arg.value) if arg.kind == "constant" else float(copies(arg)) for arg in node.args)
@@ -72,14 +72,14 @@ def _is_nothing(node: Node) -> bool:
 
 
 class _Nodes:
-    """What chains need to know of a formula's nodes. Sets of nodes are the bits of an int."""
+    """The nodes of a formula, with what each node is made of. Sets of nodes are stored as the bits of an int."""
 
     def __init__(self, nodes: Sequence[Node], uses: Mapping[Node, Sequence[Node]], outputs: frozenset[Node]) -> None:
         self._uses, self._outputs = uses, outputs
         self._bits = {node: 1 << at for at, node in enumerate(nodes)}
         self._made_of: dict[Node, int] = {}
         self._signs: dict[Node, tuple[int, int]] = {}
-        """The terms that are added to make each node, and those that are subtracted."""
+        """For each node, the set of the terms that are added to make it, and the set of those that are subtracted."""
         for node in nodes:
             own = self._bits[node]
             for arg in node.args:
@@ -98,12 +98,12 @@ class _Nodes:
         return plus | more, minus | less
 
     def meets_its_opposite(self, node: Node) -> bool:
-        """Whether it is a sum of something and its opposite."""
+        """Whether a node adds some term and also subtracts it."""
         plus, minus = self._signs[node]
         return bool(plus & minus)
 
     def is_alone(self, node: Node) -> bool:
-        """Whether it is used once."""
+        """Whether a node is used once, and is no output."""
         return len(self._uses[node]) == 1 and node not in self._outputs
 
     def chain(self, last: Node) -> Chain:
@@ -136,6 +136,6 @@ class _Nodes:
         return Chain(terms, frozenset(inner))
 
     def _is_open(self, node: Node, last: Node) -> bool:
-        """Return whether a kernel may merge this sum into a larger one. If it is used elsewhere too, it must have the
-        dimensions of the larger sum: a smaller one would be calculated once."""
+        """Whether a kernel may merge the sum `node` into the larger sum `last`. If `node` is used elsewhere too, it
+        must have the dimensions of the larger sum: a kernel would calculate a smaller array once and keep it."""
         return self.is_alone(node) or node.dims == last.dims

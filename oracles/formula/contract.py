@@ -1,4 +1,4 @@
-"""What a kernel promises about the operations of a formula, as data: dtypes, orders of sums, accuracy of functions."""
+"""Contracts: what a kernel promises about the operations of a formula, as data: dtypes, orders of sums, accuracies."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from oracles.summation import NumericsError, Sequential, Summation, VectorLanes
 class Within:
     """The error bound of a function, or of "divide", in ulp of a normal result; one ulp is 2 u times the result.
 
-    The exponential of a GPU is 2^(x log2 e): a kernel rounds the constant, which is off by 0.224 u of itself, and then
-    the product, by u. The exponent is off by up to 1.224 u |x| log2 e, so that e^x is off by a factor of e^(1.224 u
-    |x|): 0.612 ulp for each unit of |x|, in addition to the error of the instruction for 2^t.
+    `growth` is needed because a GPU calculates e^x as 2^(x log2 e): the kernel rounds log2 e, with a relative error of
+    0.224 u, and then the product, with one of u. The exponent is off by up to 1.224 u |x| log2 e, so that e^x is off by
+    a factor of e^(1.224 u |x|): 0.612 ulp for each unit of |x|, in addition to the error of the instruction for 2^t.
     """
 
     ulp: float
     growth: float = 0.0
     """Further ulp for each unit of the argument's magnitude: e^x may be off by the factor e^(2 u growth |x|)."""
     flushes: bool = False
-    """Whether arguments and results of this function may be flushed: subnormal numbers become zero, whatever other
-    operations do."""
+    """Whether subnormal arguments and results of this function may become zero, even if the contract's `denormals`
+    keeps those of other operations."""
 
     def __repr__(self) -> str:
         grows = f", growth={self.growth!r}" if self.growth else ""
@@ -45,13 +45,13 @@ class Within:
         return f"{self.ulp:g}{grows} ulp{', subnormals flushed' if self.flushes else ''}"
 
     def wider(self, other: Within) -> Within:
-        """Return the wider bound in each respect."""
+        """Return the bound that allows whatever either of the two bounds allows."""
         growth, flushes = max(self.growth, other.growth), self.flushes or other.flushes
         return Within(max(self.ulp, other.ulp), growth, flushes)
 
 
 def within(bound: float | Within) -> Within:
-    """Return the bound that a contract states as a number of ulp or in full."""
+    """Return a bound as a `Within`; a number is a bound in ulp."""
     return bound if isinstance(bound, Within) else Within(bound)
 
 
@@ -59,26 +59,26 @@ if TYPE_CHECKING:  # a contract is declared without NumPy
     from oracles.elementary.function import Elementary
 
 DIVIDE = "divide"
-"""The operator that has a stated accuracy, like functions; other operators are rounded correctly."""
+"""The only operator whose accuracy a contract may state, as for a function; other operators are rounded correctly."""
 INPUT = "input"
 """The word for the dtype of the first input."""
 WIDE = "at least f32"
 """The word for f64 if an input has that dtype, else for f32. Outputs do not count: f32 results may be stored in f64."""
 _CORRECTLY = Within(CORRECT)
 Denormals = Literal["preserve", "flush", "flush operands", "flush results", "flush bf16"]
-"""What may happen to subnormal numbers."""
+"""Which subnormal numbers may be replaced by zero: see `Contract.denormals`."""
 FLUSHES_BF16: Final = "flush bf16"
 """Subnormal numbers are flushed if an operand is bf16, and nowhere else."""
 MAYBE = "maybe "
 """A prefix of a point's dtype: some kernels round there, and some do not."""
 ALL, EXPANDED = "*", "expanded"
-"""The name of the algorithm that multiplies out all products of sums."""
+"""The key of an arrangement of the whole formula in `Contract.algorithms`, and the arrangement that multiplies out."""
 COLLECTED = "first factor", "last factor"
-"""The algorithms that multiply out and then factor the first or the last common factor out of several terms."""
+"""The arrangements that multiply out, and then take the first or the last common factor out of several terms."""
 STEPS = "from one end", "from the other end"
-"""The algorithms that blend two values with other shares: see `oracles.formula.expansion`."""
+"""The arrangements that write a blend of two values as a step from either value: see `oracles.formula.expansion`."""
 LERP = tuple(f"{way}, by a rounded number" for way in STEPS)
-"""The blend of torch.lerp, which rounds a constant share before it subtracts it from one."""
+"""The same steps as torch.lerp makes them: a constant share is rounded before it is subtracted from one."""
 _ARRANGED: Mapping[bool | str, tuple[str, ...]] = {
     False: (), True: (EXPANDED, *COLLECTED, *STEPS), "lerp": (*COLLECTED, *LERP)
 }  # fmt: skip
@@ -86,81 +86,81 @@ _ARRANGED: Mapping[bool | str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class RoundingPoint:
-    """What is rounded at a point where a formula allows a rounding."""
+    """The rounding of a value where a formula says `point`."""
 
     dtype: Format
     always: bool
-    """Whether every kernel rounds it there."""
+    """Whether every kernel of the contract rounds the value; otherwise some kernels may leave it unrounded."""
 
 
 @dataclass(frozen=True)
 class Contract:
     """The numeric contract of one kernel.
 
-    Defaults are those of a plain kernel on a processor, completed by what its platform documents. Names are those of
-    the formula's locals. Any dtype may be "input", the first input's dtype; "at least f32", f64 if an input has that
-    dtype and else f32; or the name of an operand, for that operand's dtype.
+    The defaults describe a plain kernel on a processor, completed by what the kernel's platform documents. The names in
+    mappings are names of locals in the formula. In place of a dtype a field may say "input", for the dtype of the first
+    input; "at least f32", for f64 if an input has that dtype, else f32; or the name of an operand, for its dtype.
     """
 
     compute: str = WIDE
     """The dtype of all operations."""
     dtypes: Mapping[str, str] = field(default_factory=dict)
-    """The dtype of the last operation of each of these locals, if it is not `compute`. For a mean it is the division's
-    dtype, not that of the sum or its terms."""
+    """The dtype of the last operation that makes each of these locals, if it is not `compute`. For a mean this is the
+    dtype of the division, not of the sum or its terms."""
     algorithm: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
-    """The algorithms that make these locals, if it is not the formula's own. Several: any of them; "formula" is the
-    formula's own among them."""
+    """The name of the algorithm that makes each of these locals, if it is not the formula's own; or several names, any
+    of which is allowed. "formula" is the name of the formula's own algorithm."""
     sums: Mapping[str, Summation] = field(default_factory=dict)
-    """The order of a sum, by its local or else by its dimension, or its dimensions, such as "c s", in whose order its
-    terms are counted; a sum that is not named is added one term after the other."""
+    """The order in which the terms of a sum are added. The key is the name of the local that the sum makes, or else its
+    dimension, or several such as "c s", in whose order terms are counted. The default is one term after the other."""
     accuracy: Mapping[str, float | Within] = field(default_factory=dict)
-    """The error bounds of elementary functions in ulp, if they are not the usual ones of `Elementary`; also of
-    "divide", which is usually rounded correctly. `Within` states one that grows with the argument."""
+    """The error bounds of elementary functions in ulp, if they differ from the usual bounds of `Elementary`; also the
+    bound of "divide", which is otherwise rounded correctly. `Within` states a bound that grows with the argument."""
     absolute: Mapping[str, float] = field(default_factory=dict)
-    """Additional absolute errors of bounded functions, in ulp of 1: a polynomial in place of an error function errs by
-    that much even where the result is close to zero."""
+    """Additional absolute errors of functions with bounded results, in ulp of 1. A polynomial that replaces an error
+    function may have an error of that size even where the result is close to zero."""
     points: Mapping[str, str] = field(default_factory=dict)
     """The dtypes that locals are rounded to where the formula says `point`; without an entry nothing is rounded there.
-    "maybe bf16" or "maybe input" allows the rounding and its absence. Only here, the dtypes of `CUTS` are allowed too,
-    such as "tf32" for factors."""
+    "maybe bf16" or "maybe input" allows the rounding and its absence. Only this field also accepts the dtypes of
+    `CUTS`, such as "tf32" for factors."""
     mean: Literal["divide", "reciprocal"] = "divide"
-    """A mean is sum / n, or sum * (1/n) with 1/n rounded first."""
+    """How a mean is calculated: 'divide' is sum / n, and 'reciprocal' is sum * (1/n) with 1/n rounded first."""
     addend: Literal["last", "either", "any"] = "last"
-    """When something that is added to a sum is added: last; with 'either' the accumulator may also start with it, as
-    BLAS does with beta = 1, so that it is rounded as often as any other term. With 'any' the terms of `a + b - c + d`
-    are also added in any order, including the terms of sums among them."""
+    """When a kernel adds the value c in `sum(x) + c`. With 'last' it adds c after all terms. With 'either' the
+    accumulator may also start with c, as BLAS does with beta = 1, so that c is rounded as often as any other term. With
+    'any' the terms of `a + b - c + d` may also be added in any order, including the terms of sums among them."""
     wider: bool = False
-    """Whether any operation may be in a wider dtype than stated, and use operands with more bits unrounded."""
+    """Whether any operation may be in a wider dtype than stated, with operands not rounded to the stated one."""
     fused: bool = True
     """Whether a product may go into a sum without being rounded."""
     expanded: Literal[False, True, "lerp"] = False
-    """Whether products of sums may be multiplied out, as `x * r - m * r` of `(x - m) * r`, and another factor taken out
-    of what is added, as `(1 - t) * a + t * b` of `a + t * (b - a)`; or a step be made from the other end, as
-    `b - (b - a) * (1 - t)`. With 'lerp' the shares or a step alone, which may also be one of a number that is rounded
-    first: 1 - 0.999 is off by 1.3e-5 of itself in f32."""
+    """Whether a kernel may rearrange the formula. With True, it may multiply out products of sums, `(x - m) * r` into
+    `x * r - m * r`; then take out another common factor, `(1 - t) * a + t * b` for `a + t * (b - a)`; or make a step
+    from the other end, `b - (b - a) * (1 - t)`. 'lerp' allows common factors and steps only, and to round a constant t
+    before it is subtracted from one: in f32, 1 - 0.999 has a relative error of 1.3e-5."""
     denormals: Denormals = "preserve"
-    """Which subnormal numbers may be replaced by zero anywhere: none; all; an operation's operands (DAZ) or results
-    (FTZ); or all if an operand is bf16, for which processors have instructions that always flush."""
+    """Which subnormal numbers any operation may replace by zero: none; all; its operands (DAZ); its results (FTZ); or
+    all, if an operand of the kernel is bf16: processors have bf16 instructions that always flush."""
     nonfinite: Literal["ieee", "overflow", "unspecified"] = "ieee"
-    """How NaN, infinities and overflow are judged. With 'ieee' they follow IEEE arithmetic. If numbers overflow on the
-    way to a number, that number is right, and so is what the overflow makes of the formula as it is written: a dtype
-    says how exactly a kernel calculates, its range is no promise. A value that is rounded at a point is a number of
-    that dtype, and overflows there. With 'overflow' given NaN and infinities are judged so, but nothing is judged where
-    numbers overflow, or where an operation on numbers has no number as result: some kernels have NaN there. With
-    'unspecified' (fast math) nothing is judged that is made from any of them. Infinities in the formula itself count as
-    numbers."""
+    """How NaN, infinities and overflow are judged. With 'ieee' they follow IEEE arithmetic. If an intermediate value
+    overflows although the exact output is a number, two outputs are right: that number, and the result of the overflow
+    in the formula as it is written. For a dtype promises how exactly a kernel calculates, not its range. But a value
+    that is rounded at a point is a number of that dtype, and overflows there. With 'overflow' NaN and infinities in
+    inputs are judged as with 'ieee', but no output is judged if a number overflows on the way to it, or if an operation
+    on numbers has no number as its result: some kernels have NaN there. With 'unspecified' (fast math) no output is
+    judged that is made from NaN, an infinity or an overflow. Infinities in the formula itself count as numbers."""
     ties: Literal["formula", "either"] = "formula"
-    """Which of several equal elements is chosen: the one that the formula says, like the first in torch's `argmax`, or
-    any."""
+    """Which of several equal elements a selection returns: the one that the formula says, as `argmax` of torch returns
+    the first, or any of them."""
     saturate: bool = False
     """Whether the last cast turns overflow into the largest finite number."""
     zeros: Literal["ieee", "any"] = "ieee"
-    """Whether zeros have the sign of IEEE arithmetic, or any."""
+    """Whether zeros must have the sign of IEEE arithmetic, or may have any sign."""
     platform: Literal["fills", "widens", "none"] = "fills"
     """Whether the platform's documentation of functions, orders of sums and subnormal numbers completes the contract:
-    with 'fills' it stands where the contract is silent; with 'widens' it is allowed in addition to what the contract
-    says; with 'none' it is ignored, and the defaults above hold. The oracle itself knows no platforms: to it all three
-    are the same."""
+    with 'fills' the documentation applies where the contract says nothing; with 'widens' what it allows is allowed in
+    addition to what the contract allows; with 'none' it is ignored, and the defaults above apply. The oracle itself
+    knows no platforms and ignores this field."""
 
     def __post_init__(self) -> None:
         for name, options in _CHOICES.items():
@@ -195,7 +195,7 @@ class Contract:
         return hash(tuple(tuple(sorted(v.items(), key=str)) if isinstance(v, Mapping) else v for v in values))
 
     def at(self, vector_bits: int | None) -> Contract:
-        """Return the contract with scalable orders of sums resolved for vectors of `vector_bits`."""
+        """Return the contract with the orders of sums that depend on the vector length resolved for `vector_bits`."""
         if vector_bits is None or not any(isinstance(order, VectorLanes) for order in self.sums.values()):
             return self
         orders = {n: o.at(vector_bits) if isinstance(o, VectorLanes) else o for n, o in self.sums.items()}
@@ -203,14 +203,14 @@ class Contract:
 
     @lazy
     def words(self) -> frozenset[str]:
-        """Return the words that stand for dtypes."""
+        """Return the words in the contract that stand for dtypes, such as "input"."""
         points = (dtype.removeprefix(MAYBE) for dtype in self.points.values())
         return frozenset((self.compute, *self.dtypes.values(), *points)) - {*FORMATS, *CUTS}
 
     def settled(self, inputs: Mapping[str, str], others: Mapping[str, str] = MappingProxyType({})) -> Contract:
-        """Return the contract for operands with these dtypes, by name: `inputs` that are present, the first input
-        first; `others` are outputs and absent operands. Raises `NumericsError` for a dtype that one cannot calculate
-        in, and for an unknown word."""
+        """Return the contract with words replaced by the dtypes that they stand for. `inputs` are the dtypes of the
+        present inputs by name, the first input first; `others` those of outputs and absent operands. Raises
+        `NumericsError` for a dtype that no operation can have, and for an unknown word."""
         if self.is_settled:
             return self
         dtypes = {**others, **inputs}
@@ -222,21 +222,21 @@ class Contract:
 
     @lazy
     def is_settled(self) -> bool:
-        """Return whether the contract is the same for operands of any dtypes."""
+        """Whether the contract is the same for operands of any dtypes."""
         return not self.words and self.denormals != FLUSHES_BF16
 
     @lazy
     def algorithms(self) -> Sequence[Mapping[str, str]]:
-        """Return the allowed combinations: one algorithm for each local that the contract names, also multiplied out if
-        it allows that."""
+        """Return the allowed combinations of algorithms. Each has one algorithm for each local that `algorithm` names;
+        with `expanded`, each combination also comes with each arrangement of the whole formula, under the key `ALL`."""
         known = [(each,) if isinstance(each, str) else each for each in self.algorithm.values()]
         named = [dict(zip(self.algorithm, each, strict=True)) for each in product(*known)]
         return [*named, *({**each, ALL: way} for each in named for way in _ARRANGED[self.expanded])]
 
     def unrounded(self, inputs: Mapping[str, str]) -> Contract | None:
-        """Return the contract of kernels that calculate the formula as it is written in many bits, and round at the end
-        and at points, for a settled contract and inputs of these dtypes; None if the contract gives some value fewer
-        bits."""
+        """Return the contract of kernels that calculate the formula as it is written, in f64, and round only at the end
+        and at points where every kernel rounds. The contract must be settled, for inputs of these dtypes. Returns None
+        if the contract has `dtypes`, or a `compute` of fewer bits than `widest` of the inputs."""
         if self.dtypes or self.compute not in (widest(inputs.values()), DOUBLE.name):
             return None
         points = {name: dtype for name, dtype in self.points.items() if not dtype.startswith(MAYBE)}
@@ -244,33 +244,33 @@ class Contract:
 
     @property
     def follows(self) -> bool:
-        """Whether a kernel calculates as the formula is written."""
+        """Whether every kernel of the contract calculates the formula as it is written."""
         return not self.algorithm and not self.expanded
 
     @lazy
     def is_wide(self) -> bool:
-        """Whether something is calculated in float64, of a settled contract."""
+        """Whether some operation of a settled contract is calculated in float64."""
         return DOUBLE.name in (self.compute, *self.dtypes.values())
 
     @lazy
     def flushes_operands(self) -> bool:
-        """Whether an operation may take a subnormal number for zero."""
+        """Whether any operation may take a subnormal operand for zero."""
         return self.denormals in ("flush", "flush operands")
 
     @lazy
     def flushes_results(self) -> bool:
-        """Whether an operation may return zero for a subnormal number."""
+        """Whether any operation may return zero in place of a subnormal result."""
         return self.denormals in ("flush", "flush results")
 
     def point(self, name: str) -> RoundingPoint | None:
-        """Return what is rounded when a local reaches a point; None for nothing."""
+        """Return the rounding of a local at its point; None if the contract rounds nothing there."""
         dtype = self.points.get(name)
         return (
             None if dtype is None else RoundingPoint(point_form(dtype.removeprefix(MAYBE)), not dtype.startswith(MAYBE))
         )
 
     def decided(self, rounds: Callable[[], bool]) -> Contract:
-        """Return the contract of one of its kernels, which rounds or does not round at each point that is left open."""
+        """Return the contract of one kernel: `rounds()` decides whether it rounds at each point that is left open."""
         points = {
             name: dtype.removeprefix(MAYBE)
             for name, dtype in self.points.items()
@@ -287,8 +287,9 @@ class Contract:
         return {frozenset(name.split()): order for name, order in self.sums.items()}
 
     def chains(self, trace: Trace, whole: Collection[Node]) -> Mapping[Node, Chain]:
-        """Return the sums of a formula whose terms are added in any order: without those that go through another dtype,
-        which is a rounding of its own, or through `whole` numbers, which are counted."""
+        """Return the chains of a formula whose terms this contract allows to be added in any order. Chains with
+        additions in several dtypes are excluded, since each change of dtype rounds, and chains through `whole` numbers,
+        calculated in integers."""
         if self.addend != "any":
             return {}
 
@@ -299,8 +300,8 @@ class Contract:
         return {last: chain for last, chain in trace.chains.items() if is_open(last, chain)}
 
     def settles(self, of: Elementary, u: float) -> float:
-        """Return the magnitude of arguments from which on kernels have a function's value at infinity, in a dtype of
-        that unit roundoff; infinite if they need not. In f64 the tiers would have to agree on where that begins."""
+        """Return the magnitude of arguments from which on every kernel returns the function's value at infinity, in a
+        dtype of unit roundoff u. It is infinite if there is none, and in f64, where all tiers would have to agree."""
         if of.settles is None or of.name in self.absolute or (u <= DOUBLE.u and not self.wider):
             return math.inf
         bound = self.bound(of.name)
@@ -314,16 +315,16 @@ class Contract:
         return Within(CORRECT if name == DIVIDE else records()[name].usual)
 
     def ulp(self, name: str) -> float:
-        """Return the bound of a function in ulp, without the part that grows with the argument."""
+        """Return the error bound of a function or of "divide" in ulp, without the part that grows with the argument."""
         return self.bound(name).ulp
 
     def keeping(self, name: str) -> Contract:
-        """Return the contract with `denormals` as they are for one operation."""
+        """Return the contract with the `denormals` that apply to one operation."""
         return self._flushing if name in self.flushing else self
 
     @lazy
     def flushing(self) -> frozenset[str]:
-        """Return the operations that may flush subnormal numbers whatever others do."""
+        """Return the names of operations whose own bound in `accuracy` allows subnormal numbers to be flushed."""
         return frozenset(name for name, bound in self.accuracy.items() if within(bound).flushes)
 
     @lazy
@@ -331,15 +332,15 @@ class Contract:
         return replace(self, denormals="flush")
 
     def relative(self, name: str, u: float) -> float:
-        """Return the part of a bound that does not grow, as a share of the result, at that unit roundoff."""
+        """Return the error bound of a function as a relative error, at unit roundoff u, without the part that grows."""
         ulp = self.ulp(name)
         if name != DIVIDE and records()[name].reciprocal_of and ulp == records()[name].usual:
             return 2 * u / (1 - u)  # two correct roundings, one after the other
         return 2 * u * ulp
 
     def rounds_once(self, node: Node) -> bool:
-        """Whether a node is one operation whose result is rounded correctly: to the dtype of an output, that is the
-        rounding of the output."""
+        """Whether a node is one operation whose result is rounded correctly. If the result has the dtype of an output,
+        this rounding is the rounding of the output."""
         if node.kind == "function":
             return not node.is_exact and self.bound(node.label) == _CORRECTLY and node.label not in self.absolute
         return node.kind in ("add", "subtract", "multiply") or (
@@ -353,7 +354,7 @@ def widest(dtypes: Collection[str]) -> str:
 
 
 def _check_bound(name: str, bound: Within) -> None:
-    """Raise NumericsError if a value is no error bound of a function."""
+    """Raise NumericsError if a contract cannot state this error bound for the function of that name."""
     if name not in (*NAMES, DIVIDE):
         raise NumericsError(f"accuracy: {name!r} is no function; there are {', '.join(stated())}")
     if name != DIVIDE and records()[name].is_exact:
@@ -362,12 +363,12 @@ def _check_bound(name: str, bound: Within) -> None:
         raise NumericsError(f"accuracy: {name} within {bound.ulp} ulp: it must be at least {CORRECT}, and sensible")
     if not 0 <= bound.growth < 2**10:
         raise NumericsError(f"accuracy: {name}: a growth of {bound.growth} ulp: it must be at least 0, and sensible")
-    if bound.growth and (name == DIVIDE or getattr(records()[name], "power", True)):  # a family is one of powers
+    if bound.growth and (name == DIVIDE or getattr(records()[name], "power", True)):  # True for the family pow
         raise NumericsError(f"accuracy: {name}: a growth of {bound.growth} ulp: its errors are in proportion to it")
 
 
 def stated() -> tuple[str, ...]:
-    """Return the names of all functions whose accuracy a contract states."""
+    """Return the names of all functions whose accuracy a contract may state, and "divide"."""
     return *(name for name, each in records().items() if not each.is_exact), DIVIDE
 
 
@@ -389,4 +390,4 @@ def _settled(contract: Contract, words: tuple[tuple[str, str], ...], is_of_bf16:
 
 _CHOICES = {name: get_args(hint) or (False, True) for name, hint in get_type_hints(Contract).items()
             if hint is bool or get_origin(hint) is Literal}  # fmt: skip
-"""The allowed values of fields that have a closed list of them."""
+"""The allowed values of each boolean or `Literal` field of `Contract`."""

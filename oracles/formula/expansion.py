@@ -1,8 +1,8 @@
-"""Expansion: other arrangements of a formula with the same exact value. Products of sums are multiplied out, `x * r - m
-* r` for `(x - m) * r`; or another factor is taken out of the terms, `(1 - t) * a + t * b` for `a + t * (b - a)`; or a
-step between two values is made from the other end, `b - (b - a) * (1 - t)`, as torch.lerp does from 1/2 on, where t may
-be 1 - s for a share s. If t is a number, rounding it before it is subtracted from one is an arrangement of its own: 1 -
-t may be far off. Other terms are rounded: where they cancel, one arrangement errs by more than another."""
+"""Expansion: other arrangements of a formula with the same exact value. Products of sums are multiplied out, `(x - m) *
+r` into `x * r - m * r`. Or then another common factor is taken out of the terms, `(1 - t) * a + t * b` for `a + t * (b
+- a)`. Or a step between two values is made from the other end, `b - (b - a) * (1 - t)`, as torch.lerp does for t of 1/2
+and more; t may be 1 - s for a share s. If t is a constant, a kernel may round it before it subtracts it from one, and 1
+- t is then far off. Each arrangement rounds other terms, so that errors differ where terms cancel."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from oracles.formula.trace import Trace
 _MULTIPLYING: Sequence[Kind] = "multiply", "divide"
 _COUNTED: Sequence[Kind] = "constant", "extent", "position"
 _MOST = 16
-"""The most terms that one value is multiplied out into: a product of several sums has a term for each combination.
-Chosen, not measured."""
+"""The most terms into which one value is multiplied out: a product of sums has a term for each combination of their
+terms. The number was chosen, not measured."""
 _ONE = 2.0**-50
-"""How far the sum of two shares may be from one: each is rounded to float64."""
+"""The distance from one that the sum of two constant shares may have, since each share was rounded to float64."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Term:
-    """A term that is added to a sum, or subtracted."""
+    """A term of a sum: `node`, which is subtracted if `less`, and otherwise added."""
 
     less: bool
     node: Node
@@ -48,16 +48,16 @@ class _Term:
         return found
 
     def without(self, factor: Node) -> _Term:
-        """Return the product of its other factors."""
+        """Return the term without one of its factors."""
         others = [*self.factors]
         others.remove(factor)
         return _Term(self.less, reduce(Node.__mul__, others) if others else Node("constant", value=1.0))
 
 
 def expanded(graph: Trace, way: str = EXPANDED) -> Trace:
-    """Return the graph with products and quotients of sums multiplied out; or then with a factor that several terms
-    have taken out of them; or with steps between two values from the other end and nothing else. The graph itself is
-    returned if there is nothing to do."""
+    """Return the graph of one arrangement, `way`: `EXPANDED` multiplies out products and quotients of sums, `COLLECTED`
+    then takes out a factor that several terms have, `STEPS` and `LERP` only make steps from another end. The graph
+    itself is returned if the arrangement changes nothing. Raises ValueError for an unknown way."""
     if way not in (EXPANDED, *COLLECTED, *STEPS, *LERP):
         raise ValueError(f"{way!r} is no way to multiply out")
     terms = dict[Node, Sequence[_Term]]()
@@ -81,7 +81,7 @@ def expanded(graph: Trace, way: str = EXPANDED) -> Trace:
 
 
 def arrangements(graph: Trace) -> Sequence[Literal[False, True, "lerp"]]:
-    """Return what a contract may say of a formula that has something to do by one of the ways."""
+    """Return the values of `Contract.expanded` that differ for this formula; nothing if no arrangement changes it."""
 
     def is_other(*ways: str) -> bool:
         return any(expanded(graph, way) is not graph for way in ways)
@@ -94,7 +94,7 @@ def arrangements(graph: Trace) -> Sequence[Literal[False, True, "lerp"]]:
 def _terms(
     node: Node, terms: Mapping[Node, Sequence[_Term]], taken: Mapping[Node, Node]
 ) -> tuple[Sequence[_Term], bool]:
-    """Return the terms of a value, and whether they differ from those that the formula adds."""
+    """Return the terms of which a value is the sum, and whether they differ from the terms that the formula adds."""
     alone = [_Term(False, node.made_of(taken))]
     if node.kind not in (*ADDING, *_MULTIPLYING, "negate") or _is_counted(node):
         return alone, False
@@ -112,12 +112,12 @@ def _terms(
 
 
 def _is_counted(node: Node) -> bool:
-    """Whether a value is known before any tensor is."""
+    """Whether a value depends on no tensor and no parameter: only on constants, extents and positions."""
     return all(each.kind in _COUNTED for each in ordered([node]) if not each.args)
 
 
 def _product(node: Node, a: Node, b: Node) -> Node:
-    """Return the product, or the quotient, of two terms, as the node is one."""
+    """Return a * b or a / b, whichever operation the node is."""
     if node.args == (a, b):
         return node
     if node.kind == "multiply":
@@ -128,7 +128,8 @@ def _product(node: Node, a: Node, b: Node) -> Node:
 
 
 def _collected(terms: Sequence[_Term], which: int) -> Sequence[_Term]:
-    """Return the terms with the first, or the last, common factor taken out; unchanged if they have none in common."""
+    """Return the terms with the first common factor (`which` 0) or the last one (1) taken out. Terms without a common
+    factor may still be shares, see `_shares`."""
     shared = [factor for term in terms for factor in dict.fromkeys(term.factors) if factor.kind != "constant"]
     common = [factor for factor in dict.fromkeys(shared) if shared.count(factor) > 1]
     if not common:
@@ -142,8 +143,8 @@ def _collected(terms: Sequence[_Term], which: int) -> Sequence[_Term]:
 
 
 def _shares(terms: Sequence[_Term]) -> Sequence[_Term]:
-    """Return two parts that add up to one, 0.9 m + 0.1 g, as a step from the larger one to the other, m + 0.1 (g - m);
-    other terms unchanged. A step from the other end errs by as much as rounding 1 - 0.1 does, see `_numbered`."""
+    """Return two terms with constant shares that add up to one, 0.9 m + 0.1 g, as a step from the larger share to the
+    other, m + 0.1 (g - m); other terms unchanged. `_numbered` steps from the other end, with the error of 1 - 0.1."""
     shares = _shares_of(terms)
     if shares is None:
         return terms
@@ -154,8 +155,8 @@ def _shares(terms: Sequence[_Term]) -> Sequence[_Term]:
 
 
 def _stepped(node: Node, terms: Sequence[_Term], way: str) -> Node | None:
-    """Return a sum of two values with shares that add up to one, as a step to it from the other end; None for other
-    sums. The other share is 1 - s, as a kernel rounds it, or s is 1 - (1 - s)."""
+    """Return a sum of two values, whose shares add up to one, as a step that starts from the other value; None for
+    other sums. The share of the step is 1 - s, as a kernel rounds it, or 1 - (1 - s) in place of s."""
     if node.kind not in ADDING:
         return None
     which = (STEPS if way in STEPS else LERP).index(way)
@@ -167,13 +168,13 @@ def _stepped(node: Node, terms: Sequence[_Term], way: str) -> Node | None:
 
 
 _Between = tuple[Node, Node, Node, Node]
-"""The end where a step starts, the other end, and the other end's share as a kernel calculates it; and the sum of both
-shares, which for two numbers is one except for their rounding."""
+"""A step between two values: the value where it starts, the other value, the share of the other value as a kernel
+calculates it, and the sum of both shares. For constant shares that sum is one except for their rounding."""
 
 
 def _numbered(terms: Sequence[_Term], which: int) -> _Between | None:
-    """Return the step between two parts with constant shares: 0.9 m + 0.1 g goes from m to g by 1 - 0.9, or back by 1 -
-    0.1."""
+    """Return the step between two terms with constant shares: 0.9 m + 0.1 g is a step from m to g by 1 - 0.9 (`which`
+    0), or from g to m by 1 - 0.1 (1). For other terms return None."""
     shares = _shares_of(terms)
     if shares is None:
         return None
@@ -183,7 +184,7 @@ def _numbered(terms: Sequence[_Term], which: int) -> _Between | None:
 
 
 def _shared(terms: Sequence[_Term], which: int) -> _Between | None:
-    """Return the step in a - s a + s b: from b to a by 1 - s, or from a to b by 1 - (1 - s)."""
+    """Return the step in a - s a + s b: 1 - s from b to a (`which` 0), 1 - (1 - s) from a to b (1); else None."""
     if len(terms) != 3:
         return None
     for start, less, more in permutations(terms):
@@ -200,7 +201,7 @@ def _shared(terms: Sequence[_Term], which: int) -> _Between | None:
 
 
 def _shares_of(terms: Sequence[_Term]) -> tuple[Node, Sequence[Node]] | None:
-    """Return the sum of the constant factors of two terms, if that is one, and these factors; None for other terms."""
+    """Return the sum of two terms' constant factors if it is 1, and both factors; None for other terms."""
     numbers = [[each for each in term.factors if each.kind == "constant"] for term in terms]
     if len(terms) != 2 or any(term.less for term in terms) or [len(some) for some in numbers] != [1, 1]:
         return None
@@ -211,7 +212,7 @@ def _shares_of(terms: Sequence[_Term]) -> tuple[Node, Sequence[Node]] | None:
 
 
 def _summed(terms: Sequence[_Term]) -> Sequence[_Term]:
-    """Return the terms with all numbers joined into one, if float64 can hold it in two parts."""
+    """Return the terms with all constants added up; unchanged if the exact sum does not fit into two float64."""
     numbers = [term for term in terms if term.node.kind == "constant"]
     if len(numbers) < 2:
         return terms

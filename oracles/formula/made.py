@@ -1,8 +1,8 @@
-"""Dimensions whose extents follow from others.
+"""Dimensions whose extents follow from the extents of other dimensions.
 
-A formula says so by a position with a count, a number or an expression of extents, such as `position("o",
-floor((extent("n") - 3.0) / 2.0) + 1.0)`. Inputs may have such a dimension, except the first one: with `position("half",
-extent("n") / 2.0)` n is even, and a tensor that has "half" is half as long.
+A formula declares one by a position with a count. The count is a number or an expression of extents, as in
+`position("o", floor((extent("n") - 3.0) / 2.0) + 1.0)`. All inputs except the first may have such a dimension: with
+`position("half", extent("n") / 2.0)` n is even, and a tensor with the dimension "half" is half as long.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from oracles.elementary import FormulaError
 from oracles.formula.node import Kind, Node, ordered
 
 Counts = Mapping[str, Node]
-"""The count of each dimension that follows from others, as an expression."""
+"""For each dimension whose extent follows from others, the expression of that extent."""
 
 _OPERATIONS: Mapping[Kind, Callable[[Fraction, Fraction], Fraction]] = {
     "add": Fraction.__add__, "subtract": Fraction.__sub__, "multiply": Fraction.__mul__,
@@ -24,13 +24,13 @@ _OPERATIONS: Mapping[Kind, Callable[[Fraction, Fraction], Fraction]] = {
 
 
 def counts_of(nodes: Iterable[Node]) -> Counts:
-    """Return the counts of the dimensions that follow from others. Raises FormulaError if one follows in two ways."""
+    """Return the counts that positions among these nodes declare. Raises FormulaError if a dimension has two counts."""
     found = dict[str, Node]()
     for node in nodes:
         if node.count is None:
             continue
         other = found.setdefault(node.label, node.count)
-        if node.count.kind == "within":  # it says more
+        if node.count.kind == "within":  # "within" also holds the limit
             found[node.label] = node.count
         if _said(other) != _said(node.count):
             raise FormulaError(f"position({node.label!r}, ...): it has {_said(other)} places, and {_said(node.count)}")
@@ -38,25 +38,27 @@ def counts_of(nodes: Iterable[Node]) -> Counts:
 
 
 Multiples = Mapping[str, int | tuple[int, int]]
-"""By dimension, the number whose multiple its extent is; or that number, and a remainder."""
+"""For each dimension, a number of which its extent is a multiple; or the number, and the remainder of the extent."""
 
 
 def pair_of(multiple: int | tuple[int, int]) -> tuple[int, int]:
-    """Return the number whose multiple an extent is, and the remainder."""
+    """Return the number of which an extent is a multiple, and the remainder, which is 0 if none is given."""
     return multiple if isinstance(multiple, tuple) else (multiple, 0)
 
 
 def parts_of(multiples: Multiples) -> Counts:
-    """Return, for each dimension with a multiple, the dimension of its parts, which no tensor has."""
+    """Return, for each dimension with a multiple, a dimension that no tensor has and whose extent is the number of
+    parts: it is a whole number only if the dimension's extent is a multiple."""
     found = dict[str, Node]()
     for dim, (size, beside) in ((dim, pair_of(each)) for dim, each in multiples.items()):
         own, before = Node("extent", label=dim), beside - size if beside > 0 else beside
-        found[f"{dim}_by_{size}"] = plus(own, -float(before)) / float(size)  # 1 if there is nothing but the remainder
+        found[f"{dim}_by_{size}"] = plus(own, -float(before)) / float(size)  # 1 if the extent is the remainder
     return found
 
 
 def square_parts(pairs: Iterable[tuple[str, str]]) -> Counts:
-    """Return two dimensions, which no tensor has, for each pair that has as many elements: neither has more."""
+    """Return two dimensions, which no tensor has, for each pair of dimensions whose extents must be equal. Their
+    extents are positive only if neither dimension of the pair is longer than the other."""
     return {
         f"{one}_by_{other}": Node("extent", label=one) - Node("extent", label=other) + 1.0
         for pair in pairs for one, other in (pair, pair[::-1])
@@ -64,7 +66,7 @@ def square_parts(pairs: Iterable[tuple[str, str]]) -> Counts:
 
 
 def plus(count: Node, more: float) -> Node:
-    """Return the count plus a number, which may be negative."""
+    """Return the expression of a count plus a number, which may be negative."""
     if count.kind == "constant":
         return Node("constant", value=count.value + more)
     return count if not more else count + more if more > 0 else count - -more
@@ -72,12 +74,12 @@ def plus(count: Node, more: float) -> Node:
 
 @lru_cache(maxsize=4096)  # a search asks for each case anew
 def extents_of(count: Node) -> frozenset[str]:
-    """Return the dimensions of whose extents a count is made."""
+    """Return the dimensions whose extents a count depends on."""
     return frozenset(dim for node in ordered([count]) if node.kind == "extent" for dim in node.over)
 
 
 def follows(counts: Counts, dims: Iterable[str]) -> frozenset[str]:
-    """Return dimensions of tensors; one that no tensor has is replaced by those from which its extent follows."""
+    """Return the dimensions, with each that has a count replaced by the dimensions from which its extent follows."""
     found, waiting = set[str](), {*dims}
     while waiting:
         dim = waiting.pop()
@@ -87,8 +89,8 @@ def follows(counts: Counts, dims: Iterable[str]) -> frozenset[str]:
 
 
 def short(counts: Counts, known: Mapping[str, int]) -> frozenset[str]:
-    """Return the dimensions of tensors that are too short for others that follow from them, which would have no element
-    or no whole number of them."""
+    """Return the dimensions of tensors that are too short: a dimension that follows from them would have no elements,
+    or no whole number of elements, and would be longer if they were."""
     found = set[str]()
     for dim in counts:
         own, size = follows(counts, [dim]), _size(counts, known, dim)
@@ -99,8 +101,8 @@ def short(counts: Counts, known: Mapping[str, int]) -> frozenset[str]:
 
 
 def long(counts: Counts, known: Mapping[str, int]) -> frozenset[str]:
-    """Return the dimensions of tensors that are too long for others that follow from them: half as long, these would
-    have more elements."""
+    """Return the dimensions of tensors that are too long: a dimension that follows from them has no elements, and would
+    be longer if they were half as long."""
     found = set[str]()
     for dim in counts:
         size = _size(counts, known, dim)
@@ -111,8 +113,9 @@ def long(counts: Counts, known: Mapping[str, int]) -> frozenset[str]:
 
 
 def few(least: Mapping[str, int], counts: Counts, known: Mapping[str, int]) -> frozenset[str]:
-    """Return the dimensions of tensors that are too short for a least number of elements: among several together the
-    shortest, and, in place of a dimension that no tensor has, those from which it follows."""
+    """Return the dimensions of tensors that are too short for the least numbers of elements. A key of `least` may name
+    several dimensions, whose product counts, and of which the shortest is returned. A dimension with a count is
+    replaced by the dimensions from which it follows."""
     sizes = completed(counts, known, least=0)
     some = (dims.split() for dims, size in least.items() if math.prod(sizes[dim] for dim in dims.split()) < size)
     return follows(counts, (min(dims, key=sizes.__getitem__) for dims in some))
@@ -121,8 +124,8 @@ def few(least: Mapping[str, int], counts: Counts, known: Mapping[str, int]) -> f
 def grown(
     counts: Counts, known: Mapping[str, int], fixed: Collection[str] = (), least: Mapping[str, int] | None = None
 ) -> dict[str, int]:
-    """Return the known extents, with those that are too short and not fixed made long enough: for others that follow
-    from them, and for the `least` extents."""
+    """Return the known extents, enlarged until no dimension is too short for those that follow from it, or for the
+    `least` extents. `fixed` dimensions keep their extents."""
     found, least = dict(known), least or {}
     while longer := (short(counts, found) | few(least, counts, found)).difference(fixed):
         found |= {dim: found[dim] + 1 for dim in longer}
@@ -133,13 +136,13 @@ _LONGER = 64
 
 
 def _size(counts: Counts, known: Mapping[str, int], dim: str) -> Fraction:
-    """Return what an extent would be."""
+    """Return the extent that follows for a dimension with a count, which may be a fraction or negative."""
     return value_of(counts[dim], completed(counts, known, least=0))
 
 
 def completed(counts: Counts, known: Mapping[str, int], least: int | None = None) -> dict[str, int]:
-    """Return known extents with those that follow from them, at least `least` each. Without a least one, raises
-    FormulaError if one is no whole number, or negative."""
+    """Return the known extents and those that follow from them. With `least`, the latter are rounded up to a whole
+    number, at least `least`. Without it, FormulaError is raised for a fraction or a negative extent."""
     found = {**known}
     waiting = {dim: count for dim, count in counts.items() if dim not in found}
     while ready := [dim for dim, count in waiting.items() if extents_of(count) <= found.keys()]:
@@ -156,7 +159,7 @@ def completed(counts: Counts, known: Mapping[str, int], least: int | None = None
 
 
 def value_of(count: Node, extents: Mapping[str, int]) -> Fraction:
-    """Return the value of a count. Raises FormulaError if it depends on anything but extents."""
+    """Return the value of a count. Raises FormulaError if it is made of anything but extents and numbers."""
     return _value_of(count, tuple(sorted((dim, extents[dim]) for dim in extents_of(count))))
 
 
@@ -171,7 +174,7 @@ def _value_of(count: Node, known: tuple[tuple[str, int], ...]) -> Fraction:
         return _OPERATIONS[count.kind](*args)
     if count.kind == "divide" and args[1]:
         return args[0] / args[1]
-    if count.kind == "within":  # beyond its limit it is negative by the excess
+    if count.kind == "within":  # beyond the limit the value is negative, by the excess
         return args[0] if args[0] <= args[1] else args[1] - args[0]
     if count.operation == "floor":
         return Fraction(math.floor(args[0]))

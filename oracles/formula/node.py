@@ -1,4 +1,4 @@
-"""Nodes: the values of a formula. They are symbolic tensors, from which Python's operators make others."""
+"""Nodes: the values of a formula. They are symbolic tensors; Python's operators on nodes make other nodes."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ Kind = Literal[
 ]  # fmt: skip
 REDUCTIONS: tuple[Kind, ...] = ("sum", "max", "dot", "welford_mean", "welford_squares", "online", "online_dot")
 CONTRACTIONS: tuple[Kind, ...] = ("dot", "online_dot")
-"""The sums of products of their first two arguments."""
+"""Kinds of nodes that sum up the products of their first two arguments."""
 _EXACT: tuple[Kind, ...] = ("where", "point", "negate", "max", "at_most", "less", "take", "ranked", "place")
 EITHER, FIRST, LAST = 0.0, 1.0, 2.0
-"""How a place among equal elements is chosen: any, the first, or the last."""
+"""Which place is chosen among those of equal elements: any, the first, or the last."""
 SELECTS: tuple[Kind, ...] = ("ranked", "place")
 COMPARED: tuple[Kind, ...] = ("at_most", "less")
 TOLD: tuple[Kind, ...] = ("at_most", "less", "place")
-"""Kinds whose value describes other values: conditions and places."""
+"""Kinds of nodes whose values are conditions or places."""
 
 READS: ContextVar[bool] = ContextVar("READS", default=False)
-"""Whether a formula is being run, to read it."""
+"""Whether a formula is being run on nodes, to make its graph."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,12 +47,11 @@ class Node:
     """The name of a tensor, a parameter or an elementary function; the dimension of a position or a `take`; the
     dimensions of a reduction or an extent, such as "c s"."""
     value: float = 0.0
-    """The value of a constant; the constant of an elementary function; how a place among equal elements is chosen, see
-    `oracles.formula.trace`."""
+    """The value of a constant; the constant of a function; or, for a `place`, `EITHER`, `FIRST` or `LAST`."""
     low: float = 0.0
-    """The low part of such a constant, if float64 does not hold it."""
+    """The low part of the constant: the constant is `value` + `low`, of which float64 holds only `value`."""
     count: Node | None = None
-    """The extent of a position's dimension if no tensor has that; see `oracles.formula.made`."""
+    """The extent of a position's dimension, if it follows from other extents; see `oracles.formula.made`."""
 
     @lazy
     def function(self) -> Elementary:
@@ -61,7 +60,7 @@ class Node:
 
     @lazy
     def over(self) -> tuple[str, ...]:
-        """Return the dimensions that it is reduced along, counts or takes from: mostly one."""
+        """Return the dimensions that the node reduces, counts or takes from; most nodes have one."""
         return tuple(self.label.split())
 
     @property
@@ -71,17 +70,17 @@ class Node:
 
     @lazy
     def is_exact(self) -> bool:
-        """Whether it changes no bits of its arguments, or none that could be lost: it takes values of any dtype."""
+        """Whether the node rounds nothing in any dtype: it moves, picks or compares values, or is an exact function."""
         return self.kind in _EXACT or (self.kind == "function" and self.function.is_exact)
 
     def made_of(self, others: Mapping[Node, Node]) -> Node:
-        """Return the node with others in place of its arguments; itself if these are the same."""
+        """Return the node with each argument replaced as `others` says; the node itself if no argument changes."""
         args = tuple(others[arg] for arg in self.args)
         same = all(new is old for new, old in zip(args, self.args, strict=True))
         return self if same else replace(self, args=args)
 
     def apply(self, function: str, constant: float = 0.0, low: float = 0.0) -> Node:
-        """Return the elementary function of that name of this value, with its constant if it has one."""
+        """Return the node of the named elementary function of this value. A family such as pow takes a constant."""
         return Node("function", (self,), self.dims, function, constant, low)
 
     def __add__(self, other: Operand) -> Node:
@@ -180,14 +179,14 @@ def of_two(kind: Kind, a: Operand, b: Operand) -> Node:
 
 
 def chosen(mask: Operand, value: Operand, other: Operand) -> Node:
-    """Return `value` where the mask is set, else `other`: the mask is a comparison, or anything that is above 0."""
+    """Return `value` where the mask is set, else `other`. A mask is a comparison, or is set where it is above 0."""
     flag = lifted(mask)
     args = flag if flag.kind in COMPARED else flag > 0.0, as_number(lifted(value)), as_number(lifted(other))
     return Node("where", args, frozenset().union(*(each.dims for each in args)))
 
 
 def as_number(node: Node) -> Node:
-    """Return a condition as 1 where it is met, else as 0, which no underflow makes; anything else unchanged."""
+    """Return a comparison as a node that is 1 where it holds and 0 elsewhere; return other nodes unchanged."""
     return chosen(node, 1.0, 0.0) if node.kind in COMPARED else node
 
 
@@ -213,7 +212,7 @@ def _refuse_foreign(library: str, name: str) -> NoReturn:
 
 
 def ordered(roots: Iterable[Node]) -> Iterator[Node]:
-    """Yield everything that the roots are made from, each once, after its own operands."""
+    """Yield the roots and all nodes that they are made from, each once, after its own arguments."""
     seen: set[Node] = set()
     for root in roots:
         stack = [(root, False)]

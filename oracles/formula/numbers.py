@@ -1,4 +1,4 @@
-"""Formulas whose tensors hold finite numbers: arrangements that differ only for infinities are the same here."""
+"""Formulas whose tensors hold finite numbers: here two formulas are equal if they differ only for infinities."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from oracles.formula.node import COMPARED, Kind, Node, ordered
 from oracles.formula.trace import Trace
 
 _KEEPING: Collection[Kind] = "tensor", "max", "negate"
-"""Operations whose result is one of their operands' numbers, or its negative."""
+"""Operations whose result is an element of an operand, or its negative."""
 
 
 def of_numbers(graph: Trace) -> Hashable:
-    """Return a key that is equal for formulas which calculate the same in the same way, with the same names, if all
-    tensors hold finite numbers and have elements."""
+    """Return a key that is equal for two formulas if they calculate the same values in the same way, under the same
+    names, as long as all tensors have elements and all elements are finite."""
     taken, known, numbers = dict[Node, Node](), dict[Hashable, Node](), set[Node]()
     for node in ordered([*graph.outputs.values(), *graph.locals.values()]):
         made = _decided(node.made_of(taken), numbers)
-        # Two equal terms are the same, unless they are rounded.
+        # Two nodes that do the same are one node, unless they may be rounded differently.
         if made.kind != "point" and (made.is_exact or not made.args):
             same = made.kind, made.label, made.value.hex(), made.low.hex(), made.count, made.dims, made.args
             made = known.setdefault(same, made)
@@ -33,7 +33,7 @@ def of_numbers(graph: Trace) -> Hashable:
 
 
 def _decided(node: Node, numbers: Collection[Node]) -> Node:
-    """Return the chosen branch if the condition only asks whether a number is infinite; else the node."""
+    """Return the branch that `where` chooses, if it only asks whether a finite number is infinite; else the node."""
     if node.kind != "where" or node.args[0].kind not in COMPARED:
         return node
     mask, *chosen = node.args
@@ -41,5 +41,5 @@ def _decided(node: Node, numbers: Collection[Node]) -> Node:
     if len(bounds) != 1 or not any(each in numbers for each in mask.args):
         return node
     left, right = (each.value if each.kind == "constant" else 0.0 for each in mask.args)
-    found = chosen[0 if left < right else 1]  # one of them is infinite
+    found = chosen[0 if left < right else 1]  # one of the two is infinite
     return found if found.dims == node.dims else node

@@ -1,6 +1,6 @@
-"""Shares: exponentials of how far values lie below the maximum of a row, their sum, and means that they weight. However
-far off the values are, no exponential is more than 1, the largest is 1, and so their sum is at least 1; a mean that
-they weight lies between the least and the largest of its values."""
+"""Shares: exponentials e^(x - maximum) of the elements of a row, divided by their sum, and means with such weights, as
+in a softmax. Whatever the errors of x, no exponential is more than 1 and the largest is 1, so that their sum is at
+least 1. A mean with these weights lies between the least and the largest of its values."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ _EXPONENTIALS = "exp", "exp2"
 
 @dataclass(frozen=True, eq=False)
 class Mean:
-    """A mean of values that shares weight, or one of the shares."""
+    """A mean whose weights are shares, or a share itself."""
 
     exponential: Node
     mass: Node
     """The sum of the exponentials."""
     value: Node | None = None
-    """The weighted values; None for a share itself."""
+    """The values of which the node is the mean; None for a share itself."""
     summed: Node | None = None
-    """The sum of the weighted values."""
+    """The sum of the products of exponentials and values; None for a share itself."""
 
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """All shares in a formula."""
+    """All shares in a formula, and means that they weight."""
 
     below: Mapping[Node, Node] = field(default_factory=dict)
-    """The maximum, by each difference of values and their maximum."""
+    """For each difference of values and their maximum, the maximum."""
     masses: Mapping[Node, Node] = field(default_factory=dict)
-    """The maximum, by each sum of exponentials of differences from it."""
+    """For each sum of exponentials of such differences, the maximum."""
     means: Mapping[Node, Mean] = field(default_factory=dict)
 
 
 def shares_of(nodes: Sequence[Node]) -> Shares:
-    """Return the shares among the nodes of a formula, which come after their operands."""
+    """Return the shares among the nodes of a formula. Each node comes after its arguments."""
     below, masses, means = dict[Node, Node](), dict[Node, Node](), dict[Node, Mean]()
     for node in nodes:
         if node.kind == "subtract" and (most := _or_number(node.args[1])).kind == "max":
@@ -52,14 +52,14 @@ def shares_of(nodes: Sequence[Node]) -> Shares:
 
 
 def may_be_product(node: Node) -> bool:
-    """Return whether a value may be an unrounded product, even one chosen or moved: a difference may take it so."""
+    """Whether a value is a product, perhaps chosen, moved or negated: a difference may use it unrounded."""
     if node.kind == "where":
         return any(map(may_be_product, node.args[1:]))
     return node.kind == "multiply" or (node.kind in ("point", "negate", "take") and may_be_product(node.args[0]))
 
 
 def _or_number(node: Node) -> Node:
-    """Return a value without the number that replaces a maximum of minus infinity; or the value itself."""
+    """Return the value that `where(maximum <= -inf, number, value)` guards; other nodes unchanged."""
     return node.args[2] if _is_guarded(node) else node
 
 
@@ -83,7 +83,7 @@ def _exponential(node: Node) -> Node:
 
 
 def _summed(node: Node, below: Mapping[Node, Node]) -> Node | None:
-    """Return the maximum in a sum of exponentials; None for other nodes."""
+    """Return the maximum that is subtracted in a sum of exponentials; None for other nodes."""
     if node.kind == "online":
         return next((each for each in below.values() if _is_of(each, node)), None)
     if node.kind == "sum" or (node.kind == "online_dot" and node.args[1].value == 1.0 and not node.args[1].dims):
@@ -119,7 +119,7 @@ def _weighted(value: Node, divisor: Node, below: Mapping[Node, Node], masses: Ma
         return
     most = masses[mass]
     if value.kind == "add" and _is_guarded(value.args[1]) and _is_zero(value.args[1].args[2]):
-        value = value.args[0]  # nothing is added to it, or NaN in rows of nothing
+        value = value.args[0]  # the addend is 0, or a number where the maximum is -inf
     for first, second in ((value, None), *_products(value)):
         exponential = _exponential(first)
         if _is_exponential(exponential, below) and below[exponential.args[0]] is most:
@@ -130,7 +130,7 @@ def _weighted(value: Node, divisor: Node, below: Mapping[Node, Node], masses: Ma
 
 
 def _products(node: Node) -> Iterator[tuple[Node, Node]]:
-    """Yield the products that a sum adds up, each with either factor first."""
+    """Yield the two factors of the products that a sum adds up, in both orders."""
     if node.kind in CONTRACTIONS:
         yield node.args[0], node.args[1]
         yield node.args[1], node.args[0]

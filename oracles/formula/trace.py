@@ -1,4 +1,4 @@
-"""The graph of a formula: ordinary Python, run once on symbolic tensors, whose local names its nodes keep.
+"""The graph of a formula: a Python function, run once on symbolic tensors. The graph knows the names of its locals.
 
 A formula takes a `Node` for each tensor and parameter and returns its outputs by name:
 
@@ -9,8 +9,9 @@ A formula takes a `Node` for each tensor and parameter and returns its outputs b
 
 Values have named dimensions. An operation on two of them has the dimensions of both; a reduction takes one away.
 
-What is selected by order is made of two kinds of nodes: `ranked`, the element of some rank along a dimension, the
-largest one first, and `place`, where that stands. Ranks are counted as places are, from positions and extents.
+Sorting and selection are made of two kinds of nodes: `ranked` is the element of a rank along a dimension, rank 0 being
+the largest, and `place` is the place of that element. A rank, like a place, is a number calculated from positions and
+extents.
 """
 
 from __future__ import annotations
@@ -57,12 +58,12 @@ _MEETING = (*REDUCTIONS, *SELECTS, "take", "position", "extent", "scan")
 
 Outputs = Mapping[str, Node]
 Along = str | Sequence[str]
-"""A dimension, or several that are reduced as one: "c" or ("c", "s")."""
+"""One dimension, or several that are reduced together: "c" or ("c", "s")."""
 Formula = Callable[..., Outputs]
 
 
 def __getattr__(name: str) -> Callable[..., Node]:
-    """Return what an elementary function makes of a value, by the function's name."""
+    """Return the function of this module that applies an elementary function, by its name. Raises AttributeError."""
     if name not in NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return elementary(name)
@@ -70,7 +71,7 @@ def __getattr__(name: str) -> Callable[..., Node]:
 
 @cache
 def elementary(name: str) -> Callable[..., Node]:
-    """Return a function that applies an elementary function to a value, and a constant if it has one."""
+    """Return a Python function that makes the node of an elementary function from a value; a family has a constant."""
 
     def of(value: Operand, constant: float = 0.0) -> Node:
         return lifted(value).apply(name, float(constant))
@@ -81,7 +82,7 @@ def elementary(name: str) -> Callable[..., Node]:
 
 
 def total(value: Operand, dim: Along) -> Node:
-    """Return the sum along a dimension, or along several in any order of all their terms."""
+    """Return the sum over a dimension, or over several together: one sum of all their terms."""
     return _reduced("sum", dim, lifted(value))
 
 
@@ -96,26 +97,27 @@ def avg(value: Operand, dim: Along) -> Node:
 
 
 def welford_mean(value: Operand, dim: Along) -> Node:
-    """Return the mean along a dimension, kept up to date term by term or joined from parts."""
+    """Return the mean along a dimension by Welford's algorithm: updated term by term or joined from parts."""
     return _reduced("welford_mean", dim, lifted(value))
 
 
 def welford_squares(value: Operand, dim: Along) -> Node:
-    """Return the sum of the squared deviations from that mean, kept up to date with it."""
+    """Return the sum of squared deviations from the mean by Welford's algorithm, updated with the running mean."""
     return _reduced("welford_squares", dim, lifted(value))
 
 
 def online_total(value: Operand, dim: Along) -> Node:
-    """Return the sum of e^(value - maximum) along a dimension, updated together with the maximum: when that grows, the
-    sum so far is multiplied by e^(old - new)."""
+    """Return the sum of e^(value - maximum) along a dimension, updated together with a running maximum: when the
+    maximum grows, the sum so far is multiplied by e^(old - new)."""
     return _reduced("online", dim, lifted(value))
 
 
 def online_dot(share: Node, value: Operand, dim: Along) -> Node:
-    """Return the sum of shares e^(score - maximum) times values, kept up to date with the maximum of the scores:
-    whenever that grows, the sum so far is multiplied by e^(old - new). Sums of one kernel scale the same shares again
-    by the same factors, so that errors of these cancel in a quotient of two. The share may be a `point`: then each is
-    rounded before it is multiplied, with its value at that time, not its value at the end."""
+    """Return the sum of shares e^(score - maximum) times values, updated together with the running maximum of the
+    scores: whenever the maximum grows, the sum so far is multiplied by e^(old - new). All sums of one kernel use the
+    same factors e^(old - new), so that errors of the factors cancel in a quotient of two sums. The share may be a
+    `point`: then e^(score - running maximum) is rounded before it is multiplied, not the share with the final
+    maximum."""
     exponential = exponential_of(share)
     shifted = exponential.args[0] if exponential.operation == "exp" else exponential
     if shifted.kind != "subtract":
@@ -124,7 +126,7 @@ def online_dot(share: Node, value: Operand, dim: Along) -> Node:
 
 
 def exponential_of(share: Node) -> Node:
-    """Return the exponential that a share is before it is rounded at a point."""
+    """Return the exponential that a share is, without the `point` around it."""
     return share.args[0] if share.kind == "point" else share
 
 
@@ -139,8 +141,8 @@ def extent(dim: Along) -> Node:
 
 
 def position(dim: str, count: Operand | None = None) -> Node:
-    """Return 0, 1, 2, ... along a dimension: `position("j") <= position("i")` is a causal mask. With a `count` it has
-    that many places: a number, or an expression of extents with + - * / and `floor`. Tensors may lack it."""
+    """Return 0, 1, 2, ... along a dimension: `position("j") <= position("i")` is a causal mask. A dimension that no
+    tensor has needs a `count`, its extent: a number, or an expression of extents with + - * / and `floor`."""
     return Node("position", dims=frozenset([dim]), label=dim, count=None if count is None else lifted(count))
 
 
@@ -151,10 +153,10 @@ def where(mask: Operand, value: Operand, other: Operand) -> Node:
 
 
 def take(table: Node, index: Operand, dim: str, outside: float | None = None) -> Node:
-    """Return the elements of the table at these places along a dimension, counted from 0. The index is an integer
-    tensor, a number, or calculated from positions and extents, `2.0 * position("o") + position("k") - 1.0`. Where it is
-    no place, less than 0, beyond the last one or between two, the result is `outside`; without `outside` it must be a
-    place."""
+    """Return the elements of the table at the places `index` along a dimension, counted from 0. The index is an integer
+    tensor, a number, or calculated from positions and extents, as in `2.0 * position("o") + position("k") - 1.0`. Where
+    the index is below 0, above the last place or between two places, the result is `outside`; without `outside` the
+    index must be a place."""
     index = lifted(index)
     if dim not in table.dims:
         raise FormulaError(f"take along {dim!r}: the table has only the dimensions {sorted(table.dims)}")
@@ -171,7 +173,7 @@ def scan(factor: Operand, value: Operand, dim: str, start: Operand = 0.0) -> Nod
 
 
 def cumprod(value: Operand, dim: str) -> Node:
-    """Return the products of all elements up to each along a dimension."""
+    """Return, at each place along a dimension, the product of all elements up to that place."""
     return scan(value, 0.0, dim, 1.0)
 
 
@@ -181,7 +183,7 @@ def prod(value: Operand, dim: str) -> Node:
 
 
 def point(value: Node) -> Node:
-    """Return the value, which may be rounded for this one use: to what the contract says, or not at all."""
+    """Return the value as a point: this use of it is rounded to the dtype in the contract's `points`, or not at all."""
     return Node("point", (value,), value.dims)
 
 
@@ -193,7 +195,7 @@ def _reduced(kind: Kind, dim: Along, *args: Node) -> Node:
 
 
 def _together(kind: Kind, dim: Along) -> str:
-    """Return the label of a node over these dimensions."""
+    """Return the label of a node over these dimensions. Raises FormulaError if there are none, or one comes twice."""
     names = dim.split() if isinstance(dim, str) else [*dim]
     if not names or len({*names}) < len(names):
         raise FormulaError(f"{kind} over {dim!r}: it takes the name of a dimension, or several such as ('c', 's')")
@@ -207,12 +209,12 @@ class Trace:
     dims: tuple[str, ...]
     """All dimensions, in the order of array axes."""
     tensors: Mapping[str, tuple[str, ...]]
-    """The dimensions of each tensor, in its own order."""
+    """The dimensions of each tensor, in the order of the tensor's axes."""
     outputs: Mapping[str, Node]
     locals: Mapping[str, Node] = field(default_factory=dict)
     """Nodes by name: tensors and parameters, then locals of the formula, then outputs."""
     counts: Counts = field(default_factory=dict)
-    """The counts of the dimensions whose extents follow from others."""
+    """The expression of each extent that follows from others."""
 
     @lazy
     def names(self) -> Mapping[Node, str]:
@@ -224,7 +226,8 @@ class Trace:
 
     @lazy
     def digest(self) -> str:
-        """Return sixteen hexadecimal digits that differ if another value is calculated, or the same in another way."""
+        """Return sixteen hexadecimal digits of a hash of the graph: they differ between formulas that calculate
+        different values, or the same value in another way."""
         nodes = [*ordered([*self.outputs.values(), *self.counts.values()])]
         place = {node: at for at, node in enumerate(nodes)}
         words = [(node.kind, node.label, node.value, node.low, [place[arg] for arg in node.args]) for node in nodes]
@@ -238,14 +241,14 @@ class Trace:
 
     @lazy
     def meeting(self) -> frozenset[str]:
-        """Return the dimensions along which values are combined: they are reduced or picked from, or their places or
-        number count. Along any other, slices of the outputs depend only on the same slices of tensors."""
+        """Return the dimensions along which values are combined: by a reduction, by taking elements, or by positions or
+        extents. Along any other dimension a slice of the outputs depends only on the same slice of the tensors."""
         found = {dim for node in self.nodes if node.kind in _MEETING for dim in node.over}
         return frozenset(found.union(*map(extents_of, self.counts.values())))
 
     @lazy
     def orders(self) -> Mapping[str, Sequence[int]]:
-        """Return the axes of each tensor, in the order of the dimensions."""
+        """Return the axes of each tensor, in the order of `dims`."""
         return {
             name: sorted(range(len(dims)), key=lambda place: self.dims.index(dims[place]))
             for name, dims in self.tensors.items()
@@ -262,13 +265,13 @@ class Trace:
 
     @lazy
     def added(self) -> frozenset[Node]:
-        """Return the arguments of additions: a kernel may leave out the rounding of such a product."""
+        """Return the arguments of additions. If one is a product, a kernel may add it without rounding it."""
         found = (node for node in self.nodes if node.kind in ("add", "subtract", "sum"))
         return frozenset(arg for node in found for arg in node.args)
 
     @lazy
     def started(self) -> frozenset[Node]:
-        """Return the sums that are only added to something, so that they may start with it."""
+        """Return the sums that are only added to another value: their accumulators may start with that value."""
         found = (node for node in self.nodes if node.kind in ("sum", "dot") and node not in self.outputs.values())
 
         def is_start(use: Node, node: Node) -> bool:
@@ -278,19 +281,19 @@ class Trace:
 
     @lazy
     def chains(self) -> Mapping[Node, Chain]:
-        """Return the sums whose terms are added one by one, by their last additions."""
+        """Return the chains of additions in the formula, each by its last addition."""
         return chains_of(self.nodes, self.uses, self.outputs.values(), self.started)
 
     @lazy
     def shares(self) -> Shares:
-        """Return the nodes that are shares of their sum, as in a softmax, and the means that they weight."""
+        """Return the shares in the formula, such as the outputs of a softmax, and the means with such weights."""
         return shares_of(self.nodes)
 
     @lazy
     def joined(self) -> frozenset[Node]:
-        """Return the nodes that go into a sum over one of their dimensions, alone or in a product, and are used
-        elsewhere too: their errors are in both, see `oracles.formula.affine.errors`. Squares count little beside that
-        and are left out."""
+        """Return the nodes that are summed over one of their dimensions, alone or as a factor, and are also used
+        elsewhere. Their errors enter both the sum and the other use, see `oracles.formula.affine.errors`. Factors of
+        squares are left out, since they matter little there."""
         found = set[Node]()
         for node in self.nodes:
             if node.kind in ("sum", *CONTRACTIONS):
@@ -300,14 +303,15 @@ class Trace:
         return frozenset(node for node in found if len({*self.uses[node]}) > 1)
 
     def named(self, name: str) -> Node:
-        """Return the node of a local name. Raises FormulaError if there is none."""
+        """Return the node of the local with this name. Raises FormulaError if there is none."""
         if name in self.locals:
             return self.locals[name]
         raise FormulaError(f"the formula has no local {name!r}; it has {', '.join(self.locals)}")
 
 
 def trace(formula: Formula, tensors: Mapping[str, Sequence[str]], parameters: Sequence[str] = ()) -> Trace:
-    """Return the graph of a formula for these tensors, with their dimensions, and parameters. Raises FormulaError."""
+    """Return the graph of a formula. `tensors` are the dimensions of each tensor by name. Raises FormulaError if the
+    formula returns anything but a mapping of names to nodes, or cannot be run on nodes."""
     given = {name: Node("tensor", dims=frozenset(dims), label=name) for name, dims in tensors.items()}
     given |= {name: Node("parameter", label=name) for name in parameters}
     outputs, found = run(formula, given)
@@ -326,12 +330,12 @@ def trace(formula: Formula, tensors: Mapping[str, Sequence[str]], parameters: Se
 
 
 _OWN = (__name__, Node.__module__)
-"""The modules whose functions have no locals of a formula."""
+"""Modules whose functions build nodes: their local variables are no locals of a formula."""
 
 
 def run(function: Callable[..., Any], given: Mapping[str, Node]) -> tuple[Any, Mapping[str, Node]]:
-    """Return the result of a function, its locals, and those of functions that it calls, its own first. Python has no
-    other way to learn their names."""
+    """Return the result of a function of nodes, and its local variables that are nodes, by name, then those of
+    functions that it calls. A profiling hook collects them: Python has no other way to learn their names."""
     code: CodeType | None = getattr(function, "__code__", None)
     own, called = dict[str, Node](), dict[str, Node]()
 
@@ -349,14 +353,14 @@ def run(function: Callable[..., Any], given: Mapping[str, Node]) -> tuple[Any, M
         READS.reset(reads)
         if callable(before) or before is None:
             sys.setprofile(before)
-        else:  # cProfile's is set by an object that can only be enabled again
+        else:  # the profiler of cProfile is an object, which can only be enabled again
             before.enable()
     return returned, {**own, **{name: each for name, each in called.items() if name not in own}}
 
 
 Ties = Literal["either", "first", "last"]
-"""The order of equal elements: any, or the one at the lowest place first, or the highest. If the values are calculated,
-the place of any element that may be equally large is right."""
+"""Which of several equal elements comes first: either, that at the lowest place, or that at the highest. If the values
+are calculated, rounding may make elements equal, and the place of any element that may be as large is right."""
 TIES: Mapping[Ties, float] = {"either": EITHER, "first": FIRST, "last": LAST}
 
 
@@ -373,14 +377,14 @@ def argmin(value: Operand, dim: str, ties: Ties = "either") -> Node:
 def topk(
     value: Operand, k: Operand, dim: str, into: str = "k", ties: Ties = "either", *, largest: bool = True
 ) -> tuple[Node, Node]:
-    """Return the k largest elements along a dimension, or the smallest ones, the outermost first, and their places:
-    both lie along the dimension `into`, which no tensor has. k is a number, or follows from extents."""
+    """Return the k largest elements along a dimension in descending order, or the k smallest in ascending order, and
+    their places. Both lie along `into`, a dimension that no tensor has. k is a number or an expression of extents."""
     count = Node("within", (lifted(k), extent(dim)))
     return _both(lifted(value), position(into, count), dim, ties, largest)
 
 
 def sort(value: Operand, dim: str, ties: Ties = "either", *, descending: bool = False) -> tuple[Node, Node]:
-    """Return the elements along a dimension in order, and the places where they stood."""
+    """Return the elements along a dimension in order, and the place of each before sorting."""
     return _both(lifted(value), position(dim), dim, ties, descending)
 
 
@@ -396,12 +400,12 @@ def _both(value: Node, rank: Node, dim: str, ties: Ties, largest: bool) -> tuple
 
 
 def ranked(value: Node, rank: Operand, dim: str) -> Node:
-    """Return the element of a rank along a dimension; rank 0 is the largest."""
+    """Return the element of this rank along a dimension; rank 0 is the largest element."""
     return _selected("ranked", value, rank, dim)
 
 
 def place(value: Node, rank: Operand, dim: str, ties: Ties = "either") -> Node:
-    """Return the place of that element."""
+    """Return the place, along a dimension, of the element of this rank; rank 0 is the largest element."""
     if ties not in TIES:
         raise FormulaError(f"ties={ties!r}: it is one of {', '.join(map(repr, TIES))}")
     return _selected("place", value, rank, dim, TIES[ties])

@@ -27,13 +27,13 @@ _BUILT_IN = (
 )  # fmt: skip
 """The names of the built-in ops in the order of listings; each has a file of that name, with its record `OP`."""
 _MEANT: dict[str, Op] = {}
-"""What each name meant last, also for ops that are no longer known."""
+"""The last op of each name, including ops that are no longer known."""
 _FORGET: list[Callable[[], None]] = []
-"""Functions that clear caches, called when a name comes to mean another op."""
+"""Functions that clear caches by op name. They are called when a name gets another op."""
 
 
 class _Known(ReadWhenAsked[Op]):
-    """Ops by name. If a name comes to mean another op, caches by name are cleared."""
+    """Ops by name. If a name gets another op, caches by name are cleared."""
 
     def __setitem__(self, name: str, op: Op) -> None:
         if _MEANT.setdefault(name, op) != op:
@@ -50,12 +50,12 @@ def _built_in(name: str) -> Op:
 
 
 OPS = _Known(_BUILT_IN, _built_in)
-"""Every op by name, in the order of listings. A built-in one is read when it is first asked for."""
+"""Every op by name, in the order of listings. The module of a built-in op is imported when it is first asked for."""
 
 
 def remembered(size: int) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
-    """Return an `lru_cache` for what follows from the name of an op: it is cleared once a name comes to mean another
-    op, which happens if a pack is edited and read again in one process."""
+    """Return an `lru_cache` for functions whose results depend on the name of an op. It is cleared when a name gets
+    another op, as happens if a pack is edited and read again in one process."""
 
     def of(function: Callable[_P, _T]) -> Callable[_P, _T]:
         cached = lru_cache(size)(function)
@@ -66,8 +66,8 @@ def remembered(size: int) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
 
 
 def register(op: Op) -> Op:
-    """Make an op known and return it. It replaces a built-in op of the same name, and one from the same file, which was
-    read again. Raises OpError if any other op has its name."""
+    """Add an op to the known ones, and return it. It replaces a built-in op of its name, or one from the same file,
+    which may have been read again. Raises OpError if any other op has its name."""
     known = OPS.get(op.name, op)
     is_built_in = op.name in _BUILT_IN and known is _built_in(op.name)
     if known != op and _file(known) != _file(op) and not is_built_in:

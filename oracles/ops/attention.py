@@ -1,4 +1,4 @@
-"""Op `attention`: values weighted by the softmax of scores of queries and keys, some of which are hidden."""
+"""Op `attention`: means of values, weighted by the softmax of scores of queries and keys. Keys may be hidden."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Q, K, V = (
     Operand("k", "b g j d", values="any rising"),
     Operand("v", "b g j e", values="any one_key"),
 )
-"""Heads come in g groups of h each; one group has its keys and values in common. Head number g h + r is [g, r]."""
+"""Inputs of g groups of h heads, which share keys and values in a group. Head number g h + r has the index [g, r]."""
 MASK = Operand("mask", "b i j", optional=True, values="flags nothing blocks", dtype="bool")
 BIAS = Operand("bias", "g h i j", optional=True, values="addend lowest hidden one_far_above")
 PARAMETERS = (
@@ -49,10 +49,10 @@ def attention(
 ) -> Outputs:  # fmt: skip
     """o = softmax(scale q k + bias) v over the keys that a query sees, and lse, the logarithm of its sum.
 
-    With causal = 1 the query i sees the keys up to i, with 2 as many more as there are more keys than queries, so that
-    the last one sees all; with a window of 0 or more no key that is further behind than that. Where a mask is 0 it sees
-    none. With a cap of more than 0 a score s is cap tanh(s / cap), before the bias. A query without any key has o = 0,
-    or with blank = 1 NaN, and lse = -inf. The shares p may be rounded where they are multiplied by v.
+    With causal = 1 query i sees keys 0 to i. With causal = 2 it sees keys 0 to i + (keys - queries), so that the last
+    query sees all. With a window of 0 or more it sees no key further back than the window. It sees no key where a mask
+    is 0. With a cap above 0 a score s becomes cap tanh(s / cap), before the bias. A query that sees no key has o = 0,
+    or NaN with blank = 1, and lse = -inf. The shares p may be rounded before they are multiplied by v.
     """
     s = dot(q, k, "d") * softmax_scale
     seen = visible(s, mask, bias, causal, window, cap)
@@ -68,11 +68,11 @@ def attention(
 def visible(
     s: Node, mask: Node | None, bias: Node | None, causal: Node | float, window: Node | float, cap: Node | float
 ) -> Node:
-    """Return the scores with cap and bias; minus infinity where a query does not see a key."""
+    """Return the scores with cap and bias, or minus infinity where a query does not see a key."""
     is_capped = cap > 0.0
     capped = where(is_capped, cap * tanh(s / where(is_capped, cap, 1.0)), s)
     biased = capped if bias is None else capped + bias
-    # From places alone, so that every kernel finds the same: a product with a parameter may be rounded.
+    # Only places, no product with a parameter that may be rounded: all kernels hide the same keys.
     ahead = position("j") - position("i")
     at_end = ahead - (extent("j") - extent("i"))
     place = where(causal >= 1.5, at_end, ahead)
@@ -87,17 +87,17 @@ ALGORITHMS: Mapping[str, Mapping[str, Callable[..., Node]]] = {
           "query first": lambda q, k, softmax_scale: dot(q * softmax_scale, k, "d")},
     "capped": {"quotient": lambda s, cap, is_capped: where(
         is_capped, cap * (1.0 - 2.0 / (exp(2.0 * (s / where(is_capped, cap, 1.0))) + 1.0)), s)},
-    # A query that sees no key may also have a sum of zeros; beside a NaN it is not zero.
+    # For a query that sees no key a kernel may also sum zeros, which is no zero if a value is NaN.
     "o": {
         "shares": lambda v, most, p, mass, nothing: dot(point(where(most <= -INF, nothing, p / mass)), v, "j"),
         "sum": lambda most, acc, mass, nothing: (
             (acc + where(most <= -INF, nothing, 0.0)) / where(most <= -INF, 1.0, mass)
         ),
     },
-    # The maximum is that of the keys so far; whenever it grows, both sums are scaled again.
+    # The maximum of the keys so far: whenever it grows, both sums are rescaled.
     "mass": {"online": lambda p: online_dot(p, 1.0, "j")},
     "acc": {"online": lambda p, v: online_dot(point(p), v, "j")},
-    # Hidden keys are not left out: minus infinity is added to their scores, which is NaN beside NaN.
+    # A kernel may hide keys by adding minus infinity to their scores, so that a NaN stays.
     "near": {"added": lambda biased, away: biased + away},
     "seen": {"added": lambda near, mask=None: near if mask is None else near + where(mask, 0.0, -INF)},
 }  # fmt: skip
@@ -184,7 +184,7 @@ SHAPES = (
     {"i": 64, "j": 65}, {"i": 65, "j": 64}, {"i": 1, "j": 129}, {"i": 33, "j": 17},
     {"g": 2, "h": 3}, {"g": 2, "h": 1}, {"g": 1, "h": 4}, {"g": 3, "h": 2}, {"g": 2, "h": 4},
 )  # fmt: skip
-"""Heads, lengths of queries and keys beside each other, and groups of heads."""
+"""Usual sizes of heads, numbers of queries and keys that differ by one or more, and groups of heads."""
 
 OP = Op(
     attention, inputs=(Q, K, V, MASK, BIAS),

@@ -1,4 +1,4 @@
-"""Op `attention_backward`: the gradients of `attention` by queries, keys and values."""
+"""Op `attention_backward`: the gradients of `attention` with respect to queries, keys and values."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ def attention_backward(
 ) -> Outputs:  # fmt: skip
     """dv = p dy, dq = scale ds k, dk = scale ds q, where p = exp(score - lse), ds = p (dp - sum(dy o)) and dp = v dy.
 
-    The gradients of keys and values are sums over all heads of a group. o and lse are taken as they are given, or
-    formed again. With a cap ds is multiplied by 1 - t^2, t = tanh(s / cap). p and ds may be rounded where they are
-    multiplied.
+    dk and dv are sums over all heads of a group. o and lse are inputs, or calculated if they are not given. With a cap,
+    ds is multiplied by 1 - t^2, t = tanh(s / cap). p and ds may be rounded before they are multiplied.
     """
     s = dot(q, k, "d") * softmax_scale
     seen = visible(s, mask, bias, causal, window, cap)

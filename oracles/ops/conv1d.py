@@ -1,4 +1,4 @@
-"""Op `conv1d`: a causal convolution of each channel with a few taps of its own, and silu, as before selective scans."""
+"""Op `conv1d`: a causal convolution of each channel with a few taps, perhaps followed by silu, as in Mamba."""
 
 from oracles.formula.trace import Node, Outputs, dot, exp, extent, position, sigmoid, take, where
 from oracles.op import Op
@@ -6,8 +6,8 @@ from oracles.operand import Operand, Parameter
 
 
 def conv1d(x: Node, weight: Node, bias: Node | None = None, *, silu: Node | float = 0.0) -> Outputs:
-    """z(i) = bias + sum over k of weight(k) x(i + k - (taps - 1)), zeros before the first; y = z sigmoid(z) with silu =
-    1."""
+    """z(i) = bias + sum over k of weight(k) x(i + k - (taps - 1)), where x is 0 before place 0. y = z, or z sigmoid(z)
+    with silu = 1."""
     taps = take(x, position("n") + position("k") - (extent("k") - 1.0), "n", 0.0)
     mixed = dot(taps, weight, "k")
     z = mixed if bias is None else mixed + bias

@@ -1,4 +1,4 @@
-"""Op `cross_entropy`: how much each row of logits makes its label surprising, and the mean of the rows that count."""
+"""Op `cross_entropy`: the loss of each row of logits with a label, and the mean of the rows that are not ignored."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from oracles.ops.softmax import LOGITS, ONLINE
 IGNORED = -100
 LABEL = Operand("label", "...", dtype="int64", index="n", missing=IGNORED)
 SMOOTHING = Parameter("smoothing", (0.0, 0.1, 0.5, 1.0), neutral=0.0, least=0.0)
-"""The share of a row's probability that is spread evenly over all classes."""
+"""The share of the target's probability that is spread evenly over all classes."""
 Z = Parameter("z", (0.0, 1e-4, 0.125, 1.0), neutral=0.0, least=0.0)
-"""The factor of the square of lse, which is added."""
+"""The factor of lse^2, which is added to the loss."""
 FEWEST = Parameter("fewest", (0.0, 1.0), neutral=0.0, least=0.0, only_with="mean")
-"""The least number that the mean is divided by. With 0 it is NaN if all rows are ignored, with 1 it is 0."""
+"""The least divisor of the mean. If all rows are ignored, the mean is NaN with 0, and 0 with 1."""
 
 
 def cross_entropy(
     x: Node, label: Node, *, smoothing: Node | float = 0.0, z: Node | float = 0.0, fewest: Node | float = 0.0
 ) -> Outputs:
     """loss = (1 - smoothing) (lse - x[label]) + smoothing (lse - mean(x)) + z lse^2, lse = log(sum(exp(x))), and 0
-    where the label is -100. mean = sum(loss) / the number of all others. Of a row whose maximum is an infinity lse is
-    that, or NaN, as `logsumexp` says: so the loss is an infinity less x[label], or NaN."""
+    where the label is -100. mean = sum(loss) / the number of other labels. If the maximum of a row is infinite, lse is
+    that infinity or NaN, see `logsumexp`, and the loss follows from it."""
     most = greatest(x, "n")
     shifted = x - most
     mass = total(exp(shifted), "n")
@@ -42,7 +42,8 @@ def apart(
     nll: Node, shifted: Node, mass: Node, lse: Node, label: Node, rows: Node, *, smoothing: Node | float = 0.0,
     z: Node | float = 0.0, fewest: Node | float = 0.0,
 ) -> Node:  # fmt: skip
-    """Return the mean, with each of its parts: for the even part all classes of all rows are added, then divided."""
+    """Return the mean of the losses as a sum of means of their parts. For the smoothed part all classes of all rows are
+    added, then divided."""
 
     def averaged(losses: Node) -> Node:
         return total(where(label == IGNORED, 0.0, losses), "...") / where(rows < fewest, fewest, rows)

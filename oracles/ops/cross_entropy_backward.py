@@ -1,4 +1,4 @@
-"""Op `cross_entropy_backward`: the gradient of `cross_entropy` by the logits."""
+"""Op `cross_entropy_backward`: the gradient of `cross_entropy` with respect to the logits."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ def cross_entropy_backward(
     x: Node, label: Node, dloss: Node, lse: Node | None = None, *, smoothing: Node | float = 0.0, z: Node | float = 0.0
 ) -> Outputs:
     """With p = exp(x - lse): dx = dloss (p (1 + 2 z lse) - (1 - smoothing) [the label's] - smoothing / n), and 0 where
-    the label is -100. lse is taken as given, or formed from x: of a row whose maximum is an infinity as `logsumexp`
-    says."""
+    the label is -100. lse is an input, or calculated from x; for a row whose maximum is infinite see `logsumexp`."""
     if lse is None:
         most = greatest(x, "n")
         mass = total(exp(x - most), "n")

@@ -1,4 +1,4 @@
-"""Op `cumsum`: the sums of the elements of each row up to each."""
+"""Op `cumsum`: cumulative sums of each row."""
 
 from oracles.formula.trace import Node, Outputs, scan
 from oracles.op import Op

@@ -1,11 +1,11 @@
-"""Op `dequantize_matmul`: products with a matrix of int8, whose groups have scales of their own."""
+"""Op `dequantize_matmul`: products with a matrix of int8, in which each group of elements has a scale."""
 
 from oracles.formula.trace import Node, Outputs, dot, point, total
 from oracles.op import Op
 from oracles.operand import CODES, Flip, Operand
 
 GROUPS = ("g", "k")
-"""The elements of a row are g groups of k, each with a scale."""
+"""A row has g groups of k elements, each with a scale."""
 
 
 def dequantize_matmul(x: Node, q: Node, scale: Node) -> Outputs:

@@ -1,4 +1,4 @@
-"""Op `embedding_backward`: the gradient of `embedding` by its table, added to what was collected before."""
+"""Op `embedding_backward`: the gradient of `embedding` with respect to its table, added to a previous gradient."""
 
 from oracles.formula.trace import Node, Outputs, position, total, where
 from oracles.op import Op
@@ -7,7 +7,7 @@ from oracles.ops.embedding import INDEX
 
 
 def embedding_backward(collected: Node, dy: Node, index: Node) -> Outputs:
-    """dtable = collected + the sum of all rows of dy whose index is that of the table's row."""
+    """dtable[i] = collected[i] + the sum of all rows of dy whose index is i."""
     own = where(index == position("v"), dy, 0.0)
     summed = total(own, "t")
     return {"dtable": collected + summed}

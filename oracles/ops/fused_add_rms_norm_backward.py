@@ -1,4 +1,4 @@
-"""Op `fused_add_rms_norm_backward`: gradients of `fused_add_rms_norm` by both addends and by its weight."""
+"""Op `fused_add_rms_norm_backward`: gradients of `fused_add_rms_norm` with respect to both addends and the weight."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def fused_add_rms_norm_backward(
     eps: Node,
     weight_offset: Node | float = 0.0,
 ) -> Outputs:
-    """Gradients by x, the sum that was normalised: those of `rms_norm` plus dsum, its own; dresidual is dx."""
+    """dx and dw are those of `rms_norm` for x, the sum; dx also has dsum, the sum's own gradient; dresidual is dx."""
     dx, dw = gradients(x, dy, weight, root(x, eps) if rstd is None else rstd, weight_offset)
     dsummed = dx if dsum is None else dx + dsum
     dresidual = point(dsummed)

@@ -21,7 +21,7 @@ OP = Op(
     algorithms={
         "u": {"square": lambda x: ROOT * x * (1.0 + CUBIC * (x * x)),
               "apart": lambda x: ROOT * x + ROOT * (CUBIC * (x * x * x))},
-        # A sigmoid of 2 u, whose exponential may overflow.
+        # The sigmoid of 2 u, in which the exponential may overflow.
         "y": {"quotient": lambda x, u: x / (1.0 + exp(-2.0 * u)), "half last": lambda x, twice: x * twice * 0.5,
               "half first": lambda x, twice: x * (0.5 * twice)},
     },

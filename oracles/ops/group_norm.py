@@ -1,4 +1,4 @@
-"""Op `group_norm`: groups of channels less their mean, divided by their standard deviation."""
+"""Op `group_norm`: groups of channels minus their mean, divided by their standard deviation."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from oracles.ops.layer_norm import APART
 from oracles.ops.rms_norm import EPS
 
 GROUP = ("c", "s")
-"""The channels of a group, and their places, are one row."""
+"""The dimensions of a row: the channels of a group, and the places of a channel."""
 X = Operand("x", "b g c s")
 WEIGHT, BIAS = (Operand(name, "g c", optional=True, values="factor") for name in ("weight", "bias"))
 STATISTICS = tuple(Operand(name, "b g", optional=True, dtype="f32") for name in ("mean", "rstd"))
 
 
 def group_norm(x: Node, weight: Node | None = None, bias: Node | None = None, *, eps: Node) -> Outputs:
-    """y = (x - mean) rstd weight + bias, rstd = 1/sqrt(mean((x - mean)^2) + eps), means over the places of all channels
-    of a group."""
+    """y = (x - mean) rstd weight + bias, rstd = 1/sqrt(mean((x - mean)^2) + eps), with means over all places of all
+    channels of a group."""
     mean = avg(x, GROUP)
     centred = x - mean
     var = avg(centred * centred, GROUP)

@@ -1,4 +1,4 @@
-"""Op `group_norm_backward`: gradients of `group_norm`. mean and rstd are taken as given, or formed from x and eps."""
+"""Op `group_norm_backward`: gradients of `group_norm`. mean and rstd are inputs, or calculated from x and eps."""
 
 from dataclasses import replace
 
@@ -13,8 +13,8 @@ from oracles.ops.rms_norm import EPS
 
 def group_norm_backward(x: Node, dy: Node, weight: Node | None = None, mean: Node | None = None,
                         rstd: Node | None = None, *, eps: Node) -> Outputs:  # fmt: skip
-    """With h = (x - mean) rstd and g = dy weight: dx = rstd (g - mean(g) - h mean(g h)), dw = sum dy h, db = sum dy, of
-    all places of a channel."""
+    """With h = (x - mean) rstd and g = dy weight: dx = rstd (g - mean(g) - h mean(g h)), dw = sum dy h, db = sum dy,
+    sums over all places of a channel."""
     mean = avg(x, GROUP) if mean is None else mean
     centred = x - mean
     rstd = rsqrt(avg(centred * centred, GROUP) + eps) if rstd is None else rstd

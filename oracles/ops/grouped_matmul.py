@@ -1,4 +1,4 @@
-"""Op `grouped_matmul`: products of matrices, one for each group of terms, as the gradients of experts are."""
+"""Op `grouped_matmul`: one product of matrices for each group of terms, as for the gradients of experts."""
 
 from oracles.formula.trace import Node, Outputs, dot, point, position, take, where
 from oracles.op import Op
@@ -6,9 +6,9 @@ from oracles.operand import ENDS, Flip, Operand
 
 
 def grouped_matmul(a: Node, b: Node, offs: Node, collected: Node | None = None) -> Outputs:
-    """c[g] = collected[g] + the sum of a[m, k] b[k, n] over the terms of group g: those from the end of the group ahead
-    of it, or 0, to below its own. A group without terms, such as one whose end is not beyond that, has a sum of 0. What
-    is NaN in one group is so in no other, and what lies behind the last end is in none."""
+    """c[g] = collected[g] + the sum of a[m, k] b[k, n] over the terms k of group g, which are offs[g - 1] (0 for the
+    first group) to offs[g] - 1. A group without terms has a sum of 0. A NaN in one group changes no other group, and
+    terms from the last end on belong to no group."""
     first = take(offs, position("g") - 1.0, "g", 0.0)
     own = (first <= position("k")) & (position("k") < offs)
     left, right = where(own, a, 0.0), where(own, b, 0.0)

@@ -1,4 +1,4 @@
-"""Op `grouped_rows_matmul`: rows times matrices, of which each group of rows has its own, as experts have."""
+"""Op `grouped_rows_matmul`: rows times matrices, with one matrix for each group of rows, as for experts."""
 
 from oracles.formula.trace import Node, Outputs, dot, greatest, point, position, take, where
 from oracles.op import Op
@@ -6,10 +6,10 @@ from oracles.operand import ENDS, Flip, Operand
 
 
 def grouped_rows_matmul(a: Node, b: Node, offs: Node, bias: Node | None = None) -> Outputs:
-    """c[m, n] = the sum of a[m, k] b[g, k, n] over k, plus bias[g, n], of the group g that row m is in: the first one
-    whose end is behind it. A group whose end is not beyond that of the one ahead of it has no rows. Rows behind the
-    last end are in no group, and 0."""
-    # The number of groups that end ahead of a row. A maximum is exact, while a sum of flags would be off by roundings.
+    """c[m, n] = the sum of a[m, k] b[g, k, n] over k, plus bias[g, n], where g is the group of row m: the first with
+    offs[g] > m. A group whose end is not after the previous end has no rows. Rows from the last end on belong to no
+    group, and are 0."""
+    # The number of groups that end before a row, by a maximum, which is exact; a sum of flags may round.
     group = greatest(where(offs <= position("m"), position("g") + 1.0, 0.0), "g")
     left = where(position("m") < greatest(offs, "g"), a, 0.0)
     product = dot(point(left), take(b, group, "g", 0.0), "k")

@@ -1,4 +1,4 @@
-"""Op `int4_matmul`: products with a matrix of 4-bit codes, two in a byte, whose groups have scales of their own."""
+"""Op `int4_matmul`: products with a matrix of 4-bit codes, two in a byte, in which each group has a scale."""
 
 import math
 from typing import Any
@@ -8,16 +8,16 @@ from oracles.op import Op
 from oracles.operand import CODES, Operand
 
 PAIRS = ("g", "h", "j")
-"""The elements of a row are g groups of h pairs: a byte has the first one of a pair in its low 4 bits."""
+"""A row has g groups of h pairs of elements: a byte has the first of a pair in its low 4 bits."""
 MIDDLE = 8.0
-"""The zero of codes from 0 to 15 if no zero point is given: then they mean -8 to 7."""
+"""The code that means 0 if no zero point is given, so that codes from 0 to 15 mean -8 to 7."""
 
 
 def int4_matmul(x: Node, q: Node, scale: Node, zero_point: Node | None = None) -> Outputs:
-    """c = x w, w = (code - zero point) scale, with a scale and a zero point, or 8, for each group of a row. Codes are 0
-    to 15, those of elements 2 h and 2 h + 1 of a group in the low and the high 4 bits of byte h. w may be rounded
-    before it is multiplied."""
-    # Half a code more, so that no quotient is at a step: whether kernels divide or shift, there is one code.
+    """c = x w, w = (code - zero point) scale. Each group of a row has a scale and a zero point, which is 8 if not
+    given. Codes are 0 to 15: byte h of a group holds those of elements 2 h and 2 h + 1 in its low and high 4 bits. w
+    may be rounded before it is multiplied."""
+    # Plus half a code, so that no quotient lies at a step: dividing and shifting give the same code.
     above = floor((q + 0.5) / 16.0)
     low = q - 16.0 * above
     high = where(above < 0.0, above + 16.0, above)

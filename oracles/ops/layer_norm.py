@@ -1,4 +1,4 @@
-"""Op `layer_norm`: rows less their mean, divided by their standard deviation."""
+"""Op `layer_norm`: rows minus their mean, divided by their standard deviation."""
 
 from oracles.formula.trace import Node, Outputs, avg, extent, rsqrt, welford_mean, welford_squares
 from oracles.op import Op

@@ -1,4 +1,4 @@
-"""Op `layer_norm_backward`: gradients of `layer_norm`. mean and rstd are taken as given, or formed from x and eps."""
+"""Op `layer_norm_backward`: gradients of `layer_norm`. mean and rstd are inputs, or calculated from x and eps."""
 
 from oracles.formula.trace import Node, Outputs, avg, extent, rsqrt, total
 from oracles.op import Op

@@ -1,4 +1,4 @@
-"""Op `linear_recurrence`: states that decay and are added to, as of selective scans and gated linear attention."""
+"""Op `linear_recurrence`: states with decay and additions, as in selective scans and gated linear attention."""
 
 from oracles.formula.trace import Node, Outputs, scan
 from oracles.op import Op

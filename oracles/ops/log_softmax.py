@@ -1,4 +1,4 @@
-"""Op `log_softmax`: the logarithm of `softmax`, without forming it."""
+"""Op `log_softmax`: the logarithm of `softmax`, without calculating the softmax."""
 
 from oracles.formula.trace import Node, Outputs, exp, greatest, log, total
 from oracles.op import Op

@@ -1,4 +1,4 @@
-"""Op `log_softmax_backward`: the gradient of `log_softmax`, formed from its output."""
+"""Op `log_softmax_backward`: the gradient of `log_softmax`, calculated from its output."""
 
 from oracles.formula.trace import Node, Outputs, exp, total
 from oracles.op import Op

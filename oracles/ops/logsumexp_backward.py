@@ -1,4 +1,4 @@
-"""Op `logsumexp_backward`: the gradient of `logsumexp`, formed from its output or anew."""
+"""Op `logsumexp_backward`: the gradient of `logsumexp`, calculated from its output or from x alone."""
 
 from oracles.formula.trace import Node, Outputs, exp, greatest, log, total
 from oracles.op import Op
@@ -12,8 +12,8 @@ GIVEN_Y = Operand("y", "...", optional=True, values="local")
 
 
 def logsumexp_backward(x: Node, dy: Node, y: Node | None = None) -> Outputs:
-    """dx = dy exp(x - y), where y is taken as it is given, or is log(sum(exp(x - max(x)))) + max(x): of a row whose
-    maximum is an infinity that, or NaN, as `logsumexp` says."""
+    """dx = dy exp(x - y), where y is an input, or log(sum(exp(x - max(x)))) + max(x); if the maximum is infinite, see
+    `logsumexp`."""
     if y is None:
         most = greatest(x, "n")
         mass = total(exp(x - most), "n")

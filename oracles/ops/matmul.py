@@ -1,4 +1,4 @@
-"""Op `matmul`: products of matrices, with a bias for each column and negative results as zeros."""
+"""Op `matmul`: products of matrices, with an optional bias for each column and an optional relu."""
 
 from oracles.formula.trace import Node, Outputs, dot, point, where
 from oracles.op import Op
@@ -6,7 +6,7 @@ from oracles.operand import Flip, Operand, Parameter
 
 
 def matmul(a: Node, b: Node, bias: Node | None = None, *, relu: Node | float = 0.0) -> Outputs:
-    """c = a b + bias; with relu = 1 what is not positive is 0, and NaN stays NaN. Without terms, k = 0, a b is 0."""
+    """c = a b + bias. With relu = 1 results that are not positive are 0, but NaN stays. If k = 0, a b is 0."""
     product = dot(point(a), point(b), "k")
     z = product if bias is None else product + bias
     return {"c": where((z <= 0.0) & (relu >= 0.5), 0.0, z)}

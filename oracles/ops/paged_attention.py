@@ -1,4 +1,4 @@
-"""Op `paged_attention`: one query of each sequence on keys that lie in pages, by a table of them."""
+"""Op `paged_attention`: attention of one query of each sequence to keys that are stored in pages."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from oracles.operand import LENGTHS, Operand, Parameter
 
 INF = float("inf")
 KEYS = ("t", "s")
-"""Key t s + r of a sequence is in slot r of the page that its table has at t."""
+"""The dimensions of keys: key t s + r of a sequence is in slot r of the page at place t of its table."""
 DROPPED = -1
 
 
 def paged_attention(q: Node, k: Node, v: Node, table: Node, lengths: Node, *, softmax_scale: Node) -> Outputs:
-    """o = softmax(scale q k) v over the first keys of a sequence, as many as its length, and lse, the logarithm of the
-    sum. Page table[b, t] has keys t s to t s + s - 1 of sequence b; keys whose page is -1 are not there. What else lies
-    in pages counts for nothing, whatever it is. A sequence without keys has o = 0 and lse = -inf. The shares p may be
-    rounded where they are multiplied by v."""
+    """o = softmax(scale q k) v over the first lengths[b] keys of sequence b, and lse, the logarithm of the sum. Page
+    table[b, t] holds keys t s to t s + s - 1 of sequence b; keys whose page is -1 are left out. Other contents of pages
+    do not matter. A sequence without keys has o = 0 and lse = -inf. The shares p may be rounded before they are
+    multiplied by v."""
     is_there = (position("t") * extent("s") + position("s") < lengths) & (table >= 0.0)
     s = dot(q, take(k, table, "p", 0.0), "d") * softmax_scale
     seen = where(is_there, s, -INF)
@@ -59,7 +59,7 @@ def _unwritten(name: str) -> Callable[[Any, Any], Any]:
         if "table" in scene.values:
             table, lengths = (scene.values[each].astype(np.int64) for each in ("table", "lengths"))
             places = np.arange(table.shape[1] * slots)
-            of_key = np.repeat(table, slots, -1)  # what is no page, and given on purpose, has no slot
+            of_key = np.repeat(table, slots, -1)  # invalid pages have no slots
             of, key = np.nonzero((places < lengths[:, None]) & (of_key >= 0) & (of_key < pages))
             used[table[of, key // max(slots, 1)], key % max(slots, 1)] = True
         else:

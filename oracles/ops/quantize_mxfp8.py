@@ -1,4 +1,4 @@
-"""Op `quantize_mxfp8`: rows as floats of 8 bits, each block of 32 of which has a power of two as its scale."""
+"""Op `quantize_mxfp8`: rows as floats of 8 bits, in which each block of 32 has a power of two as its scale."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ BLOCK = 32.0
 X = Operand("x", "... n", values="blocked")
 SCALE = Operand("scale", "... b", dtype="uint8")
 LARGEST = 254.0
-"""The largest stored exponent of a number."""
+"""The largest stored exponent of a finite scale."""
 UNKNOWN = 512.0
-"""A code that no byte holds: any may be stored if no scale is large enough."""
+"""A code that no byte holds: any code may be stored if no scale is large enough."""
 RULE = Parameter("scale_rule", (0.0, 1.0, 2.0, 3.0), neutral=0.0, least=0.0)
 
 
 @dataclass(frozen=True)
 class ElementFormat:
-    """A format of 8-bit floats, relative to the scale of its block."""
+    """The format of the 8-bit floats in a block, relative to the block's scale."""
 
     most: float
-    """The largest number."""
+    """The largest number of the format."""
     left: float
-    """Half of the largest power of two."""
+    """Half of the largest power of two in the format."""
     carry: float
-    """From this share of a power of two on, magnitudes are rounded to the next one."""
+    """The share of a power of two from which on a magnitude, rounded to the format's bits, is the next power."""
 
     @property
     def least(self) -> float:
-        """`left` times the smallest scale, whose exponent is stored as 0."""
+        """`left` times the smallest scale, the one whose stored exponent is 0."""
         return self.left * 2.0**-127
 
     @property
     def endless(self) -> float:
-        """The exponent that is stored if the largest magnitude is taken for 2^128."""
+        """The exponent that is stored if an infinite magnitude counts as 2^128."""
         return 254.0 - exponent_of(self.left)
 
     def of_infinity(self) -> Parameter:
-        """Return the parameter for an infinity's stored exponent: the largest, 2^128's, or NaN's."""
+        """Return the parameter for the stored exponent of an infinity: the largest, that of 2^128, or NaN's."""
         return Parameter("of_infinity", (254.0, self.endless, 255.0), neutral=254.0, least=0.0)
 
     def algorithms(self) -> Mapping[str, Mapping[str, Callable[..., Node]]]:
-        """Return another way to the share of the largest number: times its reciprocal."""
+        """Return the algorithm that multiplies by the reciprocal of the largest number, in place of dividing by it."""
         return {"share": {"reciprocal": lambda most: most * (1.0 / self.most)}}
 
 
@@ -55,20 +55,20 @@ E4M3 = ElementFormat(448.0, 2.0**7, 1.9375)
 
 
 def quantize_mxfp8(x: Node, *, scale_rule: Node | float = 0.0, of_infinity: Node | float = 254.0) -> Outputs:
-    """q = x / s, from -448 to 448, and scale = 127 + log2(s), for each 32 elements of a row and what is left of it. s
-    follows from the largest magnitude m: 2^floor(log2(m)) / 256; with scale_rule = 1 as of m rounded to 4 bits, with 2
-    2^ceil(log2(m)) / 256, with 3 2^ceil(log2(m / 448)); 2^-127 at least, as of zeros. Of a NaN scale is 255 and q NaN;
-    of an infinity scale is of_infinity, which is 254, 247, or 255 with a NaN as q. Of what f64
-    has beyond all scales it is anything."""
+    """q = x / s, limited to -448 and 448, and scale = 127 + log2(s), for each block of 32 elements of a row, the last
+    perhaps shorter. s depends on the block's largest magnitude m: with scale_rule = 0 it is 2^floor(log2(m)) / 256,
+    with 1 the same of m rounded to 4 bits, with 2 2^ceil(log2(m)) / 256, and with 3 2^ceil(log2(m / 448)); always at
+    least 2^-127. A block with a NaN has scale 255 and q NaN. A block with an infinity has the scale of_infinity: 254,
+    247, or 255 with q NaN. The scale is open if m is a number of f64 beyond all scales."""
     return quantized(x, scale_rule, of_infinity, E4M3)
 
 
 def quantized(x: Node, scale_rule: Node | float, of_infinity: Node | float, element: ElementFormat) -> Outputs:
-    """The codes of blocks, and their scales."""
+    """Return the codes of blocks, and their scales."""
     most = largest_of(x)
     unit = unit_of(most, scale_rule, element)
     own = floor(position("n") / BLOCK)
-    # What the unit lacks to the scale comes last, so that no step on which a code depends leaves the normal numbers.
+    # The unit is `left` times the scale: multiplying by `left` last keeps all steps in normal numbers.
     quotient = x / take(unit, own, "b")
     largest = where(of_infinity >= 253.5, 2.0**127, 2.0 ** (element.endless - 127.0))
     infinite = where(of_infinity >= 254.5, float("nan"), largest)
@@ -81,20 +81,20 @@ def quantized(x: Node, scale_rule: Node | float, of_infinity: Node | float, elem
 
 
 def cut(ratio: Node, element: ElementFormat) -> Node:
-    """The code of a number over its scale, as far as there is one."""
+    """Return a number divided by its scale, limited to the numbers of the format."""
     size = point(ratio)
     high = where(size > element.most, element.most, size)
     return where(high < -element.most, -element.most, high)
 
 
 def quantize_mxfp8_codes(x: Node, scale: Node) -> Outputs:
-    """The codes by a scale that was stored."""
+    """The codes for stored scales."""
     return {"q": coded(x, scale, E4M3)}
 
 
 def coded(x: Node, scale: Node, element: ElementFormat) -> Node:
-    """Return the codes. The scale, a power of two, divides in two steps so that none leaves the normal numbers; a
-    block with an infinity may have the largest scale, and 255 is NaN."""
+    """Return the codes for stored scales. The scale, a power of two, divides in two steps, which stay in normal
+    numbers. A block with an infinity may have the largest scale; scale 255 is NaN."""
     least = 127.0 - exponent_of(element.left)
     own = floor(position("n") / BLOCK)
     ends = where(largest_of(x) < INF, 0.0, scale > element.endless)
@@ -107,19 +107,19 @@ def coded(x: Node, scale: Node, element: ElementFormat) -> Node:
 
 
 def largest_of(x: Node) -> Node:
-    """The largest magnitude of each block."""
+    """Return the largest magnitude of each block."""
     b = position("b", floor((extent("n") + (BLOCK - 1.0)) / BLOCK))
     return greatest(take(abs(x), BLOCK * b + position("j", BLOCK), "n", 0.0), "j")
 
 
 def codes(formula: Callable[..., Outputs], dtype: str) -> Op:
-    """The op of codes by scales that were stored."""
+    """Return the op that calculates codes from stored scales."""
     stored = replace(SCALE, values=CODES)
     return Op(formula, inputs=(X, stored), outputs=(Operand("q", "... n", dtype=dtype),), least={"n": 1})
 
 
 def unit_of(most: Node, scale_rule: Node | float, element: ElementFormat) -> Node:
-    """`left` times the scale of a block, given its largest magnitude."""
+    """Return `left` times the scale of a block with this largest magnitude."""
     power = elementary("binade")(most)
     edge = element.carry * power
     rises = where(scale_rule >= 1.5, power < most, where(scale_rule >= 0.5, point(edge) <= most, 0.0))

@@ -1,4 +1,4 @@
-"""Op `quantize_nvfp4`: rows as floats of 4 bits, two in a byte, each block of 16 of which has a scale of 8 bits."""
+"""Op `quantize_nvfp4`: rows as floats of 4 bits, two in a byte, in which each block of 16 has a scale of 8 bits."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ MOST = 6.0
 MOST_SCALE = 448.0
 """The largest number of e4m3fn."""
 LEAST_NORMAL = 2.0**-6
-"""The smallest normal number of e4m3fn; below it, neighbours are as far apart as just above it."""
+"""The smallest normal number of e4m3fn. The spacing of numbers below it is that just above it."""
 SPACING = 2.0**-3
-"""The distance to the next number, as a share of the power of two at or below a number."""
+"""The spacing of e4m3fn at a number, divided by the power of two at or below the number."""
 UNKNOWN = 512.0
-"""A code that no byte holds: any may be stored for NaN."""
+"""A code that no byte holds: any code may be stored for NaN."""
 X = Operand("x", "... n", values="blocked")
 TENSOR_SCALE = Operand("tensor_scale", "", dtype="f32", values="positive fitting")
 LEAST_SCALE = Parameter("least_scale", (0.0, LEAST_NORMAL), neutral=0.0, least=0.0)
 
 
 def quantize_nvfp4(x: Node, tensor_scale: Node, *, least_scale: Node | float = 0.0) -> Outputs:
-    """scale = m / 6 / tensor_scale, as a float of 8 bits from least_scale to 448, for the largest magnitude m of each
-    16 elements of a row and of what is left of it. Codes are x / (scale tensor_scale) as floats of 4 bits, from -6 to
-    6, or 0 where the scale is 0; those of elements 2 h and 2 h + 1 in the low and the high 4 bits of byte h. The
-    highest bit of a code is that of the sign, of a zero's too. A block with a NaN has that as its scale, and any codes.
-    """
+    """scale = m / 6 / tensor_scale, as a float of 8 bits limited to least_scale and 448, where m is the largest
+    magnitude of a block of 16 elements of a row, the last perhaps shorter. Codes are x / (scale tensor_scale) as floats
+    of 4 bits, limited to -6 and 6, or 0 where the scale is 0. Byte h holds the codes of elements 2 h and 2 h + 1 in its
+    low and high 4 bits. The highest bit of a code is the sign, also of zeros. A block with a NaN has NaN as its scale,
+    and any codes."""
     b = position("b", floor((extent("n") + (BLOCK - 1.0)) / BLOCK))
     most = greatest(take(abs(x), BLOCK * b + position("j", BLOCK), "n", 0.0), "j")
     share = most / MOST
@@ -40,7 +40,7 @@ def quantize_nvfp4(x: Node, tensor_scale: Node, *, least_scale: Node | float = 0
 
 
 def packed(x: Node, tensor_scale: Node, scale: Node) -> Node:
-    """The codes of pairs of elements by the scales of their blocks."""
+    """Return the bytes with the codes of pairs of elements, for these scales of blocks."""
     step = scale * tensor_scale
     own = floor(position("n") / BLOCK)
     ratio = x / take(point(step), own, "b")
@@ -50,12 +50,12 @@ def packed(x: Node, tensor_scale: Node, scale: Node) -> Node:
 
 
 def quantize_nvfp4_codes(x: Node, tensor_scale: Node, scale: Node) -> Outputs:
-    """The codes by scales that were stored."""
+    """The codes for stored scales."""
     return {"q": packed(x, tensor_scale, scale)}
 
 
 def rounded(value: Node, least_scale: Node | float) -> Node:
-    """Return the nearest float of 8 bits, the even one of two, from the least to the largest."""
+    """Return the nearest float of e4m3fn, half-way the even one, limited to `least_scale` and the largest."""
     low = where(value < least_scale, least_scale, value)
     bounded = where(low > MOST_SCALE, MOST_SCALE, low)
     power = elementary("binade")(bounded)
@@ -66,14 +66,14 @@ def rounded(value: Node, least_scale: Node | float) -> Node:
 
 
 def code_of(size: Node) -> Node:
-    """Return the code, 0 to 7, for the nearest of 0, 0.5, 1, 1.5, 2, 3, 4 and 6; the even code of two."""
+    """Return the code, 0 to 7, of the nearest of 0, 0.5, 1, 1.5, 2, 3, 4 and 6; half-way the even code."""
     found = where(size > 0.25, 1.0, 0.0) + where(size >= 0.75, 1.0, 0.0) + where(size > 1.25, 1.0, 0.0)
     found = found + where(size >= 1.75, 1.0, 0.0) + where(size > 2.5, 1.0, 0.0) + where(size >= 3.5, 1.0, 0.0)
     return where(size >= 0.0, found + where(size > 5.0, 1.0, 0.0), UNKNOWN)
 
 
 def is_negative(x: Node) -> Node:
-    """Return whether the sign is set, also of a zero."""
+    """Return the condition that the sign of x is set, also for zeros."""
     return where(x == 0.0, 1.0 / x, x) < 0.0
 
 

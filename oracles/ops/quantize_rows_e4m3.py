@@ -1,4 +1,4 @@
-"""Op `quantize_rows_e4m3`: rows as floats of 8 bits, with the scale of each row."""
+"""Op `quantize_rows_e4m3`: rows as floats of 8 bits, with a scale for each row."""
 
 from oracles.formula.trace import Node, Outputs, where
 from oracles.op import Op
@@ -10,7 +10,7 @@ MOST = 448.0
 
 
 def quantize_rows_e4m3(x: Node, *, of_zeros: Node | float = 0.0) -> Outputs:
-    """scale = max(abs(x)) / 448, or of_zeros in a row of zeros; q = x / scale, from -448 to 448, 0 in a row of
+    """scale = max(abs(x)) / 448, or of_zeros for a row of zeros. q = x / scale, limited to -448 and 448; 0 for a row of
     zeros."""
     most, scale, over = scaled(x, MOST, of_zeros)
     high = where(over > MOST, MOST, over)

@@ -26,7 +26,7 @@ def rms_norm(x: Node, weight: Node | None = None, *, eps: Node, weight_offset: N
 
 
 def root(x: Node, eps: Node) -> Node:
-    """The reciprocal root of the mean squares of rows; these and eps may be rounded before they are added."""
+    """Return the reciprocal root of the mean square of each row plus eps. Both may be rounded before they are added."""
     mean_square = avg(x * x, "n")
     return rsqrt(point(mean_square) + point(eps))
 

@@ -1,4 +1,4 @@
-"""Op `rms_norm_backward`: gradients of `rms_norm` by x and by its weight."""
+"""Op `rms_norm_backward`: gradients of `rms_norm` with respect to x and the weight."""
 
 from __future__ import annotations
 
@@ -30,15 +30,14 @@ def rms_norm_backward(
 ) -> Outputs:
     """With h = x rstd and g = dy (weight_offset + weight): dx = rstd (g - h mean(h g)), dw = sum of dy h over the rows.
 
-    rstd is taken as it is given, or formed from x and eps. g, dx and dw may be rounded; for dw so may h and
-    the terms dy h.
+    rstd is an input, or calculated from x and eps. g, dx and dw may be rounded, and so may h and the terms dy h of dw.
     """
     dx, dw = gradients(x, dy, weight, root(x, eps) if rstd is None else rstd, weight_offset)
     return {"dx": point(dx), "dw": point(dw)}
 
 
 def gradients(x: Node, dy: Node, weight: Node | None, rstd: Node, weight_offset: Node | float) -> tuple[Node, Node]:
-    """Return the gradients by x and by the weight."""
+    """Return the gradients with respect to x and the weight."""
     h, g = x * rstd, dy
     if weight is not None:
         w = weight_offset + weight
@@ -52,7 +51,7 @@ def gradients(x: Node, dy: Node, weight: Node | None, rstd: Node, weight_offset:
 
 ALGORITHMS: Mapping[str, Mapping[str, Callable[..., Node]]] = {
     "dx": {
-        # The cube of rstd is formed, which may over- or underflow: before the mean, over n, or factor by factor.
+        # With the cube of rstd, which may overflow or underflow: before the mean, divided by n, or factor by factor.
         "rstd3": lambda x, rstd, g: rstd * g - rstd * rstd * rstd * avg(g * x, "n") * x,
         "rstd3 over n": lambda x, rstd, g: rstd * g - 1.0 / extent("n") * rstd * rstd * rstd * total(g * x, "n") * x,
         "sum times rstd3": lambda x, rstd, g: rstd * g - total(g * x, "n") * rstd * rstd * rstd / extent("n") * x,
@@ -63,12 +62,12 @@ ALGORITHMS: Mapping[str, Mapping[str, Callable[..., Node]]] = {
     },
     "terms": {"rstd last": lambda x, dy, rstd: dy * x * rstd},
 }
-"""Other orders of the same factors."""
+"""Algorithms with the same factors in other orders."""
 
 
 def along(rows: Any, scene: Any, stream: Any) -> Any:
-    """Gradients that times the weight are proportional to the rows times rstd: dx cancels up to rounding errors and
-    eps."""
+    """Gradients dy for which dy times the weight is proportional to x rstd, so that dx cancels except for rounding
+    errors and eps."""
     import numpy as np
 
     size = np.ldexp(1.0, stream.child("size").integers(scene.rows, -4, 4))[:, None]

@@ -1,4 +1,4 @@
-"""Op `rope`: rotary embedding that pairs an element of the first half with its like of the second."""
+"""Op `rope`: rotary embedding of pairs of elements at the same place in the first and in the second half."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from oracles.operand import Operand
 COS, SIN = (
     Operand(name, "t r", values=values) for name, values in (("cos", "factor cosines"), ("sin", "factor sines"))
 )
-"""A row for each position, for all heads and batches."""
+"""One row for each position, used by all heads and batches."""
 X, Y = (Operand(name, "... t w r") for name in ("x", "y"))
-"""The elements of a head are w pieces of r each: the first two are rotated, any others stay."""
+"""A head has w pieces of r elements: the first two pieces are rotated, others are copied."""
 BASE = 10_000.0
 
 
 def rope(x: Node, cos: Node, sin: Node) -> Outputs:
-    """With halves a and b of what is rotated: y = (a cos - b sin, b cos + a sin), and the rest of x behind them."""
+    """y = (a cos - b sin, b cos + a sin) for the first two pieces a and b of x, followed by the other pieces of x."""
     return {"y": rotated(x, cos, sin)}
 
 
 def rotated(x: Node, cos: Node, sin: Node) -> Node:
-    """Return both halves, and the elements after them."""
+    """Return the two rotated pieces, followed by the other elements."""
     piece = position("w")
     other = take(x, 1.0 - piece, "w", 0.0)
     turned = x * cos + where(piece < 1.0, -other, other) * sin
@@ -31,7 +31,7 @@ def rotated(x: Node, cos: Node, sin: Node) -> Node:
 
 
 def _of_angles(function: str) -> Any:
-    """A recipe: what becomes of the angles of the positions from 0 on."""
+    """Return a recipe for a function, cosine or sine, of the angles of positions 0, 1, 2, ..."""
 
     def recipe(scene: Any, stream: Any) -> Any:
         import numpy as np

@@ -1,4 +1,4 @@
-"""Op `rope_backward`: the gradient of `rope`, which turns the other way."""
+"""Op `rope_backward`: the gradient of `rope`, which rotates in the opposite direction."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ DY = replace(X, name="dy")
 
 
 def rope_backward(dy: Node, cos: Node, sin: Node) -> Outputs:
-    """With halves a and b of dy: dx = (a cos + b sin, b cos - a sin), and the rest of dy behind them."""
+    """dx = (a cos + b sin, b cos - a sin) for the first two pieces a and b of dy, followed by the others of dy."""
     return {"dx": rotated(dy, cos, -sin)}
 
 

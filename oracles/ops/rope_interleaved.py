@@ -1,4 +1,4 @@
-"""Op `rope_interleaved`: rotary embedding that pairs each element at an even place with the one behind it."""
+"""Op `rope_interleaved`: rotary embedding of pairs of neighbours, the first at an even place."""
 
 from oracles.formula.trace import Node, Outputs, position, take, where
 from oracles.op import Op
@@ -6,16 +6,16 @@ from oracles.operand import Operand
 from oracles.ops.rope import COS, RECIPES, SIN
 
 X, Y = (Operand(name, "... t w r two") for name in ("x", "y"))
-"""The elements of a head are w pieces of r pairs each: the first piece is rotated, any others stay."""
+"""A head has w pieces of r pairs of elements: the first piece is rotated, others are copied."""
 
 
 def rope_interleaved(x: Node, cos: Node, sin: Node) -> Outputs:
-    """With the pairs (a, b) of what is rotated: y = (a cos - b sin, b cos + a sin), and the rest of x behind them."""
+    """y = (a cos - b sin, b cos + a sin) for the pairs (a, b) of x's first piece, followed by the other pieces of x."""
     return {"y": rotated(x, cos, sin)}
 
 
 def rotated(x: Node, cos: Node, sin: Node) -> Node:
-    """Return all pairs, and the elements after them."""
+    """Return the rotated pairs, followed by the other elements."""
     side = position("two")
     other = take(x, 1.0 - side, "two")
     turned = x * cos + where(side < 1.0, -other, other) * sin

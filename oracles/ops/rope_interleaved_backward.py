@@ -1,4 +1,4 @@
-"""Op `rope_interleaved_backward`: the gradient of `rope_interleaved`, which turns the other way."""
+"""Op `rope_interleaved_backward`: the gradient of `rope_interleaved`, which rotates in the opposite direction."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ DY = replace(X, name="dy")
 
 
 def rope_interleaved_backward(dy: Node, cos: Node, sin: Node) -> Outputs:
-    """With the pairs (a, b) of dy: dx = (a cos + b sin, b cos - a sin), and the rest of dy behind them."""
+    """dx = (a cos + b sin, b cos - a sin) for the pairs (a, b) of dy's first piece, followed by the others of dy."""
     return {"dx": rotated(dy, cos, -sin)}
 
 

@@ -7,7 +7,7 @@ from oracles.ops.row_sum import Y
 
 
 def row_max(x: Node) -> Outputs:
-    """y = max(x), which is NaN where one is."""
+    """y = max(x); NaN if an element is NaN."""
     return {"y": greatest(x, "n")}
 
 

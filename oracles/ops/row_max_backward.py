@@ -1,4 +1,4 @@
-"""Op `row_max_backward`: the gradient of `row_max`; there are several where elements are equal."""
+"""Op `row_max_backward`: the gradient of `row_max`, of which there are several if elements are equal."""
 
 from oracles.formula.trace import Node, Outputs, greatest, position, total, where
 from oracles.op import Op
@@ -12,8 +12,8 @@ OF_TIES = Parameter("of_ties", (0.0, 1.0, 2.0, 3.0), neutral=0.0, least=0.0)
 
 
 def row_max_backward(x: Node, dy: Node, *, of_ties: Node | float = 0.0) -> Outputs:
-    """dx = dy at the greatest element of a row, and 0 elsewhere. Of k equal ones each has dy / k; with of_ties = 1 the
-    first alone has dy, with 2 the last, with 3 each of them. A row with a NaN gives NaN everywhere."""
+    """dx = dy at the greatest element of a row, and 0 elsewhere. If k elements are greatest, each has dy / k; with
+    of_ties = 1 only the first has dy, with 2 only the last, with 3 each. In a row with a NaN all are NaN."""
     most = greatest(x, "n")
     is_most = where(x == most, 1.0, 0.0)
     count = total(is_most, "n")

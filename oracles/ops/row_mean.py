@@ -8,7 +8,7 @@ from oracles.ops.row_sum import Y
 
 
 def row_mean(x: Node) -> Outputs:
-    """y = mean(x); NaN of no elements."""
+    """y = mean(x); NaN for rows without elements."""
     return {"y": avg(x, "n")}
 
 

@@ -9,7 +9,7 @@ Y = Operand("y", "...")
 
 
 def row_sum(x: Node) -> Outputs:
-    """y = sum(x); 0 of no elements."""
+    """y = sum(x); 0 for rows without elements."""
     return {"y": total(x, "n")}
 
 

@@ -1,4 +1,4 @@
-"""Op `scaled_matmul`: products of matrices of int8, times a scale of each row and one of each column."""
+"""Op `scaled_matmul`: products of matrices of int8, times a scale for each row and one for each column."""
 
 import math
 from typing import Any

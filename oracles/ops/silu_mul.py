@@ -5,13 +5,13 @@ from oracles.op import Op
 from oracles.operand import Flip, Operand
 
 GATE, UP = Operand("gate", "... n"), Operand("up", "... n")
-# The exponential may overflow: the sigmoid is 0 then, and so is the quotient.
+# If the exponential overflows, the quotient is 0, as the sigmoid is.
 SIGMOID = {"quotient": lambda gate: 1.0 / (1.0 + exp(-gate))}
 QUOTIENT = {"quotient": lambda gate: gate / (1.0 + exp(-gate))}
 
 
 def silu_mul(gate: Node, up: Node) -> Outputs:
-    """y = h up, h = gate sigmoid(gate), which may be rounded before it is multiplied."""
+    """y = h up, h = gate sigmoid(gate). h may be rounded before it is multiplied."""
     s = sigmoid(gate)
     h = gate * s
     return {"y": point(h) * up}

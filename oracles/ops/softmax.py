@@ -10,14 +10,14 @@ ONLINE = {"online": lambda x: online_total(x, "n")}
 
 
 def base_2(x: Node) -> Node:
-    """Return the exponentials as powers of 2 of numbers in units of log(2), whose maximum is subtracted after they were
-    rounded: the error grows with these numbers, not with the difference of elements."""
+    """Return e^(x - maximum) by a power of 2. x and the maximum are first divided by log(2) and rounded, so that the
+    error grows with x, not with the difference."""
     units = x * (1.0 / log(2.0))
     return exp2(units - greatest(units, "n"))
 
 
 def softmax(x: Node) -> Outputs:
-    """y = exp(x - max(x)) / sum(exp(x - max(x))). A row all of minus infinity gives NaN."""
+    """y = exp(x - max(x)) / sum(exp(x - max(x))). A row of minus infinities gives NaN."""
     e = exp(x - greatest(x, "n"))
     mass = total(e, "n")
     return {"y": e / mass}

@@ -1,4 +1,4 @@
-"""Op `softmax_backward`: the gradient of `softmax`, formed from its output."""
+"""Op `softmax_backward`: the gradient of `softmax`, calculated from its output."""
 
 from oracles.formula.trace import Node, Outputs, total
 from oracles.op import Op

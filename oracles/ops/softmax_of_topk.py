@@ -1,4 +1,4 @@
-"""Op `softmax_of_topk`: the largest logits of each row, the first of equal ones first, and the softmax of these."""
+"""Op `softmax_of_topk`: the softmax of the k largest logits of each row, and their places."""
 
 from oracles.formula.trace import Node, Outputs, exp, greatest, topk, total
 from oracles.op import Op
@@ -7,8 +7,8 @@ from oracles.ops.topk_softmax import EXPERT, MODELS, WEIGHT, chosen
 
 
 def softmax_of_topk(x: Node) -> Outputs:
-    """weight = exp(v - max(v)) / sum(exp(v - max(v))) of the k largest elements v of x, the largest first, and their
-    places. Of equal ones that of the lowest place comes first."""
+    """weight = exp(v - max(v)) / sum(exp(v - max(v))) for the k largest elements v of x, the largest first, and their
+    places. Of equal elements the one at the lowest place comes first."""
     largest, places = topk(x, chosen(), "n", ties="first")
     e = exp(largest - greatest(largest, "k"))
     mass = total(e, "k")

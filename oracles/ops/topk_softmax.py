@@ -1,4 +1,4 @@
-"""Op `topk_softmax`: the largest probabilities of each row of logits, and whose they are, as tokens find experts."""
+"""Op `topk_softmax`: the k largest probabilities of each row of logits, and their places, as tokens choose experts."""
 
 from oracles.formula.trace import Node, Outputs, exp, extent, floor, greatest, topk, total, where
 from oracles.op import Op
@@ -8,19 +8,19 @@ from oracles.ops.softmax import LOGITS, ONLINE
 WEIGHT = Operand("weight", "... k", dtype="f32")
 EXPERT = Operand("expert", "... k", dtype="int64")
 RENORMALISE = Parameter("renormalise", (0.0, 1.0), neutral=0.0, least=0.0)
-"""Whether the weights of a row add up to 1."""
+"""The parameter that is 1 if the weights of a row are divided by their sum."""
 MODELS = ({"n": 8}, {"n": 16}, {"n": 60}, {"n": 64}, {"n": 128}, {"n": 256})
 
 
 def chosen() -> Node:
-    """Return how many are taken of n: all of 1 or 2, 4 of 8, and 8 of 64 or more, as models do. Kernels see it by the
-    shape of what they return."""
+    """Return k, the number of places taken of n: all of 1 or 2, 4 of 8, and 8 of 64 or more, as in models. Kernels get
+    k by the shape of their outputs."""
     return floor((9.0 * extent("n") + 2.0) / (extent("n") + 8.0))
 
 
 def topk_softmax(x: Node, *, renormalise: Node | float = 0.0) -> Outputs:
     """The k largest elements of exp(x - max(x)) / sum(exp(x - max(x))), the largest first, and their places. Of equal
-    ones any may come first. With renormalise they are divided by their sum."""
+    elements any may come first. With renormalise = 1 they are divided by their sum."""
     e = exp(x - greatest(x, "n"))
     mass = total(e, "n")
     p = e / mass

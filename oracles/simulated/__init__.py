@@ -1,1 +1,1 @@
-"""Correct kernels of a formula in NumPy, to calibrate budgets and to test the oracle with. Not installed."""
+"""Simulated correct kernels in NumPy, to calibrate budgets and to test the oracle. The package is not installed."""

@@ -1,4 +1,4 @@
-"""Sums in NumPy, term by term, in the order that a contract declares, for simulated kernels."""
+"""Sums for simulated kernels in NumPy, term by term, in the order that a contract declares."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def total(terms: Array, order: Summation) -> Array:
 
 
 def _chain(terms: Array) -> Array:
-    # accumulate, unlike reduce, adds strictly one after the other.
+    # Unlike reduce, accumulate adds strictly one term after the other.
     return np.asarray(np.add.accumulate(terms, axis=-1)[..., -1])
 
 
@@ -68,9 +68,9 @@ def _lanes(terms: Array, order: Lanes) -> Array:
 
 
 Block = tuple[F64, F64]
-"""The factor by which some places multiply the state before them, and what they add to it."""
+"""The effect of neighbouring places on a state: the factor by which they multiply it, and the term that they add."""
 Advanced = Callable[[F64, F64, F64], F64]
-"""The state after one place: a h + b, from h, a and b."""
+"""A function of h, a and b that returns the state after one place: a h + b."""
 _LONGEST_BLOCK = 8
 
 
@@ -78,8 +78,7 @@ def scanned(
     args: Sequence[F64], axis: int, n: int, way: Literal["places", "blocks", "tree"], random: np.random.Generator,
     advanced: Advanced, product: Callable[[F64, F64], F64],
 ) -> F64:  # fmt: skip
-    """Return all states of a recurrence along an axis, from the factors, the addends, and the state before the
-    first."""
+    """Return all states of a recurrence along an axis. `args` are the factors, the addends, and the initial state."""
     a, b, h = args
     if not n:
         return np.asarray(at_place(a * h + b, axis, slice(0, 0)))
@@ -105,7 +104,7 @@ def scanned(
 
 
 def _carry_on(places: list[Block], size: int, after: Callable[[Block, Block], Block]) -> None:
-    """Make of each place all up to it: first within blocks, then from the end of one block to all of the next."""
+    """Replace each place by the joint effect of all places up to it: first within blocks, then from block to block."""
     for first in range(0, len(places), size):
         for place in range(first + 1, min(first + size, len(places))):
             places[place] = after(places[place - 1], places[place])

@@ -1,4 +1,4 @@
-"""How a simulated kernel scales shares e^(score - maximum) again as the maximum grows, alike in all its sums."""
+"""The rescaling of shares e^(score - maximum) in a simulated kernel as the maximum grows, equal in all its sums."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Function = Callable[[F64], F64]
 
 @dataclass(frozen=True)
 class Join:
-    """Two parts of a sum that become one, which replaces the first, with the factor of each."""
+    """The join of two parts of a sum, given by index, with the factor of each. The result replaces the first part."""
 
     first: int
     second: int
@@ -28,16 +28,16 @@ class Join:
 
 @dataclass(frozen=True)
 class Rescaling:
-    """A kernel's way through the scores of each row, which are the last axis."""
+    """A kernel's course through the scores of each row, which lie along the last axis."""
 
     places: NDArray[np.intp]
-    """The order in which it takes them."""
+    """The order of the scores' places."""
     shares: Sequence[F64]
-    """The shares of each block, relative to its maximum."""
+    """For each block, the shares relative to the block's maximum."""
     joins: Sequence[Join]
 
     def total(self, values: F64, summed: Callable[[F64, F64], F64], joined: Callable[[F64, F64, Join], F64]) -> F64:
-        """Return the sum of shares times values, with the functions that sum a block and that join two sums."""
+        """Return the sum of shares times values. `summed` sums a block, `joined` joins two sums."""
         ends = np.cumsum([shares.shape[-1] for shares in self.shares])[:-1]
         blocks = np.split(values[..., self.places], ends, axis=-1)
         parts = [summed(shares, block) for shares, block in zip(self.shares, blocks, strict=True)]
@@ -49,7 +49,7 @@ class Rescaling:
 def rescaling(
     scores: F64, order: Summation, shuffles: bool, random: np.random.Generator, share: Callable[[F64, F64], F64]
 ) -> Rescaling:
-    """Return one way through the scores that an order allows. `share` calculates e^(a - b) as the kernel does."""
+    """Return a random course through the scores that an order allows. `share` calculates e^(a - b) as the kernel."""
     n = scores.shape[-1]
     size = order.block if isinstance(order, Steps | Blocks) else 1
     places = random.permutation(n) if shuffles else np.arange(n)
@@ -71,7 +71,7 @@ def rescaling(
 
 
 def _pairs(count: int, lanes: int) -> Iterator[tuple[int, int]]:
-    """Yield which of some parts are joined: in each lane one after the other, then the lanes as a tree."""
+    """Yield the pairs of parts to join: in each lane one part after the other, then the lanes as a tree."""
     for at in range(lanes, count):
         yield at % lanes, at
     step = 1
@@ -82,21 +82,21 @@ def _pairs(count: int, lanes: int) -> Iterator[tuple[int, int]]:
 
 
 Part = tuple[F64, F64, int]
-"""The mean of some terms with their sum of squared deviations, or the maximum with the sum of exponentials, and the
-number of terms."""
+"""A statistic of some terms: their mean and sum of squared deviations, or their maximum and sum of exponentials; then
+the number of terms."""
 
 
 @dataclass(frozen=True)
 class Joining:
-    """How two parts become one."""
+    """The arithmetic that joins two parts."""
 
     rounding: Roundings
     dtype: Format
     exponentials: Format
-    """The dtype of a step between two maxima, and of its exponential."""
+    """The dtype of differences from the maximum, and of their exponentials."""
 
     def moments(self, a: Part, b: Part) -> Part:
-        """Return mean and squares of both, and how many terms they are of."""
+        """Return the mean and the squared deviations of the terms of both parts."""
         mean, squares, count = a[0], a[1], a[2] + b[2]
         apart = self._round(b[0] - mean)
         weight = self._round(np.full((1,) * mean.ndim, b[2] / count))
@@ -108,11 +108,11 @@ class Joining:
         return mean, self._round(self._round(squares + b[1]) + added), count
 
     def rescaled(self, a: Part, b: Part) -> Part:
-        """Return the maximum and the sum of both."""
+        """Return the maximum and the sum of exponentials of the terms of both parts."""
         most, sums = np.maximum(a[0], b[0]), []
         for each in (a, b):
             apart = self.rounding.result(each[0] - most, self.exponentials)
-            step = np.where(np.isneginf(most), 0.0, apart)  # masked so far
+            step = np.where(np.isneginf(most), 0.0, apart)  # only masked terms so far
             factor = np.where(step == 0, 1.0, self.rounding.function(function("exp"), step, self.exponentials))
             sums.append(self._round(each[1] * factor))
         return most, self._round(sums[0] + sums[1]), a[2] + b[2]
@@ -122,8 +122,8 @@ class Joining:
 
 
 def joined(terms: F64, second: float, lanes: int, join: Callable[[Part, Part], Part]) -> Part:
-    """Return the joined part of all terms along the last axis. Each term alone has `second` as its second number. Terms
-    are added one after the other in each lane, and lanes are joined as a tree."""
+    """Return the part of all terms along the last axis. A single term has `second` as its second number. In each lane
+    one term is joined after the other; then lanes are joined as a tree."""
     single: list[Part] = [
         (terms[..., [at]], np.full_like(terms[..., [at]], second), 1) for at in range(terms.shape[-1])
     ]

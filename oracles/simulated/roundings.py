@@ -1,4 +1,4 @@
-"""The roundings of one simulated kernel: real ones and, where a contract leaves something open, drawn ones."""
+"""The roundings of one simulated kernel, with random choices where a contract leaves something open."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from oracles.rounding import add_rounded, round_to
 
 @dataclass(frozen=True)
 class Roundings:
-    """How a kernel of a contract rounds exact results and operands."""
+    """The roundings of results and operands in a kernel with this contract."""
 
     contract: Contract
     random: np.random.Generator
 
     def result(self, values: F64, dtype: Format) -> F64:
-        """Return the results of operations."""
+        """Return exact results rounded to a dtype, and perhaps flushed."""
         return self._kept(round_to(values, dtype), dtype)
 
     def sum(self, a: F64, b: F64, dtype: Format) -> F64:
-        """Return a + b, which float64 alone would round twice: a product that is not rounded has up to 48 bits."""
+        """Return a + b, rounded once. float64 would round twice: an unrounded product may have 48 bits."""
         return self._kept(add_rounded(a, b, dtype), dtype)
 
     def point(self, values: F64, dtype: Format) -> F64:
-        """Return values rounded at a point: a format without infinity has NaN for overflow."""
+        """Return values rounded at a point. In a format without infinity overflow becomes NaN."""
         found = round_to(values, dtype)
         return self._kept(found if dtype.infinities else np.where(np.isinf(found), np.nan, found), dtype)
 
     def taken(self, values: F64, dtype: Format) -> F64:
-        """Return operands of that dtype as an operation uses them: perhaps flushed."""
+        """Return operands of this dtype as an operation uses them: perhaps flushed."""
         return self.flushed(values, dtype) if self.contract.flushes_operands else values
 
     def greatest(self, values: F64, dtype: Format, axes: Axes) -> F64:
-        """Return the greatest along axes. If comparisons treat subnormal numbers as zero and return the chosen one
-        unchanged, any of the equal ones may come out."""
+        """Return the maximum along axes in a kernel whose comparisons may treat subnormal numbers as zero: it returns
+        any of the elements that compare equal, unchanged."""
         low = bool(self.random.integers(2))
         worst, reduce = (np.inf, np.minimum.reduce) if low else (-np.inf, np.maximum.reduce)
         compared = self.flushed(values, dtype)
@@ -52,19 +52,19 @@ class Roundings:
         return np.where(np.isfinite(most), found, most)
 
     def flushed(self, values: F64, dtype: Format) -> F64:
-        """Return the values with one half of the subnormal ones, by chance, replaced by zero."""
+        """Return the values with each subnormal one replaced by zero with a chance of 1/2."""
         low = (np.abs(values) < dtype.tiny) & (self.random.random(values.shape) < 0.5)
         return np.where(low, np.copysign(0.0, values), values)
 
     def function(self, of: Elementary, arg: F64, dtype: Format) -> F64:
-        """Return a function of a value."""
+        """Return a function of `arg`, with random errors within the contract's bounds."""
         bound = self.contract.bound(of.name)
         if bound.flushes:
             arg = self.flushed(arg, dtype)
         if of.reciprocal_of and self.contract.ulp(of.name) == of.usual:
             return self.result(1.0 / self.result(function(of.reciprocal_of).float64.value(arg), dtype), dtype)
         exact = Float64().apply(of, arg)
-        if dtype is DOUBLE:  # float64's own function already errs by as much as is allowed
+        if dtype is DOUBLE:  # the float64 function may use up the bound
             exact = head(Double().apply(of, DoubleDouble(arg)))
         if of.name in self.contract.absolute:
             off = 2 * dtype.u * self.contract.absolute[of.name]
@@ -80,7 +80,7 @@ class Roundings:
         return np.where(settled, Float64().apply(of, np.copysign(np.inf, arg)), found) if settled.any() else found
 
     def erring(self, exact: F64, name: str, dtype: Format) -> F64:
-        """Return the value rounded, and off by as many further units as the contract allows."""
+        """Return the exact value rounded, plus random errors within the contract's bound."""
         bound, rounded = self.contract.bound(name), self.result(exact, dtype)
         if bound.flushes:
             rounded = self.flushed(rounded, dtype)
@@ -95,7 +95,7 @@ class Roundings:
 
     @lazy
     def _bias(self) -> int:
-        """Return the sign of a function's errors: random, or the same for all."""
+        """Return the sign of all errors of functions, -1 or 1, or 0 for random signs."""
         return int(self.random.choice([-1, 0, 1]))
 
     def _kept(self, rounded: F64, dtype: Format) -> F64:

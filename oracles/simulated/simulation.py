@@ -1,5 +1,5 @@
-"""Correct kernels of a formula: real roundings after each operation, with everything that a contract leaves open drawn.
-For calibration and tests alone: what a budget must never reject."""
+"""Simulated correct kernels of a formula. They round after each operation, and make random choices where a contract
+leaves something open. Calibration and tests use them: no budget may reject their outputs."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _SCANS: Mapping[Order, Literal["places", "blocks", "tree"]] = {
     "declared": "places", "reversed": "places", "permuted": "places", "lanes": "blocks", "tree": "tree"
 }  # fmt: skip
 _FUSED = 0.7
-"""The share of products that go into a sum unrounded, if the contract allows it. Chosen."""
+"""The share of products that go into a sum unrounded if the contract allows it. Chosen, not measured."""
 _LONGEST = 300
-"""The longest sum of unrounded products: each addition is a step of its own, which takes time."""
+"""The longest sum of unrounded products, in which each addition is a slow step of its own."""
 
 
 def _as_it_is(values: F64) -> F64:
@@ -47,22 +47,22 @@ def _as_it_is(values: F64) -> F64:
 
 @dataclass(frozen=True)
 class Simulated:
-    """One kernel, on one problem. The same generator state gives the same kernel."""
+    """One simulated kernel, run on one problem. A state of `random` always gives the same kernel."""
 
     inputs: Inputs
     contract: Contract
     random: np.random.Generator
     order: Order = "declared"
-    """The order of sums whose contract allows any; others have their declared order."""
+    """The order of sums for which the contract allows any order."""
     fused: bool = False
     changed: Mapping[Node, Callable[[F64], F64]] = field(default_factory=dict)
-    """Planted errors: changes to the values of these nodes."""
+    """Planted errors: functions that change the values of nodes."""
     _known: dict[Node, F64] = field(default_factory=dict)
     _courses: dict[tuple[Node, Summation], Rescaling] = field(default_factory=dict)
 
     @lazy
     def values(self) -> Mapping[Node, F64]:
-        """Return its values of each node."""
+        """Return the kernel's values of each node."""
         with np.errstate(all="ignore"):
             for node in self.inputs.trace.nodes:
                 found = self.changed.get(node, _as_it_is)(self._step(node))
@@ -83,13 +83,13 @@ class Simulated:
         return values
 
     def _held(self, node: Node) -> Format:
-        """Return the dtype of a value before it is cast to an output's dtype: what is chosen or moved keeps its own."""
+        """Return the dtype of a value before a cast to an output's dtype. A chosen or moved value keeps its dtype."""
         if node.kind == "point":
             point = self._decided.point(self.inputs.trace.names.get(node.args[0], ""))
             return self._held(node.args[0]) if point is None else point.dtype
         if node.is_exact and node.kind not in TOLD:
             among = node.args[1:] if node.kind == "where" else node.args[:1]
-            values = (each for each in among if each.args or each.kind == "tensor")  # a number lies in any dtype
+            values = (each for each in among if each.args or each.kind == "tensor")  # constants have no dtype
             return max(map(self._held, values), key=lambda each: each.precision, default=DOUBLE)
         if not node.args:
             stored = NAMES.get(self.inputs.tensors[node.label].dtype) if node.kind == "tensor" else None
@@ -103,7 +103,7 @@ class Simulated:
         return found if is_number or dtype.tiny <= self._kept_in(node).tiny else self._rounding.result(found, dtype)
 
     def _kept_in(self, node: Node) -> Format:
-        """Return the dtype with the smallest numbers among those that a value is calculated or moved in."""
+        """Return the dtype with the smallest numbers among those in which a value is calculated or moved."""
         found = self._held(node)
         return min(found, self._dtype(node), key=lambda each: each.tiny) if node.kind in ("take", "negate") else found
 
@@ -113,8 +113,7 @@ class Simulated:
 
     @lazy
     def _is_whole(self) -> bool:
-        """Return whether an online sum has its exponentials in its own dtype, rather than in that of everything
-        else."""
+        """Whether online sums calculate exponentials in their own dtype, not in the contract's `compute`."""
         return bool(self.random.integers(2))
 
     @lazy
@@ -129,16 +128,16 @@ class Simulated:
         return values if self._is_wider() else self._rounding.result(values, self._dtype(node))
 
     def _is_wider(self) -> bool:
-        """Whether an operation does without a rounding."""
+        """Whether an operation leaves out its rounding, at random if the contract allows it."""
         return self.contract.wider and bool(self.random.integers(2))
 
     def _dtype(self, node: Node) -> Format:
         return form(self.contract.dtypes.get(self.inputs.trace.names.get(node, ""), self.contract.compute))
 
     def _unspecified(self, node: Node, values: F64) -> F64:
-        """Return values with anything in place of those that became infinite or NaN here."""
+        """Return values with random ones in place of those that the contract leaves open at this node."""
         wild = np.zeros((1,) * values.ndim, bool)
-        if node.kind in ("where", "take", *SELECTS):  # its operand is infinite or NaN already
+        if node.kind in ("where", "take", *SELECTS):  # they only pass on what their operands have
             wild = ~np.isfinite(values)
         else:
             for arg in node.args:
@@ -189,7 +188,7 @@ class Simulated:
         return self._round(args[0] * args[1], node)
 
     def _taken(self, node: Node) -> list[F64]:
-        """Return the arguments of an operation in its dtype."""
+        """Return the arguments of an operation, converted to its dtype."""
         dtype = self._dtype(node)
         args = [
             self._known[arg] if self._is_wider() else self._converted(self._known[arg], arg, dtype) for arg in node.args
@@ -210,8 +209,8 @@ class Simulated:
         return self.contract.chains(self.inputs.trace, self._counted)
 
     def _in_any_order(self, node: Node) -> F64:
-        """Return the sum of a chain's terms, adding any two first, again and again. A sum among them that has no other
-        addend yet may start with another term."""
+        """Return the sum of a chain's terms, added in random order. A reduction among them may start with another
+        term."""
         dtype, terms = self._dtype(node), list[tuple[F64, Addend | None]]()
         for term in self._chains[node].terms:
             product = self._unrounded(term.node, node)
@@ -237,9 +236,9 @@ class Simulated:
         sign = 1.0 if node.kind == "add" else -1.0
         for place, arg in enumerate(node.args):
             if self.contract.addend != "last" and arg in self.inputs.trace.started and self.random.integers(2):
-                turned = sign if place else 1.0  # the sum's start may be what is subtracted from
+                turned = sign if place else 1.0  # the start may be the minuend
                 other, given = node.args[1 - place], args[1 - place]
-                if self._dtype(arg) is not self._dtype(node) and self.random.integers(2):  # never in the node's dtype
+                if self._dtype(arg) is not self._dtype(node) and self.random.integers(2):  # not in the node's dtype
                     given = self._known[other]
                 first = self._converted(given, other, self._dtype(arg))
                 found = self._summed(arg, self._taken(arg), first * (turned if place else sign)) * turned
@@ -261,8 +260,8 @@ class Simulated:
         return a * b
 
     def _may_fuse(self, product: Node, node: Node) -> bool:
-        """Return whether a sum may use a product unrounded. If the product is declared in another dtype, the sum gets
-        the rounded one; in f64 such a product is no number of float64."""
+        """Whether a sum may use a product unrounded. If the product is declared in another dtype, the sum gets the
+        rounded one; in f64 such a product is no number of float64."""
         dtype = self._dtype(node)
         return self.contract.fused and dtype is self._dtype(product) and dtype is not DOUBLE
 
@@ -274,7 +273,7 @@ class Simulated:
         return self._rounding.erring(args[0] / args[1], node.kind, self._dtype(node))
 
     def _summed(self, node: Node, args: list[F64], first: F64 | None = None) -> F64:
-        """Return a sum, with one term more if `first` is given."""
+        """Return the sum of a reduction, with one more term, the first, if `first` is given."""
         n, dtype = self.inputs.number(node), self._dtype(node)
         fused = self.fused and n <= _LONGEST
         factors = self._factors(node) if fused else None
@@ -303,7 +302,7 @@ class Simulated:
             return self._placed(self._chained(lined, node), node)
         lined = round_to(lined, dtype).astype(STORAGE[dtype.name])
         found = np.asarray(total(lined, order), dtype=np.float64)
-        if self.order == "reversed":  # started with a zero, whose sign is not that of the terms
+        if self.order == "reversed":  # +0, the start, changes the sign of -0
             found = found + 0.0
         return self._placed(found, node)
 
@@ -322,21 +321,21 @@ class Simulated:
         return np.expand_dims(found, self.inputs.axes(node))
 
     def _factors(self, node: Node) -> list[F64] | None:
-        """Return the factors under a sum: a product of two numbers of at most 24 bits is exact in float64."""
+        """Return the factors of a sum's products, which are exact in float64 with up to 48 bits; None for others."""
         product = node if node.kind == "dot" else node.args[0]
         if product.kind not in ("dot", "multiply") or not self._may_fuse(product, node):
             return None
         return [round_to(self._known[arg], self._dtype(product)) for arg in product.args]
 
     def _chained(self, terms: F64, node: Node) -> F64:
-        """Return the sum of the terms, one after the other; a term may be an unrounded product."""
+        """Return the sum of terms, added one after the other; terms may be unrounded products."""
         found, dtype = np.zeros(terms.shape[:-1]), self._dtype(node)
         for place in range(terms.shape[-1]):
             found = self._rounding.sum(self._rounding.taken(found, dtype), terms[..., place], dtype)
         return found
 
     def _updated(self, node: Node, terms: F64) -> F64:
-        """Return a running statistic, updated term by term in each lane; lanes are joined as a tree."""
+        """Return a running statistic, updated term by term in each lane; then lanes are joined as a tree."""
         n, declared = self.inputs.number(node), self.contract.order(self.inputs.trace.names.get(node, ""), node.label)
         lined = self._lined(terms, node)
         lined = lined[..., self.random.permutation(n)] if self.order == "permuted" else lined
@@ -348,13 +347,13 @@ class Simulated:
         joining = Joining(self._rounding, own, own if own is other or self._is_whole else other)
         if node.kind == "online":
             first, second, _ = joined(lined, 1.0, lanes, joining.rescaled)
-            second = np.where(np.isneginf(first), np.nan, second)  # the formula has a value in no other case
+            second = np.where(np.isneginf(first), np.nan, second)  # the formula is NaN there
         else:
             first, second, _ = joined(lined, 0.0, lanes, joining.moments)
         return self._placed((first if node.kind == "welford_mean" else second)[..., 0], node)
 
     def _scaled_again(self, node: Node, values: F64) -> F64:
-        """Return a sum of shares times values, scaled again as the maximum grows."""
+        """Return a sum of shares times values, rescaled as the maximum grows."""
         dtype, taken = self._dtype(node), self._rounding.taken
         is_fused = self.fused and self.contract.fused and dtype is not DOUBLE
 
@@ -373,7 +372,7 @@ class Simulated:
         return self._placed(self._rescaling(node).total(lined, summed, merged), node)
 
     def _rescaling(self, node: Node) -> Rescaling:
-        """Return the course through the scores of a node; nodes with the same shares have the same one."""
+        """Return the course through the scores of a node. Nodes with the same shares have the same course."""
         share, _, scores = node.args
         exponential, order = (
             exponential_of(share),
@@ -392,14 +391,14 @@ class Simulated:
         return self._courses[exponential, order]
 
     def _at_point(self, node: Node, values: F64) -> F64:
-        """Return the values of a node that may be a point, from those before."""
+        """Return the values at a point, which are rounded if the contract says so, from the values before."""
         if node.kind != "point":
             return values
         point = self._decided.point(self.inputs.trace.names.get(node.args[0], ""))
         if point is None:
             return values
         if point.dtype.holds(self._held(node.args[0])):
-            return self._converted(values, node.args[0], point.dtype)  # converting to its own dtype is no operation
+            return self._converted(values, node.args[0], point.dtype)  # no operation for its own dtype
         return self._rounding.point(values, point.dtype)
 
     def _scanned(self, node: Node, args: list[F64]) -> F64:
@@ -420,8 +419,7 @@ class Simulated:
 
 
 def simulate(of: Problem, contract: Contract, random: np.random.Generator) -> Mapping[str, NDArray[Anything]]:
-    """Return what one kernel of that contract returns: by any of the algorithms that it allows, in any order that it
-    leaves open, fused or not."""
+    """Return the outputs of one random kernel with this contract: any allowed algorithm and order, fused or not."""
     op = FormulaProblem(of)
     settled = op.settled(contract)
     ways = op.read(settled)
@@ -431,7 +429,7 @@ def simulate(of: Problem, contract: Contract, random: np.random.Generator) -> Ma
 
 
 def returned(of: Problem, simulated: Simulated) -> Mapping[str, NDArray[Anything]]:
-    """Return the outputs of a simulated kernel, as a kernel returns them."""
+    """Return the outputs of a simulated kernel in the shapes that kernels return."""
     op, found = FormulaProblem(of), dict[str, NDArray[Anything]]()
     for name, dtype in of.outputs.items():
         values = op.returned(name, simulated.output(name, dtype))

@@ -1,7 +1,7 @@
 """Centres: exact values of one formula for many problems at once, in float64.
 
-Rows of all lengths lie one after the other in flat arrays, so that many problems cost as many calls of NumPy as one.
-Each row is calculated by itself, so that its values have the same bits whatever it is joined with.
+Rows of all lengths are joined in flat arrays, so that many problems cost as many calls of NumPy as one. Each row is
+calculated by itself, so that its values have the same bits whatever rows it is joined with.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 
 class Centres:
-    """The centres of a formula whose values are numbers, one for each row, or one for each element of a row."""
+    """The centres of all nodes of a formula. A node has one value for each row, or one for each element of a row."""
 
     def __init__(self, units: Sequence[tuple[RowGroup, FormulaPlan]]) -> None:
-        """Take problems with their rounded nodes. All outputs are made of the same nodes."""
+        """Calculate the centres for parts of problems with their plans, whose outputs are made of the same nodes."""
         self.units, self.nodes, self._dims = units, units[0][1].nodes, units[0][1].trace.dims
         self.rows = Ragged.of(problem.rows for problem, _ in units)
         """The rows of each problem."""
@@ -37,9 +37,9 @@ class Centres:
         self.elements = Ragged(self.rows.spread(self.lengths))
         """The elements of each row."""
         self.lost = np.zeros(len(self.elements.lengths), bool)
-        """Rows in which a rounding overflows that may not."""
+        """Mask of the rows with a rounding that overflows, but need not be infinite in every kernel."""
         self.values: dict[Node, F64] = {}
-        """The values of rows or elements, as flat arrays."""
+        """The values of each node, by row or by element, as flat arrays."""
         self._taken: dict[tuple[Node, int], F64] = {}
         self._spread: dict[Node, F64] = {}
         self._alike: dict[tuple[Node, int, Format], Mask] = {}
@@ -48,7 +48,7 @@ class Centres:
             self.values[node] = self._rounded((node, None), found, self.is_of_rows(node))
 
     def taken(self, node: Node, place: int) -> F64:
-        """Return an argument as the node uses it."""
+        """Return an argument of a node, rounded as the node uses it."""
         arg = node.args[place]
         if (node, place) not in self._dtypes:
             return self.values[arg]
@@ -58,13 +58,13 @@ class Centres:
 
     @lazy
     def _dtypes(self) -> Mapping[Site, Sequence[Format | None]]:
-        """Return the dtype that each problem rounds to there; None if it does not."""
+        """Return, by site, the dtype to which each problem rounds there; None if it does not round."""
         sites = dict.fromkeys(site for _, plan in self.units for site in plan.rounded)
         return {site: [plan.rounded.get(site) for _, plan in self.units] for site in sites}
 
     @lazy
     def _kept(self) -> Mapping[Node, Sequence[int | None]]:
-        """Return the operand that a sum is equal to, by problem; None if it is equal to neither."""
+        """Return, for additions of a zero, the index of the operand that the sum equals in each problem, or None."""
         nodes = dict.fromkeys(node for _, plan in self.units for node in plan.same)
         return {
             node: [node.args.index(plan.same[node]) if node in plan.same else None for _, plan in self.units]
@@ -72,7 +72,7 @@ class Centres:
         }
 
     def _rounded(self, site: Site, values: F64, of_rows: bool) -> F64:
-        """Return the values there, rounded to the dtypes of each problem."""
+        """Return the values at a site, rounded to the dtype of each problem."""
         dtypes = self._dtypes.get(site)
         if dtypes is None:
             return values
@@ -84,7 +84,7 @@ class Centres:
         return found
 
     def _of_each(self, keys: Sequence[_Key], values: Callable[[_Key], F64], of_rows: bool) -> F64:
-        """Return the values of each problem by its key."""
+        """Return the values of all problems, where each problem takes those of its key."""
         first, *others = dict.fromkeys(keys)
         found = values(first)
         for other in others:
@@ -107,12 +107,12 @@ class Centres:
 
     @lazy
     def places(self) -> Sequence[slice]:
-        """Return the elements of each problem."""
+        """Return the slice of each problem's elements."""
         return self._of_problem.slices
 
     @lazy
     def starts(self) -> Places:
-        """Return the first element of each problem."""
+        """Return the place of each problem's first element."""
         return self._of_problem.starts
 
     @lazy
@@ -120,8 +120,8 @@ class Centres:
         return Ragged(self.rows.lengths * self.lengths)
 
     def magnitudes(self, problems: Sequence[int], *, of_rows: bool) -> tuple[F64, F64]:
-        """Return bounds of the smallest and the largest magnitudes that are neither zero, infinite nor NaN, shape
-        (nodes, rows) or (nodes, problems), for these problems in that order; inf and 0 where there are none."""
+        """Return bounds of the smallest and the largest magnitudes of each node, without zeros, infinities and NaN: two
+        arrays of shape (nodes, rows) or (nodes, problems), for these problems in order; inf and 0 if there are none."""
         chosen = _Chosen(self, problems, of_rows)
         low: dict[Node, F64] = {}
         high: dict[Node, F64] = {}
@@ -133,7 +133,7 @@ class Centres:
 
     @lazy
     def barred(self) -> Mask:
-        """Return the problems in which a rounding overflows that may not, or a term of a row's sum is negative."""
+        """Return the mask of problems with a row in `lost`, or with a negative term in a sum of two values of rows."""
         found = self.lost.copy()
         for node in self.nodes:
             if node.kind == "add" and self.is_of_rows(node):
@@ -142,7 +142,7 @@ class Centres:
 
     @lazy
     def special(self) -> Mask:
-        """Return the rows in which a value that all of their elements use is infinite or NaN."""
+        """Return the mask of rows in which a calculated value of the row is infinite or NaN."""
         of_rows = (self.values[node] for node in self.nodes if node.args and self.is_of_rows(node))
         return ~np.isfinite(sum(np.abs(values) for values in of_rows) + np.zeros(len(self.elements.lengths)))
 
@@ -209,7 +209,7 @@ class Centres:
 
 
 class _Chosen:
-    """A choice of the centres' problems whose magnitudes are measured by row or by problem."""
+    """Some of the joined problems, with the magnitudes of their values by row or by problem."""
 
     def __init__(self, centres: Centres, problems: Sequence[int], of_rows: bool) -> None:
         self._centres, self._problems, self._of_rows = centres, problems, of_rows
@@ -218,11 +218,11 @@ class _Chosen:
         counts = centres.lengths[problems]
         self._of_problem = Ragged(self._rows.lengths * counts)
         self._elements = Ragged(self._rows.spread(counts)) if of_rows else self._of_problem
-        """The chosen rows, or problems."""
+        """The elements of each chosen row or problem."""
 
     def measured(self, values: F64, of_rows: bool) -> tuple[F64, F64]:
-        """Return the smallest and the largest magnitude of a node's values that are neither zero nor infinite, for each
-        problem; the values are of rows or of elements."""
+        """Return the smallest and the largest magnitude of a node's values, without zeros, infinities and NaN, for each
+        row or problem. The values are those of rows or of elements."""
         size = np.abs(values if self._whole else values[self._row_places if of_rows else self._places])
         others = np.flatnonzero(~((size > 0) & (size < np.inf)))
         size[others] = np.inf
@@ -231,7 +231,7 @@ class _Chosen:
         return least, self._ends(np.maximum, size, of_rows)
 
     def spread(self, values: Sequence[bool]) -> Mask:
-        """Return one value of each problem of the centres, repeated."""
+        """Return the value of each chosen problem, repeated for its rows if magnitudes are measured by row."""
         of_problem = np.array(values)[self._problems]
         return self._rows.spread(of_problem) if self._of_rows else of_problem
 

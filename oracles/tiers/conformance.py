@@ -1,9 +1,9 @@
-"""Conformance: what the outputs of a formula may be, as enclosures of all elements in float64, and as bounds of single
-ones in mpmath.
+"""Conformance: the allowed outputs of a formula, as enclosures of all elements in float64, and as bounds of single
+elements in mpmath.
 
-The two tiers differ in the centre. The half-width around it is the same number by definition, that of
-`oracles.formula.affine.budget`; the fast tier subtracts, or adds, the possible error of its own centre. If a kernel
-calculates in float64 that centre is double-double.
+The two tiers calculate the centre separately. The half-width around it is the same number in both, from
+`oracles.formula.affine.budget`; the fast tier subtracts from it, or adds to it, the bound of its own centre's error.
+For kernels in float64 the fast tier's centre is double-double.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from oracles.tiers.values import OutputValues, dependent
 
 @dataclass(frozen=True, eq=False)
 class Conformance(OutputValues):
-    """What outputs may be under one contract."""
+    """The allowed outputs of a formula under one contract."""
 
     def enclosure(self, output: str, *, alone: bool = False) -> Enclosure:
-        """Return the conformance sets of all elements of an output, in its shape; with `alone` for the precise tier of
-        this very object, which has the same forms: then only the exact values may be others than float64's."""
+        """Return the conformance sets of all elements of an output, in its shape; with `alone`, as the precise tier of
+        this object has them: both have the same forms then, so that only exact values may differ from float64's."""
         key = self.inputs.trace.outputs[output], self.outputs[output], self.axes(output), alone
         if key not in self._enclosures:
             with np.errstate(all="ignore"):
@@ -47,13 +47,13 @@ class Conformance(OutputValues):
 
     @lazy
     def _enclosures(self) -> dict[tuple[Node, str, frozenset[str], bool], Enclosure]:
-        """Return the enclosures by node, dtype and other marks: two outputs may be the same."""
+        """Return a cache of enclosures, by node, dtype, dimensions and `alone`, since two outputs may be equal."""
         return {}
 
     def _enclosure(self, output: str, dtype: Format, alone: bool) -> Enclosure:
         if self.has_places(output):
             return places.enclosure_of(self, output, self._kept(output), dtype)
-        # A row may have millions of elements: one array at a time is held in addition to those that are kept.
+        # A row may have millions of elements: besides the results, only one array at a time is held in memory.
         other = edges.ends(self._kept(output))
         centre, width, own = self.centre(output), self.width(output), self.error(output, self.wide)
         if alone and not self.wide:
@@ -69,12 +69,12 @@ class Conformance(OutputValues):
             may, zero = (self.shaped(output, each) if each.any() else None for each in (other.nan, other.zero))
         del own, other, end
         nan = self._nan(centre, ends, dtype)
-        if may is not None:  # what is NaN by the formula is so in every kernel, and values made from it may be
+        if may is not None:  # NaN in the formula is required, others are allowed
             nan = np.where(may & ~np.isnan(head(centre)), ALLOWED, FORBIDDEN if nan is None else nan).astype(np.int8)
         unsure = self._unsure(output, ends, beyond, dtype, alone)
         if unsure is not None:
             ends[1], ends[2] = (np.where(unsure, np.nan, end) for end in ends[1:3])
-        if self.sharp:  # certainly right is what no error of the centre changes
+        if self.sharp:  # only ends that no error of the centre changes are certain
             ends[1], ends[2] = (np.where(ends[0] == ends[3], end, np.nan) for end in ends[1:3])
         may_be_zero = zero is not None or ((ends[0] <= 0) & (ends[3] >= 0)).any()
         zeros = self._zeros(output) if may_be_zero else None
@@ -86,13 +86,13 @@ class Conformance(OutputValues):
         return found if closed is None else closed.enclosure(found, share)
 
     def _replace(self, output: str, ends: list[F64], others: Iterable[F64], dtype: Format) -> None:
-        """Replace ends that do not follow from centre and half-width; the lowest end comes first."""
+        """Replace the ends that do not follow from centre and half-width. Ends are in order, the lowest first."""
         for place, end in enumerate(others):
             new = self._rounded(self.shaped(output, end), end, dtype)
             ends[place] = np.where(np.isnan(new), ends[place], new)
 
     def bounds(self, output: str, index: Sequence[int]) -> Bounds:
-        """Return what one element may be, at mpmath's current working precision."""
+        """Return the bounds of one element, at mpmath's current working precision."""
         with np.errstate(all="ignore"):
             return self._bounds(output, tuple(index), judged(self.outputs[output]))
 
@@ -105,14 +105,14 @@ class Conformance(OutputValues):
             return unjudged_in(dtype)
         if (closed := self._closed(output)) is not None and closed.where[at]:
             return replace(closed.bounds(dtype, at, quick), integer=self._is_integer(output))
-        if not math.isfinite(quick):  # overflow, and what is no number, follow from the formula in float64
+        if not math.isfinite(quick):  # overflow and NaN follow from float64
             nan = REQUIRED if math.isnan(quick) else FORBIDDEN
             mirrored = self._mirrored(output)
             either = mirrored is not None and bool(mirrored[at])
             return Bounds(dtype, quick, quick, quick, nan, saturate=self.contract.saturate, mirrored=either)
         exact, node = self.exactly(output)
         centre, width = exact.element(node, self.place(output, at)), mpmath.mpf(width)
-        if mpmath.isnan(centre):  # a number that every kernel has there is a pole: what is left of it is zero
+        if mpmath.isnan(centre):  # every kernel has a pole at a number there: float64 has the result, 0
             centre = mpmath.mpf(quick)
         sign = 0 if zeros is None else int(zeros[at])
         found = Bounds(
@@ -134,7 +134,7 @@ class Conformance(OutputValues):
         )  # fmt: skip
 
     def _rounded(self, values: Real, centre: Real, dtype: Format) -> F64:
-        """Return values rounded to an output's dtype; where the centre is no finite number, what becomes of that."""
+        """Return values rounded to an output's dtype; where the centre is infinite or NaN, the centre itself."""
         found = round_to(values, dtype)
         if isinstance(values, DoubleDouble):
             found = np.where(np.isfinite(head(centre)), found, head(centre))
@@ -152,8 +152,8 @@ class Conformance(OutputValues):
         return np.where(wrong, REQUIRED, np.where(beyond, ALLOWED, FORBIDDEN)).astype(np.int8)
 
     def _unsure(self, output: str, ends: Sequence[F64], beyond: Mask, dtype: Format, alone: bool) -> Mask | None:
-        """Return what only the precise tier can tell: whether an overflow leaves NaN, what float64 decides by chance,
-        and what kernels may have of numbers in f64 where double-double leaves its range."""
+        """Return the mask of elements that only the precise tier can decide: where an overflow may leave NaN, where
+        float64 decides a choice by chance, and, for f64, where double-double leaves its range."""
         found = self._beyond(ends[0], ends[3], dtype) != self._beyond(ends[1], ends[2], dtype)
         if self.wide and beyond.any():
             found = found | beyond & np.isfinite(self.shaped(output, self._kept(output).centre))
@@ -177,7 +177,7 @@ class Conformance(OutputValues):
         return np.asarray(np.isinf(low) | np.isinf(high))
 
     def unjudged(self, output: str) -> Mask | None:
-        """Return where the contract says nothing; None: nowhere."""
+        """Return the mask of elements that the contract leaves open; None if there are none."""
         if output not in self._marks:
             self._marks[output] = self._marked(output)
         return self._marks[output]
@@ -187,17 +187,17 @@ class Conformance(OutputValues):
         return {}
 
     def _marked(self, output: str) -> Mask | None:
-        """Return where the contract leaves an element open: where it may overflow on the way or in the last cast, or
-        where errors are unbounded."""
+        """Return the mask of elements that the contract leaves open: an overflow on the way or in the last cast may
+        change them, or their errors are unbounded."""
         kept, width = self._kept(output), self._widths[output]
         marked = np.isnan(width) | np.isinf(width)
         # Infinities in the formula itself count as numbers.
         if self.contract.nonfinite == "unspecified" and not self.contract.saturate:
             size = np.abs(self.shaped(output, kept.centre))
             marked = marked | (np.isfinite(size) & (size + width > judged(self.outputs[output]).max))
-        if isinstance(integer := DTYPES[self.outputs[output]], Integer):  # what it does not hold is anything
+        if isinstance(integer := DTYPES[self.outputs[output]], Integer):  # casts of larger numbers are open
             centre = self.shaped(output, kept.centre)
-            low, high = np.ceil(centre - width), np.floor(centre + width)  # whole numbers, however far the sum is off
+            low, high = np.ceil(centre - width), np.floor(centre + width)  # exact values are whole
             marked = marked | ~((low >= integer.lowest) & (high <= min(integer.highest, 2**53)))
         if kept.may is not None:
             marked = marked | self.shaped(output, kept.may)
@@ -211,12 +211,12 @@ class Conformance(OutputValues):
         return marked if marked.any() else None
 
     def _closed(self, output: str) -> Closed | None:
-        """Return what is known where the form leaves elements open; None if nothing is open, or nothing known."""
+        """Return the known allowed values of elements that the form leaves open; None if there are none."""
         self.unjudged(output)
         return self._outcomes.get(output)
 
     def is_closed(self, output: str) -> bool:
-        """Return whether something is known where a form says nothing."""
+        """Whether allowed values are known for some elements that the form leaves open."""
         return self._closed(output) is not None
 
     @lazy
@@ -224,7 +224,7 @@ class Conformance(OutputValues):
         return {}
 
     def _closed_at(self, output: str, marked: Mask) -> Closed | None:
-        """Return what is known at open elements, except those that float64 decides by chance."""
+        """Return the known allowed values of open elements, except where float64 decides by chance."""
         outcome = self.budget.outcome(output, self.outputs[output])
         if outcome is None:
             return None
@@ -236,9 +236,9 @@ class Conformance(OutputValues):
             low, high = np.ceil(low), np.floor(high)
             least, most = stored.lowest, stored.highest
             where &= (low >= least) & (high <= most) & (others == 0) & ~((low <= least) & (high >= most))
-        # Beside a comparison that float64 may get wrong, both sides are possible.
+        # Comparisons that float64 may get wrong are left out: outcomes include both their sides.
         by_chance = {
-            node: each if (may := self.budget.forms[node].may) is None else each & ~may  # there no form is asked
+            node: each if (may := self.budget.forms[node].may) is None else each & ~may  # the form bounds nothing there
             for node, each in self.budget.read.by_chance.items()
             if node.kind not in ("less", "at_most")
         }
@@ -247,7 +247,7 @@ class Conformance(OutputValues):
         return Closed(where, low, high, others) if where.any() else None
 
     def _mirrored(self, output: str) -> Mask | None:
-        """Return the infinities that may have the other sign as well."""
+        """Return the mask of infinities that may have the other sign as well."""
         found = self.budget.read.mirrored.get(self.made(output))
         return None if found is None else self.shaped(output, found)
 
@@ -263,7 +263,7 @@ class Conformance(OutputValues):
 
 @dataclass(frozen=True, eq=False)
 class Closed:
-    """The allowed values of elements that no form bounds, see `oracles.formula.affine.outcomes`."""
+    """The allowed values of the elements in `where`, which no form bounds, see `oracles.formula.affine.outcomes`."""
 
     where: Mask
     low: F64
@@ -271,19 +271,19 @@ class Closed:
     others: NDArray[np.uint8]
 
     def __post_init__(self) -> None:
-        """Where no number is possible, set both ends to a possible infinity, or else to NaN."""
+        """Set both ends to an allowed infinity, or else to NaN, where no number is allowed."""
         infinite = np.select([(self.others & PLUS) != 0, (self.others & MINUS) != 0], [np.inf, -np.inf], np.nan)
         for name in ("low", "high"):
             object.__setattr__(self, name, np.where(self.low <= self.high, getattr(self, name), infinite))
 
     @lazy
     def nan(self) -> Flags:
-        """Whether elements may be NaN, or must be."""
+        """Return for each element `FORBIDDEN`, `ALLOWED` or `REQUIRED` NaN."""
         may = np.where((self.others & NAN) != 0, ALLOWED, FORBIDDEN)
         return np.where(np.isnan(self.low), REQUIRED, may).astype(np.int8)
 
     def enclosure(self, own: Enclosure, share: float) -> Enclosure:
-        """Return the enclosure, replaced by these values where they are known, to within a share of them."""
+        """Return the enclosure with the elements in `where` replaced by these values, known to within a share."""
 
         def without(values: Any, other: Any = 0) -> Any:
             return None if values is None else np.where(self.where, np.asarray(other, values.dtype), values)

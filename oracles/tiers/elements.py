@@ -1,4 +1,4 @@
-"""Single elements of a problem, in the precise tier: what they may be, and what explains that."""
+"""Single elements of a problem, in the precise tier: their bounds, and the explanation of these bounds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from oracles.tiers.terms import facts_of, given_of, terms_of
 from oracles.tiers.union import Union
 
 _ROWS_KEPT = 64
-"""The number of single rows that are kept ready."""
+"""The most single rows whose conformance is kept."""
 
 
 class Elements:
@@ -29,8 +29,8 @@ class Elements:
     def bounds(
         self, output: str, index: tuple[int, ...], contract: Contract, structured: bool, *, once: bool = False
     ) -> Bounds:
-        """Return what one element (canonical index) may be, at mpmath's current working precision; with `once` its
-        exact value, rounded once, is allowed too."""
+        """Return the bounds of one element, at mpmath's current working precision. With `once` its exact value, rounded
+        once, is allowed too."""
         conformance, index = self._of_element(output, index, self.problem.settled(contract), structured)
         return conformance.bounds(output, index, once=once)
 
@@ -47,12 +47,12 @@ class Elements:
     def contradiction(
         self, output: str, index: tuple[int, ...], contract: Contract, structured: bool, worst: Worst, bounds: Bounds
     ) -> str:
-        """Return how the fast tier's numbers for an element contradict those of the precise one; "" if they do not."""
+        """Return text about a contradiction between both tiers' numbers for an element; "" if there is none."""
         conformance, index = self._of_element(output, index, self.problem.settled(contract), structured)
         return conformance.contradiction(output, index, worst, bounds)
 
     def terms(self, output: str, index: tuple[int, ...], contract: Contract, structured: bool) -> tuple[Term, ...]:
-        """Return the budget of one element to first order, in units of the output, by the names of the formula."""
+        """Return the terms of one element's budget to first order, in units of the output, by locals of the formula."""
         conformance, index = self._of_element(output, index, self.problem.settled(contract), structured)
         widest = conformance.widest(output, index)
         return () if widest.has_places(output) else terms_of(widest, output, index)
@@ -60,7 +60,7 @@ class Elements:
     def facts(
         self, output: str, index: tuple[int, ...], contract: Contract, structured: bool
     ) -> tuple[tuple[str, str], ...]:
-        """Return the size of the problem, and exact values that the element shares with others: name and text."""
+        """Return pairs of name and text: the problem's extents, and exact values that the element shares."""
         conformance, at = self._of_element(output, index, self.problem.settled(contract), structured)
         op, sizes = self.problem.of_op, self.problem.sizes
         own = [dim for dim in sizes if dim in op.operand(output).axes]
@@ -72,14 +72,14 @@ class Elements:
     def given(
         self, output: str, index: tuple[int, ...], contract: Contract, structured: bool
     ) -> tuple[tuple[str, str], ...]:
-        """Return what one element was calculated from: the name of each operand and a text."""
+        """Return, as pairs of name and text, the elements of operands from which one element is calculated."""
         conformance, at = self._of_element(output, index, self.problem.settled(contract), structured)
         return given_of(conformance.members[0], output, at)
 
     def _of_element(
         self, output: str, index: tuple[int, ...], contract: Contract, structured: bool
     ) -> tuple[Union, tuple[int, ...]]:
-        """Return the conformance of one element, from as little of the problem as decides it, and the index there."""
+        """Return the conformance for one element, of its row alone if rows are separate, and the index in it."""
         if self.problem.plain.separate:
             key = contract, structured, index[0]
             if key not in self._rows:

@@ -1,5 +1,5 @@
-"""Groups of queries for screens: rows that fit into a processor's own cache together cost as many calls as one. A
-problem of more rows is split."""
+"""Groups of queries for screens. The rows of a group fit into a processor core's cache, and cost as many calls as one
+row. A problem with more rows is split."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from oracles.tiers.problem import FormulaProblem
 
 @dataclass(eq=False)
 class RowGroup:
-    """Rows of a problem: mostly all of them."""
+    """Neighbouring rows of a problem, mostly all of them."""
 
     problem: FormulaProblem
     start: int
@@ -32,15 +32,15 @@ class RowGroup:
 
     @property
     def size(self) -> int:
-        """The number of elements."""
+        """The number of elements in these rows."""
         return self.rows * self.length
 
     def of(self, array: NDArray[Any]) -> NDArray[Any]:
-        """Return its rows of an array of the problem."""
+        """Return these rows of an array of the problem."""
         return array[self.start : self.start + self.rows]
 
     def tensor(self, name: str) -> NDArray[Any]:
-        """Return its rows of an input."""
+        """Return these rows of an input."""
         return self.of(self.problem.tensors[name])
 
     @property
@@ -51,22 +51,22 @@ class RowGroup:
 
 @dataclass(eq=False)
 class Ask:
-    """Outputs of a kernel with what its contract allows."""
+    """A question about a group: whether outputs of a kernel pass under a contract, by the plan for it."""
 
     part: int
     plan: FormulaPlan
     pair: int
     answer: tuple[int, int]
-    """The index at which the answer is stored."""
+    """The indices (problem, query) at which the answer is stored."""
 
 
 @dataclass(eq=False)
 class Group:
-    """Queries about problems of one formula whose outputs are made of the same values."""
+    """Queries about problems of one formula whose outputs are made of the same nodes."""
 
     parts: list[tuple[RowGroup, FormulaPlan]] = field(default_factory=list)
     pairs: list[tuple[int, Received]] = field(default_factory=list)
-    """The outputs, with the part that each belongs to."""
+    """The outputs of kernels, each after the index of its part."""
     asks: list[Ask] = field(default_factory=list)
     elements: int = 0
     _places: dict[Hashable, int] = field(default_factory=dict)
@@ -74,11 +74,11 @@ class Group:
 
     @property
     def is_full(self) -> bool:
-        """Return whether the group is so large that others are better judged separately."""
+        """Whether the group is so large that further queries get a group of their own."""
         return self.elements > JOINED_ELEMENTS
 
     def ask(self, part: RowGroup, plan: FormulaPlan, received: Received, answer: tuple[int, int]) -> None:
-        """Add queries. Equal parts and outputs are recognised by identity."""
+        """Add a query. Parts and outputs that are already in the group are recognised by identity."""
         place = self._places.setdefault((id(part), plan.key), len(self.parts))
         if place == len(self.parts):
             self.parts.append((part, plan))
@@ -91,7 +91,7 @@ class Group:
 
 
 def groups_of(asked: Sequence[Asked]) -> Iterator[Group]:
-    """Return groups of a limited number of elements. Outputs of one format lie side by side, and the parts of a problem
+    """Yield groups with a limited number of elements. Outputs of one format are neighbours, and the parts of a problem
     stay in order."""
     groups: dict[Hashable, Group] = {}
     of_plans: dict[FormulaPlan, Group] = {}
@@ -114,15 +114,15 @@ def groups_of(asked: Sequence[Asked]) -> Iterator[Group]:
 
 
 def plan_of(problem: FormulaProblem, contract: Contract, structured: bool) -> FormulaPlan | None:
-    """Return how a screen judges a problem under a contract; None if it cannot."""
+    """Return the plan by which a screen judges a problem under a contract; None if it cannot."""
     try:
         return problem.plan(contract, structured)
-    except NumericsError:  # the problem contradicts the contract: reported when it is judged alone
+    except NumericsError:  # the contract does not fit: reported when judged alone
         return None
 
 
 def _parts(problem: FormulaProblem, queries: int) -> Iterator[RowGroup]:
-    """Yield parts of equally many rows, with the outputs of all queries, for the elements of a group."""
+    """Yield parts of a problem with so many rows that they fill a group, together with the outputs of all queries."""
     at_once = max(1, JOINED_ELEMENTS // max(1, problem.length * (1 + queries)))
     for start in range(0, problem.rows, at_once):
         yield RowGroup(problem, start, min(at_once, problem.rows - start))

@@ -1,8 +1,8 @@
-"""Joined: problems of a batch with the same formula are enclosed together, because calls of NumPy, not elements, are
-what small problems cost.
+"""Joined problems: those of a batch with the same formula are enclosed together, because small problems spend their
+time on calls of NumPy, not on elements.
 
-Rows that do not depend on each other lie one after the other (`oracles.tiers.problem`); other problems lie beside each
-other. The answers are the same as for each problem alone.
+Problems with independent rows are joined row after row (`oracles.tiers.problem`); other problems are stacked along an
+additional dimension. The answers are the same as for each problem alone.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from oracles.summation import NumericsError
 from oracles.tiers.problem import FormulaProblem
 
 JOINED_ELEMENTS = 1 << 15
-"""The number of elements of joined outputs, so that intermediate values fit into a processor's cache."""
+"""The number of elements of full groups, whose intermediate values fit into the cache of a processor core."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,19 +42,19 @@ class Received:
 
 
 Query = tuple[Contract, Received]
-"""A contract, with all outputs of a kernel that promises it."""
+"""A contract, and all outputs of a kernel that promises it."""
 Answer = Sequence[Worst] | None
-"""The worst element of each output of a kernel if all elements of all of them certainly conform; None decides
+"""The worst element of each output of a kernel, if all elements of all outputs certainly conform; None decides
 nothing."""
 Asked = tuple[FormulaProblem, bool, Sequence[Query]]
 """A problem, whether it is structured, and the queries about it."""
 
 
 _Ask = tuple[FormulaProblem, bool, Query, int, int]
-"""A problem, whether it is structured, a query about it, and where the answer goes."""
+"""A problem, whether it is structured, a query about it, and the two indices of the answer."""
 _FILLED = 1 << 14
-"""The most elements by which joined problems may be filled up for another one: a group of its own costs as much, two
-milliseconds of calls of NumPy."""
+"""The most elements by which joined problems may be filled up to add another one. More would cost longer than a
+separate group, which takes two milliseconds of calls of NumPy, and ten for attention."""
 
 
 @dataclass(eq=False)
@@ -63,15 +63,15 @@ class _Group(ABC):
 
     problems: list[FormulaProblem] = field(default_factory=list)
     parts: list[JoinedProblem] = field(default_factory=list)
-    """The part of each problem."""
+    """The description of each problem in the joined arrays."""
     asks: list[tuple[int, Query, int, int]] = field(default_factory=list)
-    """A problem's index, its query, and where the answer goes."""
+    """A problem's index, its query, and the two indices of the answer."""
     widest: tuple[int, ...] = ()
-    """The extents of arrays of all problems when these are filled up."""
+    """The extents that arrays of all problems have after filling up."""
     _places: dict[tuple[int, Contract], int] = field(default_factory=dict)
 
     def place(self, problem: FormulaProblem, contract: Contract, structured: bool) -> int:
-        """Return the index of a problem under a contract, which may be asked about several times."""
+        """Return the index of a problem under a contract, after adding the problem if it is new."""
         key = id(problem), contract
         if key not in self._places:
             self._places[key] = len(self.problems)
@@ -82,24 +82,23 @@ class _Group(ABC):
         return self._places[key]
 
     def filled(self, problem: FormulaProblem) -> float:
-        """Return the number of elements by which it is filled up with another problem; infinite where these are too
-        many."""
+        """Return the number of filled-up elements that another problem would add; infinite if they are too many."""
         before = self._elements(problem, self.widest)
         filled = self._elements(problem, self._with(problem)) - before - problem.elements(problem.sizes)
         return filled if before <= JOINED_ELEMENTS and filled <= _FILLED else math.inf
 
     @lazy
     def outputs(self) -> Mapping[str, str]:
-        """Return the outputs of a problem, and their dtypes."""
+        """Return the dtypes of all outputs of the problems, by name."""
         return {name: dtype for problem in self.problems for name, dtype in problem.problem.outputs.items()}
 
     @lazy
     def joined(self) -> Joined:
-        """Return what distinguishes the problems."""
+        """Return the description of the joined problems: their parts, lengths, and parameters."""
         columns = dict[str, F64]()
         for name in self.problems[0].parameters:
             values = [problem.parameters[name] for problem in self.problems]
-            if len({value.hex() for value in values}) > 1:  # zeros of both signs are two values
+            if len({value.hex() for value in values}) > 1:  # +0 and -0 differ
                 column = np.repeat(values, [part.places for part in self.parts])
                 columns[name] = column.reshape(-1, *(1 for _ in self.widest[1:]))
         return Joined(self.parts, self.lengths(self.problems), columns, self.outputs, isinstance(self, _BesideGroup))
@@ -110,8 +109,8 @@ class _Group(ABC):
         return {name: self._together(name, [one[name] for one in each], self.problems) for name in each[0]}
 
     def got(self, name: str, asks: Sequence[tuple[int, Query, int, int]]) -> tuple[Places, NDArray[Any], Places]:
-        """Return the places along the first axis of an output that is asked about, what kernels returned there, and
-        where each query ends."""
+        """Return the places along the first axis of an output that queries ask about, the values that kernels returned
+        there, and the end of each query among them."""
         counts = np.array([part.places for part in self.parts])
         starts = np.cumsum(counts) - counts
         places = np.concatenate([np.arange(starts[at], starts[at] + counts[at]) for at, *_ in asks])
@@ -121,32 +120,32 @@ class _Group(ABC):
 
     @abstractmethod
     def lengths(self, problems: Sequence[FormulaProblem]) -> Lengths | Extents | None:
-        """Return the lengths of some of the problems, which are filled up."""
+        """Return the lengths of some of the problems before filling up; None if they are all equal."""
 
     @abstractmethod
     def flat(self, name: str, problem: FormulaProblem, flat: int) -> int:
-        """Return an index among a problem's own elements from one in the output, which is filled up."""
+        """Return the flat index among a problem's own elements for one among its filled-up elements of an output."""
 
     @abstractmethod
     def _elements(self, problem: FormulaProblem, extents: tuple[int, ...]) -> int:
-        """Return the number of elements of the largest array, of problems such as this one that are filled up to some
+        """Return the number of elements of the largest array for problems with this one's formula, filled up to these
         extents."""
 
     @abstractmethod
     def _with(self, problem: FormulaProblem) -> tuple[int, ...]:
-        """Return `widest` with another problem."""
+        """Return `widest` as it would be with another problem."""
 
     @abstractmethod
     def _places_of(self, problem: FormulaProblem) -> int:
-        """Return how many places a problem has along the first axis."""
+        """Return the number of a problem's places along the first axis."""
 
     @abstractmethod
     def _together(self, name: str, arrays: Sequence[NDArray[Any]], problems: Sequence[FormulaProblem]) -> NDArray[Any]:
-        """Return the arrays of an operand of these problems as one array."""
+        """Return the arrays of one operand in these problems as one array."""
 
 
 class _Rows(_Group):
-    """Problems whose rows do not depend on each other: the rows lie one after the other."""
+    """Problems with independent rows, which are joined row after row."""
 
     def lengths(self, problems: Sequence[FormulaProblem]) -> Lengths | None:
         if all(problem.length == self.widest[1] for problem in self.problems):
@@ -175,7 +174,7 @@ class _Rows(_Group):
 
 
 class _BesideGroup(_Group):
-    """Problems whose rows depend on each other: the problems lie beside each other."""
+    """Problems with rows that depend on each other, which are stacked along an additional dimension."""
 
     def lengths(self, problems: Sequence[FormulaProblem]) -> Extents:
         widest = dict(zip(self.problems[0].sizes, self.widest[1:], strict=True))
@@ -190,7 +189,7 @@ class _BesideGroup(_Group):
         return int(np.ravel_multi_index(place, [problem.sizes[dim] for dim in dims]))
 
     def filled(self, problem: FormulaProblem) -> float:
-        """Return infinity also where extents that follow from others would be more, or fewer, than problems have."""
+        """Return infinity also if an extent that follows from others would not be the filled-up one."""
         counts, sizes = problem.plain.trace.counts, dict(zip(problem.sizes, self._with(problem)[1:], strict=True))
         with suppress(FormulaError):
             whole = completed(counts, {dim: size for dim, size in sizes.items() if dim not in counts})
@@ -213,7 +212,7 @@ class _BesideGroup(_Group):
 
 
 def certain(asked: Sequence[Asked]) -> list[list[Answer]]:
-    """Return an answer to each query; None if some element is not certainly right."""
+    """Return an answer to each query; None unless all elements certainly conform."""
     found: list[list[Answer]] = [[None] * len(queries) for _, _, queries in asked]
     for group in _groups(asked):
         try:
@@ -224,7 +223,7 @@ def certain(asked: Sequence[Asked]) -> list[list[Answer]]:
 
 
 def _groups(asked: Sequence[Asked]) -> Iterator[_Group]:
-    """Return groups of a limited number of elements, with rows of nearly equal length."""
+    """Yield groups with a limited number of elements, with rows of nearly equal length."""
     known: dict[Hashable, list[_Ask]] = {}
     for at, (problem, structured, queries) in enumerate(asked):
         if not queries or not problem.size or problem.plain.selects:
@@ -245,11 +244,12 @@ def _groups(asked: Sequence[Asked]) -> Iterator[_Group]:
 
 
 def _key(problem: FormulaProblem, structured: bool, contract: Contract) -> Hashable:
-    """Return a key that is equal for problems that can be enclosed together."""
+    """Return a key that is equal for problems and contracts that can be enclosed together."""
     settled, (alone, filled) = problem.settled(contract), problem.alike
     joins = problem.joins_lengths(contract)
     about = (filled, problem.numbers(contract)) if joins else (alone, structured)
-    # An algorithm's formula is made anew for each set of outputs; those that are the same for numbers are fewer.
+    # Algorithms make a formula for each set of outputs; the number of formulas depends on whether all inputs are
+    # finite.
     ways = () if contract.follows else (*problem.problem.outputs, len(problem.read(contract)))
     return about, ways, _apart_from_sums(settled) if problem.joins_orders(contract) else settled
 
@@ -277,14 +277,14 @@ def _decide(group: _Group, found: list[list[Answer]]) -> None:
 def _of_output(
     group: _Group, name: str, enclosure: Enclosure, asks: Sequence[tuple[int, Query, int, int]]
 ) -> Iterator[Worst | None]:
-    """Yield the worst element of an output for each of these queries."""
+    """Yield the worst element of an output for each query, or None if not all elements certainly conform."""
     places, got, ends = group.got(name, asks)
     for (at, *_), one in zip(asks, _worst(_of_places(enclosure, places), got, ends), strict=True):
         yield None if one is None else replace(one, flat=group.flat(name, group.problems[at], one.flat))
 
 
 def _worst(enclosure: Enclosure, got: F64, ends: Any) -> Iterator[Worst | None]:
-    """Yield the worst element of each query, or None if not all certainly conform."""
+    """Yield the worst element of each query, or None if not all its elements certainly conform."""
     comparison = compare(enclosure, got)
     wrong = comparison.failing | comparison.unsure
     start = 0
@@ -295,7 +295,7 @@ def _worst(enclosure: Enclosure, got: F64, ends: Any) -> Iterator[Worst | None]:
 
 
 def _of_places(enclosure: Enclosure, places: Places) -> Enclosure:
-    """Return the enclosure at some places of its first axis, in that order."""
+    """Return the enclosure at these places along its first axis."""
     fields: Mapping[str, Any] = {
         name: None if getattr(enclosure, name) is None else getattr(enclosure, name)[places]
         for name in ("centre", "below", "nan", "unjudged", "unsure", "zeros", "zero", "mirrored", "infinities")

@@ -1,7 +1,7 @@
-"""Nearest: float64 with a bound of its own error, which mostly gives a formula's exact value to nearly all of its bits.
+"""The nearest outputs: float64 with a bound of its own error mostly gives a formula's exact value in nearly all bits.
 
-A kernel may always return the exact value, rounded once. If an output is that in every element it conforms, whatever
-else its contract allows, and its err/budget is 0: so it is with most outputs of 16 bits.
+A kernel may always return the exact value, rounded once. If an output does so in every element, it conforms under every
+contract, and its err/budget is 0. This is true of most correct outputs of 16 bits.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from oracles.rounding import round_to
 from oracles.tiers.plan import FormulaPlan, Site
 
 _ROOM = 4.0
-"""Near the largest number the shortcut is not used: kernels' values lie so close to exact ones that they overflow
-within this factor of it."""
+"""The factor below the largest number up to which this shortcut is used: kernels' values are so close to exact ones
+that none of them overflows then."""
 
 
 def _largest(values: F64) -> float:
@@ -34,12 +34,12 @@ def _largest(values: F64) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Nearest:
-    """The outputs of one problem, each element rounded once from its exact value."""
+    """The outputs of one problem, each element of which is its exact value, rounded once."""
 
     inputs: Inputs
     plan: FormulaPlan
     shapes: Mapping[str, tuple[int, ...]]
-    """The shapes of outputs, with one element in dimensions that they do not have."""
+    """The shapes of outputs, with an axis of one element for each dimension that they lack."""
     _rounded: dict[tuple[Node, Format], NDArray[np.float64] | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -47,7 +47,7 @@ class Nearest:
             self._fill()
 
     def conforms(self, plan: FormulaPlan, values: Mapping[str, F64]) -> bool:
-        """Whether outputs certainly are these; `plan`: of a contract whose roundings are the same."""
+        """Whether `values` certainly are the nearest outputs. The `plan` must have the same roundings."""
         if not self.values or any(self.largest[node] * _ROOM >= plan.dtype(node).limit for node in self.largest):
             return False
         return all(self._is(self.rounded(plan, name), values[name]) for name in plan.outputs)
@@ -57,7 +57,7 @@ class Nearest:
         return float(self.values[plan.made(name)].value.flat[0])
 
     def rounded(self, plan: FormulaPlan, name: str) -> F64 | None:
-        """Return an output; None if an element's exact value may round to several numbers, or overflows."""
+        """Return the nearest output; None if an element's exact value may round to several numbers, or overflows."""
         right = self._right(plan.made(name), judged(plan.outputs[name])) if self.values else None
         return None if right is None else np.broadcast_to(right, self.shapes[name])
 
@@ -84,7 +84,7 @@ class Nearest:
             away = np.broadcast_to(near.error * (1 + 2.0**-20), near.value.shape)
             low, high = round_to(near.value - away, dtype), round_to(near.value + away, dtype)
             special = ~np.isfinite(near.value)
-            if special.any():  # as IEEE arithmetic makes them from infinities and NaN
+            if special.any():  # the results of IEEE arithmetic
                 certain = special & ~np.isnan(away)
                 low, high = (np.where(certain, near.value, end) for end in (low, high))
             if not low.all() and (near.error * (low == 0) > 0).any():
@@ -102,10 +102,10 @@ class Nearest:
                 (arg,) = arg.args
             known = replaced.get((node, place), replaced.get((arg, None)))
             if known is None and arg.args:
-                raise UncertainError  # only roundings of operands are known in advance
+                raise UncertainError  # only rounded operands are known
             found = self.inputs.leaf(arg) if known is None else known
             if flushes and ((found != 0) & (np.abs(found) < self.plan.values[arg].dtype.tiny)).any():
-                raise UncertainError  # kernels round either that or zero
+                raise UncertainError  # kernels round it or zero
             return found
 
         for (node, place), dtype in self.plan.rounded.items():
@@ -123,7 +123,7 @@ class Nearest:
 
     @lazy
     def values(self) -> dict[Node, Near]:
-        """Return the values of all nodes; none if one is infinite or NaN."""
+        """Return the values of all nodes; empty if they could not be calculated."""
         return {}
 
     @lazy

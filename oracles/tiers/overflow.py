@@ -1,11 +1,11 @@
-"""Overflow: what outputs may be if a formula overflows on its way: its value without the overflow, and its value with
+"""Overflow: the allowed outputs if a formula overflows on the way: its value without the overflow, and its value with
 it.
 
-A contract says how exactly a kernel calculates, not that it overflows: the exact value is always right, and so is the
-formula's value as it is written. For the exact value the same formula is evaluated in formats without end, in which no
-operation overflows; what is rounded at a declared point has the range of its dtype. A kernel that does not overflow may
-meet a pole instead, if for example a variance of two moments is zero or less: it may have anything then, and nothing is
-judged.
+A contract states how exactly a kernel calculates, not that it overflows. So the exact value is always right, and so is
+the value of the formula as it is written. For the exact value the same formula is evaluated in formats without an end,
+in which no operation overflows; a value that is rounded at a declared point has the range of its dtype. A kernel that
+does not overflow may meet a pole instead, for example if a variance of two moments is zero or less. Then it may return
+anything, and nothing is judged.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from oracles.tiers.values import dependent
 
 @dataclass(frozen=True, eq=False)
 class Way:
-    """What outputs may be by one algorithm."""
+    """The allowed outputs for one algorithm."""
 
     own: Conformance
-    """The formula, overflows included."""
+    """The conformance to the formula with its overflows."""
 
     def enclosure(self, output: str, *, alone: bool = False) -> Enclosure:
         """Return the conformance sets of all elements of an output, in its shape; `alone` as `Conformance`."""
@@ -64,26 +64,27 @@ class Way:
         )  # fmt: skip
 
     def _free(self, output: str) -> Mask:
-        """Return where any number is right, because nobody knows how far the errors of such large values go: in float64
-        kernels err beyond its range, which also half-widths are limited to."""
+        """Return the mask of elements at which any number is right, because errors of such large values are unknown:
+        half-widths have the range of float64."""
         unjudged, beyond = self.endless.unjudged(output), self._lost(output)
         if self.own.wide:
             beyond = beyond | _is_outside(self.endless.enclosure(output), self.endless.quick(output))
         return beyond if unjudged is None else beyond | unjudged
 
     def _lost(self, output: str) -> Mask:
-        """Return where float64 overflows as well on the way, or may: its result, like 0 after a division, is void."""
+        """Return the mask of elements for which float64 overflows on the way too: its result, such as 0 after a
+        division, means nothing."""
         return self._left(output, self.endless.quick)
 
     @lazy
     def _overflown(self) -> Mapping[Node, Mask]:
-        """Return where a value is made from one that overflows in float64."""
+        """Return masks, by node, of values that are made from a value that overflows in float64."""
         budget = self.endless.budget
         return dependent(budget.inputs, {node: _origin(budget, node) for node in budget.forms})
 
     def _open(self, output: str) -> Mask:
-        """Return where anything is allowed: errors reach a pole, or the value without overflow is no number of the
-        output's dtype."""
+        """Return the mask of elements at which anything is allowed: errors reach a pole, or the output's dtype lacks
+        the value without overflow."""
         rounded = round_to(self.endless.quick(output), self.own.enclosure(output).form)
         none, poles = ~np.isfinite(rounded) & ~self._lost(output), self._poles[self.endless.made(output)]
         found: Mask = self._free(output) & (none | self.endless.shaped(output, poles))
@@ -91,12 +92,12 @@ class Way:
 
     @lazy
     def _poles(self) -> Mapping[Node, Mask]:
-        """Return where a value depends on one at which some kernels meet a pole though errors so far are bounded."""
+        """Return masks, by node, of values that depend on a pole which some kernels meet, with bounded errors."""
         budget = self.endless.budget
         return dependent(budget.inputs, {node: _met(budget, node) for node in budget.forms if node.args})
 
     def bounds(self, output: str, index: Sequence[int]) -> Bounds:
-        """Return what one element may be, at mpmath's current working precision."""
+        """Return the bounds of one element, at mpmath's current working precision."""
         found, reached, at = self.own.bounds(output, index), self._reached(output), tuple(index)
         if reached is None or not reached[at]:
             return found
@@ -107,7 +108,7 @@ class Way:
         exact, node = self.endless.exactly(output)
         centre, most = exact.element(node, self.endless.place(output, at)), mpmath.mpf(found.form.max)
         quick = float(self.endless.quick(output)[at])
-        if not mpmath.isfinite(centre) and math.isfinite(quick):  # its own pole, which few kernels meet
+        if not mpmath.isfinite(centre) and math.isfinite(quick):  # the exact value is at a pole
             centre = mpmath.mpf(quick)
         number = Bounds(found.form, centre, -most, most, vanished=exact.vanished, beside=found)
         if math.isfinite(number.rounded(centre)):
@@ -115,19 +116,19 @@ class Way:
         return found if mpmath.isnan(centre) else replace(number, low=centre, high=centre)
 
     def wild(self, output: str) -> Mask:
-        """Return where a kernel may overflow on the way, so that it may go on with another value than it stores."""
+        """Return the mask of elements at which a kernel may overflow, and so use another value than it stores."""
         budget = self.own.budget
         seeds = {node: _may_overflow(budget, node) for node in budget.forms}
         return self.own.shaped(output, dependent(budget.inputs, seeds)[self.own.made(output)])
 
     def of(self, output: str, index: Sequence[int]) -> Conformance:
-        """Return what an element's exact value and half-width are of."""
+        """Return the conformance from which an element's exact value and half-width come."""
         reached = self._reached(output)
         return self.own if reached is None or not reached[tuple(index)] else self.endless
 
     @lazy
     def endless(self) -> Conformance:
-        """Return the formula without overflow."""
+        """Return the conformance to the formula without overflow."""
         return replace(self.own, endless=True)
 
     @lazy
@@ -136,7 +137,7 @@ class Way:
         return _overflows(self.own.budget)
 
     def _reached(self, output: str) -> Mask | None:
-        """Return where the formula, with its overflow, gives a value that is not right; None: nowhere."""
+        """Return the mask of elements at which the formula with its overflow forbids the exact value, or None."""
         if output not in self._found:
             self._found[output] = self._compared(output)
         return self._found[output]
@@ -148,7 +149,7 @@ class Way:
     def _compared(self, output: str) -> Mask | None:
         if self.own.contract.nonfinite != "ieee" or self.own.has_places(output):
             return None
-        if not (self._overflows or self.own.is_closed(output)):  # what is known leaves out the exact value
+        if not (self._overflows or self.own.is_closed(output)):  # else the exact value is allowed
             return None
         own, exact = self.own.enclosure(output), self._without(output)
         found = _is_outside(own, exact) | self._unknown(output)
@@ -156,32 +157,32 @@ class Way:
         return found if found.any() else None
 
     def _without(self, output: str) -> F64:
-        """Return the formula's values without overflow; for kernels in float64 in extended double-double."""
+        """Return the formula's values without overflow, for kernels in float64 from extended double-double."""
         if self.own.wide:
             return self.endless.extended(output)
-        low, high = self.endless.enclosure(output).outer  # beside a pole the centre only stands for what they enclose
+        low, high = self.endless.enclosure(output).outer  # next to a pole the centre may lie outside
         return np.fmin(np.fmax(self.endless.quick(output), low), high)
 
     def _unknown(self, output: str) -> Mask:
-        """Return where only mpmath can hold the values on the way."""
+        """Return the mask of elements for which only mpmath can hold the intermediate values."""
         return self._left(output, self._without)
 
     def _left(self, output: str, values: Callable[[str], F64]) -> Mask:
-        """Return where an output is made from something that overflows in float64; for kernels in f64, where these
-        values are no numbers then."""
+        """Return the mask of elements that are made from a value that overflows in float64; for kernels in f64 only
+        those at which these `values` are infinite or NaN."""
         overflown = self.endless.shaped(output, self._overflown[self.endless.made(output)])
         return overflown & ~np.isfinite(values(output)) if self.own.wide else overflown
 
 
 def _is_outside(enclosure: Enclosure, values: F64) -> Mask:
-    """Return where a value is not an allowed one."""
+    """Return where a value, rounded to the output's format, does not conform."""
     rounded = round_to(values, enclosure.form)
     inside = ((rounded >= enclosure.outer[0]) & (rounded <= enclosure.outer[1])) | enclosure.is_infinite(rounded)
     return ~inside if enclosure.nan is None else ~inside & ~(np.isnan(rounded) & (enclosure.nan != FORBIDDEN))
 
 
 def _met(budget: Budget, node: Node) -> Mask:
-    """Return where errors of a known size reach a pole of an operation, or leave the domain of a function."""
+    """Return where bounded errors of an argument reach a pole of an operation, or leave the domain of a function."""
     argument = budget.forms[node.args[-1]]
     if node.kind == "function":
         met = node.function.meets(argument.lowest, argument.centre + argument.spread)
@@ -193,7 +194,7 @@ def _met(budget: Budget, node: Node) -> Mask:
 
 
 def _may_overflow(budget: Budget, node: Node) -> Mask:
-    """Return where an operation on numbers may have no number as result, without meeting a pole."""
+    """Return where an operation on numbers may have an infinite or NaN result without meeting a pole."""
     no = np.zeros((1,) * len(budget.inputs.trace.dims), bool)
     mask = either([budget.forms[node]])
     if mask is None or not node.args:
@@ -206,16 +207,16 @@ def _may_overflow(budget: Budget, node: Node) -> Mask:
 
 
 def _overflows(budget: Budget) -> bool:
-    """Whether an operation has no number as result, of numbers."""
+    """Whether some operation on numbers has an infinite or NaN result."""
     return any(bool(_origin(budget, node).any()) for node in budget.forms)
 
 
 def _origin(budget: Budget, node: Node) -> Mask:
-    """Return where an operation on numbers has no number as result."""
+    """Return where an operation on numbers has an infinite or NaN result; poles do not count."""
     wild: Mask = ~np.isfinite(budget.forms[node].centre)
     if not node.args or node.is_exact:
         return np.zeros_like(wild)
-    cut = np.zeros_like(wild)  # an operand that only the dtype of the operation does not hold
+    cut = np.zeros_like(wild)  # operands that overflow in the operation's dtype
     for place, arg in enumerate(node.args):
         if (held := budget.read.held.get((node, place))) is not None:
             cut = cut | np.isinf(held) & np.isfinite(budget.forms[arg].centre)

@@ -1,4 +1,4 @@
-"""Outputs of places: at each rank, any place whose element may have that rank is right, and no place twice."""
+"""Outputs of places: at each rank, any place whose element may have that rank is right, but no place may come twice."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def enclosure_of(outputs: OutputValues, output: str, kept: Form, dtype: Format) 
 
 
 def _known_better(outputs: OutputValues, output: str, ranks: Ranks) -> Ranks:
-    """Return the ranks of elements in double-double, for kernels in float64, next to which a float64 centre errs
-    much."""
+    """Return the ranks of elements by double-double, for kernels in float64: errors of a float64 centre are as large as
+    theirs."""
     table = outputs.made(output).args[0]
     values, form = outputs.wide_value(table), outputs.budget.forms[table]
     if not isinstance(values, DoubleDouble) or (form.is_exact and form.bits <= DOUBLE.precision):
@@ -51,7 +51,7 @@ def _known_better(outputs: OutputValues, output: str, ranks: Ranks) -> Ranks:
 
 
 def _unjudged(outputs: OutputValues, output: str, kept: Form) -> Mask | None:
-    """Return where an element is NaN, or a place is no number of the output's dtype."""
+    """Return the mask of elements that are not judged, or None: a NaN may be selected, or the dtype lacks the place."""
     integer = DTYPES[outputs.outputs[output]]
     highest = integer.highest if isinstance(integer, Integer) else 2**24
     beyond = outputs.shaped(output, kept.centre + kept.spread) > highest
@@ -60,7 +60,7 @@ def _unjudged(outputs: OutputValues, output: str, kept: Form) -> Mask | None:
 
 
 def bounds_of(outputs: OutputValues, output: str, at: Sequence[int], kept: Form, dtype: Format) -> Bounds:
-    """Return what one element may be, from all exact elements that it is chosen among."""
+    """Return the bounds of one place, from the exact values of all elements among which it is chosen."""
     ranks, marked = kept.ranks, _unjudged(outputs, output, kept)
     assert ranks is not None
     if marked is not None and marked[tuple(at)]:
@@ -80,7 +80,7 @@ class RowOrder(NamedTuple):
 
 
 def _row(outputs: OutputValues, output: str, place: Mapping[str, int], ranks: Ranks) -> tuple[RowOrder, int]:
-    """Return what all ranks along an axis have in common, and the rank that is asked for."""
+    """Return the order of the elements along the axis, which all ranks share, and the rank of this place."""
     exact, node = outputs.exactly(output)
     while node.kind == "point":
         (node,) = node.args

@@ -1,6 +1,6 @@
-"""Plans: what a formula under a contract says about each of its values in advance, whatever numbers it is given: which
-values every kernel has alike and to what they are rounded, by how much each operation errs relative to its result, and
-between which magnitudes that holds."""
+"""Plans: facts about the values of a formula under a contract that hold for all inputs. A plan states which values are
+equal in all kernels and to which dtypes they are rounded, the error of each operation relative to its result, and the
+magnitudes between which this error holds."""
 
 from __future__ import annotations
 
@@ -23,34 +23,35 @@ from oracles.operand import OUTER
 from oracles.summation import is_biased
 
 ERROR, WORST, TINY, LIMIT, LAST, SINK = range(6)
-"""Indices of a node's numbers: the error of its rounding, or of its sum; the sum's error in the worst case; the
-smallest and the largest magnitudes for which they hold; the error of its rounding if that is the output's own; and how
-large its sink (`FormulaPlan.sinks`) must be if it is smaller than the least."""
+"""Indices of a node's numbers: the relative error of its rounding, or of its sum; the sum's error in the worst case;
+the smallest and the largest magnitudes for which they hold; the error that is left if its rounding is the output's own;
+and how large its sink (`FormulaPlan.sinks`) must be if the node is smaller."""
 ROOM = 4.0
-"""Magnitudes keep this factor from overflow, and half of it from underflow: no value strays so far."""
+"""The factor by which magnitudes must stay below overflow; above underflow it is half of this. No kernel's value
+differs from the exact one by as much."""
 
 _NOTHING = 2.0**56
-"""A value that is smaller than another by this factor is negligible beside it."""
+"""The factor by which a value must be smaller than another to be negligible when added to it."""
 
 
 @dataclass(frozen=True)
 class PlannedValue:
-    """What is known of a node before there are numbers."""
+    """Facts about the value of a node that hold for all inputs."""
 
     dtype: Format
     bits: int
     exact: bool
     positive: bool
-    """Whether it is never negative, if parameters are not."""
+    """Whether the value is never negative, as long as parameters are not."""
 
 
 Site = tuple[Node, int | None]
-"""A node with the index of one of its arguments; None: the node's own value."""
+"""A node, and the index of one of its arguments; None stands for the node's own value."""
 
 
 @dataclass(frozen=True, eq=False)
 class FormulaPlan:
-    """A formula under a settled contract, for operands of certain dtypes, with errors relative to its values."""
+    """The plan of a formula under a settled contract, for operands of these dtypes."""
 
     trace: Trace
     contract: Contract
@@ -59,34 +60,34 @@ class FormulaPlan:
     """The dtypes of the tensors."""
     outputs: Mapping[str, str]
     zeros: frozenset[str]
-    """Parameters that are zero."""
+    """The names of parameters that are zero."""
     values: dict[Node, PlannedValue] = field(default_factory=dict)
     rounded: dict[Site, Format] = field(default_factory=dict)
-    """The dtype of values that every kernel rounds alike, or that a point rounds."""
+    """The dtype, by site, of values that every kernel rounds to the same number, or that a point rounds."""
     same: dict[Node, Node] = field(default_factory=dict)
-    """Sums with an operand that is always zero and never added, with the other operand."""
+    """For each sum with an operand that is always zero, the other operand, which the sum equals."""
     apart: list[Node | None] = field(default_factory=list)
-    """Nodes whose errors are not relative to their values, or not for certain."""
+    """Nodes whose errors may not be in proportion to their values; None for the formula. Screens need none."""
     sums: dict[Node, Format] = field(default_factory=dict)
-    """Values that are certainly infinite above the largest number of that format."""
+    """For each sum, the format in which it overflows."""
     _known: dict[int, F64] = field(default_factory=dict)
 
     @lazy
     def key(self) -> object:
-        """Return a key that is equal for plans of one formula whose centres are the same for a problem."""
+        """Return a key that is equal for plans of one formula that give a problem the same centres."""
         dtypes = (*self.rounded.values(), *self.sums.values())
         return tuple(self.rounded), tuple(dtype.name for dtype in dtypes)
 
     @lazy
     def nodes(self) -> tuple[Node, ...]:
-        """Return the nodes that the outputs are made of, in an order that is the same for all outputs of a formula."""
+        """Return the nodes of which the outputs are made, in an order that is the same for all sets of outputs."""
         made = {*ordered(self.made(output) for output in self.outputs)}
         return tuple(node for node in ordered((*self.trace.locals.values(), *made)) if node in made)
 
     @lazy
     def sinks(self) -> Mapping[Node, Node]:
-        """Return nodes that are only squared, summed and divided, and then added to a number: their underflow mostly
-        vanishes beside that number."""
+        """Return products, sums and quotients that in the end are only added to another value, each with this addition,
+        its sink: their underflow is mostly negligible there."""
         found: dict[Node, Node] = {}
         for node in reversed(self.nodes):
             (user,) = uses if len(uses := [*dict.fromkeys(self.trace.uses[node])]) == 1 else (node,)
@@ -99,16 +100,16 @@ class FormulaPlan:
 
     @lazy
     def exact(self) -> frozenset[Node]:
-        """Return the nodes that every kernel calculates alike."""
+        """Return the nodes that have equal values in all kernels."""
         return frozenset((*self.same, *(node for node, place in self.rounded if place is None)))
 
     @lazy
     def _of_no_sum(self) -> F64:
-        """Return the numbers of all nodes but sums, which alone depend on the length of rows."""
+        """Return the numbers of all nodes for rows of one element; only those of sums depend on the length."""
         return np.array([self._numbers(node, 1) for node in self.nodes]).T
 
     def numbers(self, n: int) -> F64:
-        """Return the numbers for rows of n elements, shape (5, nodes)."""
+        """Return the numbers (`ERROR` to `SINK`) of all nodes for rows of n elements, shape (6, nodes)."""
         if n not in self._known:
             self._known[n] = found = self._of_no_sum.copy()
             for node in self.sums:
@@ -117,12 +118,12 @@ class FormulaPlan:
 
     @lazy
     def guesses(self) -> bool:
-        """Return whether a point rounds a value that differs between kernels: then others may have other numbers, which
-        are not considered."""
+        """Whether a point rounds a value that differs between kernels. Kernels may then have other numbers there, which
+        centres do not consider."""
         return any(node.kind == "point" and not self.values[node.args[0]].exact for node, _ in self.rounded)
 
     def made(self, output: str) -> Node:
-        """Return the node of which an output is the rounding, see `Budget.made`."""
+        """Return the node whose rounding is the output, see `Budget.made`."""
         return self._made[output]
 
     @lazy
@@ -137,17 +138,18 @@ class FormulaPlan:
 
     @lazy
     def narrows(self) -> bool:
-        """Whether each output has fewer bits than it is calculated with: then most correct ones are their exact values,
-        rounded (71% of 940 gradients; of others 12%, and to find it out takes longer than it saves)."""
+        """Whether each output has fewer bits than the dtype in which it is calculated. Then most correct outputs are
+        their exact values, rounded: measured, 71% of 940 gradients. Of other outputs 12% are, so that finding out takes
+        longer than it saves."""
         return all(judged(dtype).u > self.dtype(self.made(name)).u for name, dtype in self.outputs.items())
 
     @lazy
     def is_wide(self) -> bool:
-        """Whether something is calculated in float64."""
+        """Whether some operation is calculated in float64."""
         return self.contract.is_wide
 
     def overflows(self, site: Site) -> bool:
-        """Whether what overflows there is infinite in every kernel."""
+        """Whether an overflow at a site is infinite in every kernel."""
         if site not in self.rounded:
             return False
         node, place = site
@@ -155,12 +157,12 @@ class FormulaPlan:
         return place is None and exact and self.rounded[site].infinities
 
     def pointed(self, node: Node) -> RoundingPoint | None:
-        """Return what is rounded at a point."""
+        """Return the rounding at a point; None if the contract rounds nothing there."""
         return self.contract.point(self.trace.names.get(node.args[0], ""))
 
     @lazy
     def lasts(self) -> frozenset[str]:
-        """Return the outputs whose last rounding is their own, to their dtype."""
+        """Return the outputs whose last operation rounds once, to the dtype of the output."""
         return frozenset(output for output in self.outputs if self._is_last(self.made(output), self.outputs[output]))
 
     def _is_last(self, node: Node, dtype: str) -> bool:
@@ -172,7 +174,7 @@ class FormulaPlan:
 
     @lazy
     def _flushes(self) -> bool:
-        """Whether anything may flush subnormal numbers."""
+        """Whether some operation may flush subnormal numbers."""
         own = self.contract.flushing and not self.contract.flushing.isdisjoint(each.operation for each in self.nodes)
         return self.contract.denormals != "preserve" or bool(own)
 
@@ -197,7 +199,7 @@ class FormulaPlan:
         return error, 0.0, tiny, limit, last, sink
 
     def _errors(self, node: Node, dtype: Format) -> tuple[float, float]:
-        """Return the errors of a rounding, and of one that is the output's own."""
+        """Return the relative errors of an operation, and of an output's last operation without its rounding."""
         kind, u = node.kind, dtype.u
         if kind in ("tensor", "point"):
             return 0.0, 0.0
@@ -216,15 +218,15 @@ class FormulaPlan:
 
 
 _FAMILY: tuple[Kind, ...] = ("multiply", "divide", "add", "sum", "point")
-"""Operations whose errors are relative to their values, as are those of powers."""
+"""Operations whose errors are in proportion to their values, as the errors of powers also are."""
 
 
 class _Apart(Exception):  # noqa: N818 (no error)
-    """Which number of a dtype kernels have depends on their errors."""
+    """Kernels round a value to different numbers, depending on their errors, so that there is no plan."""
 
 
 def planned(plan: FormulaPlan) -> FormulaPlan | None:
-    """Return the completed plan; None if a rounding on the way depends on errors before it."""
+    """Return the completed plan; None if no screen can judge by it, such as for roundings that depend on errors."""
     trace = plan.trace
     if any(node.kind in SELECTS for node in trace.nodes):
         return None
@@ -270,7 +272,7 @@ def _known(plan: FormulaPlan, node: Node) -> PlannedValue:
     positive = all(each.positive for each in args)
     if kind == "multiply":
         if any(arg.kind in ("parameter", "extent") for arg in node.args):
-            plan.apart.append(node)  # its bits depend on its value
+            plan.apart.append(node)  # the bits depend on the value
         bits = [each.bits for each in args]
         both = sum(bits) if min(bits) > 1 else max(bits)
         positive |= node.args[0] is node.args[1]
@@ -284,10 +286,10 @@ def _known(plan: FormulaPlan, node: Node) -> PlannedValue:
 
 
 def _added(plan: FormulaPlan, node: Node, args: Sequence[PlannedValue], positive: bool) -> PlannedValue:
-    """Return a sum of two operands that every kernel rounds alike; other sums may not cancel."""
+    """Return the facts about an addition. All kernels have the same sum of exact operands; others must not cancel."""
     dtype = plan.dtype(node)
     if plan.contract.addend != "last" and not plan.trace.started.isdisjoint(node.args):
-        plan.apart.append(node)  # errors of the terms are relative to the terms
+        plan.apart.append(node)  # errors are in proportion to terms
     if any(arg.args for arg in node.args) or not (args[0].exact and args[1].exact):
         if len(node.dims) == len(plan.trace.dims) or not positive:
             plan.apart.append(node)
@@ -315,7 +317,7 @@ def _pointed(plan: FormulaPlan, node: Node) -> PlannedValue:
         return PlannedValue(value.dtype, value.bits, False, value.positive)
     if not value.exact and _holds(value, dtype):
         if plan.dtype(arg) is dtype:
-            raise _Apart  # numbers so near to each other that errors decide which
+            raise _Apart  # errors decide which of near numbers
         return value
     if dtype is DOUBLE:
         raise _Apart
@@ -324,7 +326,7 @@ def _pointed(plan: FormulaPlan, node: Node) -> PlannedValue:
 
 
 def _taken(plan: FormulaPlan, node: Node, place: int, dtype: Format) -> PlannedValue:
-    """Return an argument as the node uses it."""
+    """Return the facts about an argument, rounded as the node uses it."""
     arg = node.args[place]
     value = plan.values[arg]
     if _holds(value, dtype):

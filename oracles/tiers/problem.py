@@ -1,9 +1,9 @@
-"""One problem of an op that is judged by its formula.
+"""A problem as the tiers judge it: by the formula of its op.
 
-Canonical arrays have an axis for each dimension (`.arrangement`). If "..." and the row are all dimensions, and no value
-depends on another row, each row is evaluated by itself: then columns are given to the formula row by row, so that a row
-gives the same by itself, in its problem, and joined with rows of other problems. Other problems are evaluated as a
-whole.
+Canonical arrays have an axis for each dimension (`oracles.arrangement`). If the only dimensions are "..." and that of
+the row, and no value depends on another row, each row is evaluated by itself. Columns are then repeated for each row,
+so that a row has the same result by itself, in its problem, and joined with rows of other problems. Other problems are
+evaluated as a whole.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from oracles.tiers.union import Union, joined
 from oracles.tiers.values import dependent
 
 _CHUNK = 1 << 15
-"""The elements of the grid that are enclosed at once, so that intermediate values fit into a processor's caches."""
+"""The elements of the first input that are enclosed at once: intermediate values fit into a processor's caches."""
 _KEPT = 1 << 20
-"""The most elements of the grid of a problem that is evaluated as a whole for which all its values are kept."""
+"""The most elements of an array with all dimensions for which the values of a problem without rows are kept."""
 
 
 class FormulaProblem:
-    """One problem of an op. What does not depend on a contract is computed once and shared by all kernels."""
+    """One problem of an op. Values that do not depend on a contract are computed once and shared by all kernels."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.of_op, self.axis = problem, problem.of_op, problem.axis
@@ -66,9 +66,9 @@ class FormulaProblem:
 
     @lazy
     def alike(self) -> tuple[Hashable, Hashable]:
-        """Keys that are equal for problems that may be joined: the first for problems of one length, or of equal
-        extents if rows depend on each other, with equal parameters; the second for problems that are filled up, of
-        which sums of single terms, where nothing is rounded, are no others'."""
+        """Return two keys, each equal for problems that may be joined. The first is for problems with equal parameters
+        and equal lengths, or equal extents if rows depend on each other. The second is for problems that are filled up:
+        it tells which reduced dimensions have a single element."""
         dtypes = tuple((name, name_of(array.dtype)) for name, array in self.problem.inputs.items())
         outputs = tuple((each.name, self._dtypes[each.name]) for each in self.of_op.outputs)
         own = self.of_op.name, dtypes, frozenset(self.plain.trace.nodes), outputs
@@ -78,22 +78,22 @@ class FormulaProblem:
 
     @lazy
     def plain(self) -> Reading:
-        """Return the op's own formula."""
+        """Return the reading of the op's own formula."""
         return reading(self.of_op, self._present, self._stacked, ())
 
     def read(self, contract: Contract, joined: Joined = ALONE) -> list[Reading]:
-        """Return the formula under each algorithm that the contract allows, for joined problems too."""
+        """Return the readings of the formula with each combination of algorithms that the contract allows."""
         present = self._present.union(joined.outputs)
         if contract.follows and present == self._present and not joined.beside:
             return [self.plain]
-        # An op that recomputes outputs from returned ones lacks some of the locals that a kernel's contract names.
+        # An op that calculates outputs from returned ones lacks some locals that a kernel's contract names.
         known = contract.algorithm if self.problem.known is None else self.of_op.algorithms
         each = dict.fromkeys(
             tuple(sorted((local, way) for local, way in algorithm.items() if local in known or local == ALL))
             for algorithm in contract.algorithms
         )
         found = (reading(self.of_op, present, self._stacked, algorithm, joined.beside) for algorithm in each)
-        ways = [*{id(way.trace): way for way in found}.values()]  # ways to an absent local are one
+        ways = [*{id(way.trace): way for way in found}.values()]  # algorithms of absent locals change nothing
         if len(ways) > 1 and self._holds_numbers(self.settled(contract)):
             first = dict[Hashable, Reading]()
             for way in ways:
@@ -102,21 +102,21 @@ class FormulaProblem:
         return ways
 
     def _holds_numbers(self, contract: Contract) -> bool:
-        """Whether all tensors have elements, and these are numbers in every dtype that a settled contract names."""
+        """Whether all tensors have elements, which are finite in every dtype that a settled contract names."""
         dtypes = (contract.compute, *contract.dtypes.values(), *contract.points.values())
         return self._greatest <= min(point_form(each.removeprefix(MAYBE)).max for each in dtypes)
 
     @lazy
     def _greatest(self) -> float:
-        """Return the greatest magnitude of an input; NaN if an element is NaN, or the input is empty or absent."""
+        """Return the greatest magnitude in any input; NaN if an element is NaN, or if some extent is 0."""
         if not all(self.arrangement.sizes.values()):
             return math.nan
         found = (np.abs(array.astype(np.float64)).max() for array in self.problem.inputs.values())
         return float(np.max([0.0, *found]))  # unlike Python's max, it is NaN if one is
 
     def plan(self, contract: Contract, structured: bool) -> FormulaPlan | None:
-        """Return how a screen judges the problem; None if it cannot."""
-        if len(self.read(contract)) > 1:  # by the tensors' values, which differ between problems that share plans
+        """Return the plan by which a screen judges the problem; None if it cannot."""
+        if len(self.read(contract)) > 1:  # depends on values: not for shared plans
             return None
         plans = self._plans[structured]
         if contract not in plans:
@@ -132,14 +132,14 @@ class FormulaProblem:
 
     @lazy
     def _plans(self) -> Sequence[dict[Contract, FormulaPlan | None]]:
-        """Return plans by contract, for unstructured and structured problems. Problems whose elements are screened
-        alike share them."""
+        """Return plans by contract, for unstructured and structured problems. Problems with equal `_screened` share
+        them."""
         has_elements = all(self.arrangement.sizes.values())
         keys = ((has_elements, structured, self._screened) for structured in (False, True))
         return [self.plain.plans.setdefault(key, {}) for key in keys]
 
     def nearest(self, plan: FormulaPlan) -> Nearest:
-        """Return its outputs, rounded once from their exact values."""
+        """Return the problem's outputs as exact values, rounded once."""
         key = id(plan.trace), plan.key, plan.contract.denormals != "preserve"
         if key not in self._nearest:
             inputs = Inputs(plan.trace, self.tensors, self.parameters)
@@ -152,17 +152,17 @@ class FormulaProblem:
 
     @lazy
     def _screened(self) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...], tuple[str, ...]]:
-        """Return everything in the problem that plans depend on."""
+        """Return the properties on which plans depend: dtypes of inputs and outputs, and which parameters are 0."""
         inputs = ((name, name_of(array.dtype)) for name, array in self.problem.inputs.items())
         zeros = (name for name, value in self.parameters.items() if not value)
         return tuple(inputs), tuple(self.problem.outputs.items()), tuple(zeros)
 
     def joins_orders(self, contract: Contract) -> bool:
-        """Whether contracts that differ in the orders of sums alone may be read together."""
+        """Whether contracts that only differ in the orders of sums may be judged together."""
         return all(each.joins_orders for each in self.read(contract))
 
     def numbers(self, contract: Contract) -> Hashable:
-        """Return a key that is equal for problems that are evaluated alike, whatever their lengths and parameters. An
+        """Return a key that is equal for problems that are evaluated alike although lengths or parameters differ. An
         algorithm may multiply by the length although the op's own formula does not."""
         ways, bits = self.read(contract), dict[str, int]()
         if matter := frozenset[str]().union(*(each.calculates_with for each in ways)):
@@ -173,8 +173,8 @@ class FormulaProblem:
         return nothing, *(bits_of(self.parameters[name]) for name in sorted(others)), *bits.values()
 
     def joins_lengths(self, contract: Contract) -> bool:
-        """Whether rows of other lengths, parameters and structures can be joined. In double-double, and if a number of
-        few bits is inverted, all rows of an array have one length."""
+        """Whether problems with other lengths, parameters and `structured` can be joined. In double-double, or if a
+        count is inverted in few bits, all rows of an array must have one length."""
         contract = self.settled(contract)
         inverts = (
             contract.mean == "reciprocal"
@@ -183,7 +183,7 @@ class FormulaProblem:
         return not (contract.is_wide or inverts) and all(each.joins_lengths for each in self.read(contract))
 
     def settled(self, contract: Contract) -> Contract:
-        """Return the contract for the dtypes of the operands."""
+        """Return the contract settled for the dtypes of this problem's operands."""
         return contract if contract.is_settled else contract.settled(self._given, self._dtypes)
 
     @lazy
@@ -193,7 +193,7 @@ class FormulaProblem:
 
     @lazy
     def _dtypes(self) -> Mapping[str, str]:
-        """Return the dtypes of all operands, the first input first; absent ones have their usual dtype."""
+        """Return the dtypes of all operands, the first input first; absent operands have their usual dtype."""
         known = {name: name_of(array.dtype) for name, array in self.problem.inputs.items()} | {**self.problem.outputs}
         main, found = name_of(self.problem.main.dtype), dict[str, str]()
         for each in self.of_op.operands:
@@ -206,15 +206,15 @@ class FormulaProblem:
         return self.arrangement.shape(output)
 
     def arranged(self, output: str, array: NDArray[Any]) -> NDArray[Any]:
-        """Return an output in the order in which it is enclosed."""
+        """Return an output in canonical shape."""
         return self.arrangement.arranged(output, array, self.plain.trace.dims)
 
     def returned(self, output: str, values: NDArray[Any]) -> NDArray[Any]:
-        """Return an output as a kernel returns it, from values that have an axis for each dimension of the formula."""
+        """Return an output as a kernel returns it, from values with an axis for each dimension of the formula."""
         return self.arrangement.returned(output, values, self.sizes)
 
     def following(self, unknown: Mapping[str, Mask]) -> Mapping[str, Mask]:
-        """Return where outputs depend on unknown elements of some inputs."""
+        """Return masks, by output and in canonical shape, of elements that depend on unknown elements of inputs."""
         inputs = Inputs(self.plain.trace, self.tensors, self.parameters)
         masks = replace(inputs, tensors={name: self._canonical(name, mask) for name, mask in unknown.items()})
         leaves = {node.label: node for node in inputs.trace.nodes if node.kind == "tensor"}
@@ -223,7 +223,7 @@ class FormulaProblem:
         return {name: self.arranged(name, mask) for name, mask in outputs.items()}
 
     def place(self, output: str, flat: int) -> tuple[int, ...]:
-        """Return the index into the output as returned, given the flat index into the arranged output."""
+        """Return the index into the output as returned, for a flat index into the canonical array."""
         return self.arrangement.place(output, flat, self.plain.trace.dims)
 
     def cost(self, output: str) -> int:
@@ -242,12 +242,12 @@ class FormulaProblem:
         return math.prod(self.sizes.values())
 
     def elements(self, sizes: Mapping[str, int]) -> int:
-        """Return the number of elements of the formula's largest array, for such extents."""
+        """Return the number of elements of the formula's largest array, for these extents."""
         return max(math.prod(sizes[dim] for dim in dims) for dims in self.plain.grids)
 
     @lazy
     def in_order(self) -> tuple[int, ...]:
-        """Return a sort key: problems in this order are filled up least."""
+        """Return a sort key: neighbours in this order need the least filling up."""
         return (self.length,) if self.plain.separate else tuple(self.sizes.values())
 
     @lazy
@@ -257,12 +257,12 @@ class FormulaProblem:
         return {dim: extents[dim] for dim in self.plain.trace.dims}
 
     def enclose(self, contract: Contract, structured: bool) -> Mapping[str, Enclosure]:
-        """Return the enclosures of all outputs, by the fast tier."""
+        """Return the fast tier's enclosures of all outputs, by name."""
         return self._enclosed(contract, structured, Union.enclosure, self.problem.outputs)
 
     def once(self, contract: Contract, structured: bool, own: Mapping[str, Enclosure]) -> Mapping[str, Enclosure]:
-        """Return the enclosures `own` of all outputs, with the exact values, rounded once, added if kernels round on
-        the way."""
+        """Return the enclosures `own` of all outputs. If kernels round on the way, the exact value, rounded once,
+        conforms too."""
         rounding = [name for name in own if (contract, name) in self._rounding]
         found = self._enclosed(contract, structured, Union.once, rounding) if rounding else {}
         return {name: joined([found[name], each]) if name in found else each for name, each in own.items()}
@@ -275,7 +275,7 @@ class FormulaProblem:
         exact: Exact | None = None,
         joined: Joined = ALONE,
     ) -> Union:
-        """Return what outputs may be under a settled contract, for canonical tensors."""
+        """Return the allowed outputs under a settled contract, for canonical tensors, perhaps of joined problems."""
         outputs, outer = joined.outputs or self.problem.outputs, (BESIDE,) if joined.beside else ()
         dims = {name: (*outer, *self.of_op.operand(name).axes) for name in outputs}
         parameters: Mapping[str, float | F64] = {**self.parameters, **joined.parameters}
@@ -316,7 +316,7 @@ class FormulaProblem:
     def _enclosed(
         self, contract: Contract, structured: bool, way: Callable[[Union, str], Enclosure], outputs: Iterable[str]
     ) -> Mapping[str, Enclosure]:
-        """Return the enclosures of some outputs, a few rows at a time if each is evaluated by itself."""
+        """Return the enclosures of some outputs, calculated for a few rows at a time if rows are separate."""
         settled, at_once = self.settled(contract), max(1, _CHUNK // max(1, self.length))
         chunks = [slice(start, start + at_once) for start in range(0, self.rows, at_once)]
         parts = list[Mapping[str, Enclosure]]()
@@ -331,25 +331,25 @@ class FormulaProblem:
 
     @lazy
     def _rounding(self) -> set[tuple[Contract, str]]:
-        """Return the outputs that are made from values which all kernels round alike."""
+        """Return pairs of a contract and an output that is made from values which all kernels round alike."""
         return set()
 
     def rows_of(self, rows: slice) -> Mapping[str, NDArray[Any]]:
-        """Return the tensors of some rows."""
+        """Return these rows of all tensors."""
         return {name: array[rows] for name, array in self.tensors.items()}
 
     def _canonical(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
-        """Return an input as the formula uses it. Raises ProblemError if its shape does not fit."""
+        """Return an input in canonical shape. Raises ProblemError if its shape does not fit."""
         self.arrangement.checked(name, array)
-        if name in self._stacked:  # row r uses row r mod their number
+        if name in self._stacked:  # row r takes row r mod their number
             return array[np.arange(self.rows) % max(len(array), 1)]
         found = self.arrangement.collapsed(name, array)
         if self.plain.separate and name in self.of_op.columns:
             found = np.broadcast_to(found, (self.rows, self.length))
-        return np.ascontiguousarray(found).reshape(found.shape)  # it adds an axis to an array without axes
+        return np.ascontiguousarray(found).reshape(found.shape)  # ascontiguousarray adds an axis to scalars
 
     def _given_parameters(self) -> Mapping[str, float]:
-        """Return each parameter's value; a parameter that the case does not have is neutral."""
+        """Return each parameter's value, or else its neutral value. Raises ProblemError for one without either."""
         found = dict[str, float]()
         for each in self.of_op.parameters:
             value = self.problem.params.get(each.name, each.neutral)

@@ -1,4 +1,4 @@
-"""Readings: an op's formula, prepared once for all problems with the same operands."""
+"""Readings: graphs of an op's formula, prepared once for all problems with the same operands."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from oracles.problem import ProblemError
 from oracles.tiers.plan import FormulaPlan
 
 _SCALED: tuple[Kind, ...] = ("welford_mean", "welford_squares", "online", "online_dot")
-"""How often these are scaled again depends on the order too."""
+"""Kinds of nodes for which the order decides also how often a sum is rescaled or updated."""
 _COUNTS: tuple[Kind, ...] = ("extent", "position")
 
 
 @dataclass(frozen=True)
 class Reading:
-    """An op's formula, prepared for all problems with the same operands."""
+    """A graph of an op's formula, prepared for all problems with the same operands."""
 
     trace: Trace
     separate: bool
-    """Whether no value depends on another row."""
+    """Whether rows are independent, so that each is evaluated by itself."""
 
     @lazy
     def plans(self) -> dict[Hashable, dict[Contract, FormulaPlan | None]]:
-        """Return the plans of screens by contract, without its algorithm; the outer key is everything else that they
-        depend on."""
+        """Return a cache of screens' plans by contract; the outer key holds the other properties on which plans
+        depend."""
         return {}
 
     @lazy
     def of_numbers(self) -> Hashable:
-        """Return a key that is equal for formulas that are the same if all tensors hold numbers."""
+        """Return a key that is equal for formulas that calculate the same if all elements of tensors are finite."""
         return of_numbers(self.trace)
 
     @lazy
@@ -50,18 +50,18 @@ class Reading:
 
     @lazy
     def joins_lengths(self) -> bool:
-        """Return whether rows, or problems, may be filled up and joined with others; parameters may then be columns."""
+        """Whether rows or problems may be filled up and joined with others, with parameters as columns."""
         fit = not self.separate or (self.trace.dims[:1] == (OUTER,) and len(self.trace.dims) == 2)
         return fit and self.joins_orders and not self.selects
 
     @lazy
     def reduced(self) -> frozenset[str]:
-        """The dimensions along which something is reduced."""
+        """Return the dimensions along which the formula has reductions."""
         return frozenset(dim for node in self.trace.nodes if node.kind in REDUCTIONS for dim in node.over)
 
     @lazy
     def grids(self) -> frozenset[frozenset[str]]:
-        """The dimensions of its largest arrays, the terms of sums among them."""
+        """Return the sets of dimensions of the largest arrays, including the terms of sums."""
         every = {
             each.dims.union(*(arg.dims for arg in each.args)) if each.kind in REDUCTIONS else each.dims
             for each in self.trace.nodes
@@ -70,13 +70,13 @@ class Reading:
 
     @lazy
     def selects(self) -> bool:
-        """Return whether outputs have an order or places to choose by, which no screen knows."""
+        """Whether the formula selects elements by order, which no screen can judge."""
         return any(node.kind in SELECTS for node in self.trace.nodes)
 
     @lazy
     def calculates_with(self) -> frozenset[str]:
-        """The dimensions of which it matters of how many bits their extents and places are: all but those that are only
-        counted, compared, chosen by, or divided by."""
+        """Return the dimensions for which the number of bits in extents and places matters: all except those whose
+        extents and places are only counted, compared, used to choose, or divided by."""
         known, found = counted(self.trace, ()), set[str]()
         for node in self.trace.nodes:
             for place, arg in enumerate(node.args if node not in known and node.kind not in COMPARED else ()):
@@ -88,8 +88,8 @@ class Reading:
 
     @lazy
     def depends_on(self) -> tuple[frozenset[str], frozenset[str]]:
-        """Return the parameters for which it matters whether they are zero, and those for which it matters how many
-        bits they have. Neither matters for a parameter that is only added to a calculated value."""
+        """Return the parameters for which it matters whether they are zero, and those for which their number of bits
+        matters. Neither matters for a parameter that is only added to a calculated value."""
         zeros, bits = set[str](), set[str]()
         for node in self.trace.nodes:
             uses = self.trace.uses[node] if node.kind == "parameter" else ()
@@ -101,7 +101,7 @@ class Reading:
 
     @lazy
     def joins_orders(self) -> bool:
-        """Return whether an order matters by its longest chain alone, so that rows of other orders may be joined."""
+        """Whether only the longest chain of an order matters, so that rows with other orders may be joined."""
         return {node.kind for node in self.trace.nodes}.isdisjoint(_SCALED)
 
 
@@ -113,8 +113,8 @@ def reading(
     algorithm: tuple[tuple[str, str], ...],
     beside: bool = False,
 ) -> Reading:
-    """Return the formula for these operands and parameters, and for problems that lie beside each other. Raises
-    ProblemError if they do not fit the op."""
+    """Return the reading of the formula for the present operands and parameters, for stacked problems if `beside`.
+    Raises ProblemError if they do not fit the op."""
     try:
         found = traced(op, present, dict(algorithm), stacked, beside=beside)
         if algorithm and _is_separate(op, found) != _is_separate(op, traced(op, present, None, stacked)):
@@ -131,8 +131,7 @@ def reading(
 
 
 def _is_separate(op: Op, graph: Trace) -> bool:
-    """Return whether the op has rows and nothing else, each of which can be evaluated by itself; a number has no
-    rows."""
+    """Whether all tensors and outputs of the op have rows, each of which can be evaluated by itself."""
     of_rows = (
         op.turns
         and not op.further

@@ -1,10 +1,11 @@
-"""Relative forms: if errors are proportional to values, one number says how far all elements of a row may stray.
+"""Relative forms: if errors are in proportion to values, one number bounds the relative errors of all elements of a
+row.
 
-In products, quotients, roots and sums of terms that are never negative no error cancels, and each is proportional to
-its value. As long as nothing under- or overflows, the form (`oracles.formula.affine.forms`) of a value is then c (1 +
-r), where r follows from the contract, from the length of the row and from the shares of the addends. Here r is found by
-the steps of `oracles.formula.affine.operations` and `reductions`, each divided by its centre. Other formulas and
-contracts are left to the next tier.
+In products, quotients, roots and sums of terms that are never negative, errors do not cancel, and each error is in
+proportion to its value. As long as nothing underflows or overflows, the form (`oracles.formula.affine.forms`) of a
+value c is then c (1 + r), where r depends on the contract, the length of the row and the shares of the addends. r is
+calculated here by the steps of `oracles.formula.affine.operations` and `reductions`, each divided by its centre. The
+next tier has other formulas.
 """
 
 from __future__ import annotations
@@ -21,29 +22,29 @@ from oracles.formula.trace import Node
 from oracles.tiers.plan import ERROR, LAST, WORST
 
 FAR = 0.05
-"""The largest share up to which a function's errors are taken from its tangent, see
+"""The largest relative error for which a function's errors are calculated by its tangent, see
 `oracles.formula.affine.operations`."""
 
 
 class Rows(Protocol):
-    """Exact values of rows, for one formula."""
+    """The values of rows, for one formula, that `RowBounds` asks for."""
 
     def number(self, node: Node, which: int) -> F64:
-        """Return one of the numbers of a node (`oracles.tiers.plan`)."""
+        """Return one of the numbers of a node (`oracles.tiers.plan`), for each row."""
 
     def taken(self, node: Node, place: int) -> F64:
-        """Return an argument of a node that has one value a row."""
+        """Return an argument of a node with one value for each row."""
 
     def alike(self, node: Node) -> Mask:
-        """Whether the sum of these terms has errors of the worst case."""
+        """Return the mask of rows in which a sum may have the errors of the worst case, since its terms are alike."""
 
     def exact(self, node: Node) -> Mask | None:
-        """Whether every kernel has its values alike; None: in no row."""
+        """Return the mask of rows in which all kernels have the same value of a node; None for no row."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Errors:
-    """The errors of a value relative to it: errors that all elements of a row share, signed; and others."""
+    """The relative errors of a value: signed ones that a row's elements share, by source; and a bound of the rest."""
 
     parts: Mapping[Node, F64 | float]
     rest: F64 | float = 0.0
@@ -60,20 +61,20 @@ _NONE = _Errors({})
 
 
 class RowBounds:
-    """How far each row may stray relative to its values; the rows of all asks, one after the other."""
+    """Bounds of the relative errors of each row, for the rows of all asks, joined."""
 
     def __init__(self, rows: Rows, count: int, nodes: Sequence[Node]) -> None:
-        """`count` is the number of rows."""
+        """Calculate the bounds of all nodes for `count` rows."""
         self.rows = rows
         self.near: Mask = np.ones(count, bool)
-        """Where no share is too large for a tangent."""
+        """Mask of the rows in which no relative error is too large for a tangent."""
         self._found: dict[Node, _Errors] = {}
         for node in nodes:
             args = [self._taken(node, arg) for arg in node.args]
             self._found[node] = self._step(node, args, ERROR) if args else _NONE
 
     def spread(self, node: Node, last: bool) -> F64 | float:
-        """Return how far an output may stray; `last`: its rounding is the output's own."""
+        """Return bounds of an output's relative errors; without the `last` rounding if that is the output's own."""
         if not last:
             return self._found[node].spread
         return self._step(node, [self._taken(node, arg) for arg in node.args], LAST).spread
@@ -81,7 +82,7 @@ class RowBounds:
     def _taken(self, node: Node, arg: Node) -> _Errors:
         dims = node.dims.union(node.over) if node.kind == "sum" else node.dims
         found = self._found[arg]
-        if dims - arg.dims and not isinstance(found.rest, float):  # several elements use the same value of it
+        if dims - arg.dims and not isinstance(found.rest, float):  # several elements share its value
             found = self._found[arg] = _Errors({**found.parts, arg: found.rest})
         return found
 
@@ -142,7 +143,7 @@ def _combined(args: list[_Errors], factors: tuple[F64 | float, ...], remainder: 
 
 
 def _where(exact: Mask, found: _Errors) -> _Errors:
-    """Return the errors; empty where the values are exact."""
+    """Return the errors, set to 0 where the values are exact."""
     parts = {symbol: np.where(exact, 0.0, coefficient) for symbol, coefficient in found.parts.items()}
     return _Errors(parts, found.rest if isinstance(found.rest, float) else np.where(exact, 0.0, found.rest))
 

@@ -1,8 +1,9 @@
-"""The screen: outputs that certainly pass, for many problems at once, by relative forms (`oracles.tiers.relative`).
+"""The screen finds outputs that certainly pass, for many problems at once, by relative forms
+(`oracles.tiers.relative`).
 
-The exact values of a problem are calculated once for all contracts and kernels, and the distance of an output from them
-once for all contracts: what a contract allows is one number for each row. The answer to a query is the same whatever it
-is joined with, and never that it fails.
+The exact values of a problem are calculated once for all contracts and kernels, and the errors of an output once for
+all contracts: a contract allows one number for each row. The answer to a query does not depend on the queries that it
+is joined with. A screen never answers that an output fails.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from oracles.tiers.relative import RowBounds
 
 _U64 = 2.0**-53
 _SAME = 2.0**-36
-"""Widths agree with those of the forms to this share, and a value must stray by this much less to pass."""
+"""The relative error of widths, compared with those of forms: errors must be smaller than widths by as much."""
 
 
 def certain(asked: Sequence[Asked]) -> list[list[Answer]]:
@@ -50,16 +51,16 @@ def certain(asked: Sequence[Asked]) -> list[list[Answer]]:
 
 
 def _worst(before: Answer, later: Answer) -> Answer:
-    """Return the worse answer of two parts of a problem; of elements that are equally bad the first."""
+    """Return the worst elements of two parts of a problem; of equally bad elements the first."""
     if before is None or later is None:
         return None
     return [one if one.ratio >= other.ratio else other for one, other in zip(before, later, strict=True)]
 
 
 def _rounded(problem: FormulaProblem, structured: bool, contract: Contract, received: Received) -> Answer:
-    """Return the answer for outputs that are their exact values, rounded."""
+    """Return the answer for outputs that are the exact values, rounded once; None for others."""
     plan = plan_of(problem, contract, structured)
-    if plan is None or not (plan.narrows or plan.is_wide):  # wide ones take longest to judge otherwise
+    if plan is None or not (plan.narrows or plan.is_wide):  # wide ones take longest otherwise
         return None
     if not problem.nearest(plan).conforms(plan, received.values):
         return None
@@ -76,17 +77,17 @@ class _Decided:
         counts = centres.rows.lengths
         problems = np.array([ask.part for ask in self.asks])
         self.of_ask = Ragged(counts[problems])
-        """The rows of each ask; the arrays below have one element for each of them."""
+        """The rows of each ask. The arrays below have one element for each of these rows."""
         self.at = self.of_ask.places_from(centres.rows.starts[problems])
         """The places of these rows in the centres."""
         self.problems = problems
         """The problem of each ask."""
         numbers = [ask.plan.numbers(int(n)) for ask, n in zip(self.asks, centres.lengths[problems], strict=True)]
         self.numbers: F64 = np.moveaxis(np.array(numbers), 0, -1)
-        """The plans' numbers, shape (5, nodes, asks)."""
+        """The plans' numbers, shape (6, nodes, asks)."""
         self.relative = RowBounds(self, len(self.at), self.nodes)
 
-    # What `RowBounds` asks.
+    # The methods that `RowBounds` needs.
 
     def number(self, node: Node, which: int) -> F64:
         """Return one of the numbers of a node, for each row."""
@@ -97,7 +98,7 @@ class _Decided:
         return self.centres.taken(node, place)[self.at]
 
     def alike(self, node: Node) -> Mask:
-        """Whether the terms of a sum are."""
+        """Return the mask of rows in which the terms of a sum are alike, so that the worst case bounds its errors."""
         place = self.nodes.index(node)
         found = np.zeros(len(self.at), bool)
         if (self.numbers[ERROR, place] == self.numbers[WORST, place]).all():
@@ -116,19 +117,19 @@ class _Decided:
 
     @lazy
     def plans(self) -> Sequence[FormulaPlan]:
-        """Return the plans, each once."""
+        """Return the plans of all asks, each once."""
         return [*{id(ask.plan): ask.plan for ask in self.asks}.values()]
 
     @lazy
     def fits(self) -> Mask:
-        """Return the asks in whose rows nothing under- or overflows, and nothing is negative that must not be."""
+        """Return the mask of asks without underflow, overflow and forbidden negative terms in their rows."""
         centres = self.centres
         low, high = (each[:, self.problems] for each in centres.magnitudes(range(len(centres.units)), of_rows=False))
         least = {sink: centres.rows.smallest(centres.values[sink])[self.problems] for _, sink in self.sinks}
         fits = self._enough(low, high, least, self.numbers)
         barred = centres.barred[self.problems]
         unknown = (~(fits | barred)).nonzero()[0]
-        if len(unknown):  # what a problem has in one row it may have in another: then each is measured by itself
+        if len(unknown):  # a problem's rows may differ: measure each
             fits[unknown] = self._fit_by_row(unknown)
         found: Mask = fits & ~barred
         return found
@@ -143,7 +144,7 @@ class _Decided:
         return of_ask.every(self._enough(low, high, values, self.numbers[:, :, asks].repeat(of_ask.lengths, axis=-1)))
 
     def _enough(self, low: F64, high: F64, sinks: Mapping[Node, F64], numbers: F64) -> Mask:
-        """Whether magnitudes are within what each plan allows, of each ask or of each row."""
+        """Return the mask of asks, or rows, whose magnitudes are within those that the plan allows."""
         enough = low >= numbers[TINY]
         for node, sink in self.sinks:
             place = self.nodes.index(node)
@@ -153,7 +154,7 @@ class _Decided:
 
     @lazy
     def sinks(self) -> Sequence[tuple[Node, Node]]:
-        """Return the sinks of all plans."""
+        """Return all pairs of a node and its sink in the plans."""
         return [*{pair: None for plan in self.plans for pair in plan.sinks.items()}]
 
     def answers(self) -> list[Answer]:
@@ -175,12 +176,12 @@ class _Decided:
         ]
 
     def _of_output(self, name: str, node: Node, chosen: Sequence[int]) -> list[Worst | None]:
-        """Return the answers to the asks that have such an output, made so."""
+        """Return the answers to the chosen asks for one output, which is made by `node` in all of them."""
         centres, asks = self.centres, [self.asks[at] for at in chosen]
         whole = len(asks) == len(self.asks)
         of_ask = self.of_ask if whole else Ragged(self.of_ask.lengths[chosen])
         places = slice(None) if whole else of_ask.places_from(self.of_ask.starts[chosen])
-        """The places of their rows among the rows of all asks."""
+        """The places of the chosen asks' rows among the rows of all asks."""
         pairs = {pair: place for place, pair in enumerate(dict.fromkeys(ask.pair for ask in asks))}
         problems = [self.pairs[pair][0] for pair in pairs]
         rows_of_pair = Ragged(centres.rows.lengths[problems])
@@ -215,7 +216,7 @@ class _Decided:
             all_special = np.logical_and.reduceat(special, rows.starts)[in_pair]
             inside = np.where(odd, fits & all_special & (largest == 0), inside)
             ratio = np.where(odd, 0.0, ratio)
-        if not width.all():  # a value that every kernel has is rounded to one number
+        if not width.all():  # all kernels round the same value
             equal = self._equal(got, exact, of_pair, formats)
             alike = np.logical_and.reduceat(equal, rows.starts)[in_pair]
             inside, ratio = np.where(width == 0, fits & alike, inside), np.where(width == 0, 0.0, ratio)
@@ -224,7 +225,7 @@ class _Decided:
         first = of_ask.first(ratio == of_ask.spread(largest)).tolist()
         found = list[Worst | None]()
         seen: dict[tuple[int, int], tuple[int, float, float]] = {}
-        """By pair and row: the place of the worst element, its exact value and half the gap below it."""
+        """By pair and row: the place of the worst element, its exact value, and half the gap below the output there."""
         starts, ask_starts = of_pair.starts.tolist(), of_ask.starts.tolist()
         before = [part.start * count for part, count in zip(parts, columns.tolist(), strict=True)]
         for place, (ask, worst) in enumerate(zip(asks, largest.tolist(), strict=True)):
@@ -251,8 +252,9 @@ class _Decided:
 
 
 def strayed_of(got: F64, exact: F64, of_pair: Ragged, formats: Sequence[Format]) -> tuple[F64, Mask]:
-    """Return how far each element strayed, from the outputs of each pair in its format; and where exact values are
-    zero, infinite or NaN, from which nothing may stray. Neighbouring outputs of one format are compared together."""
+    """Return the relative error of each element before its last rounding, for the outputs of each pair in their format;
+    and the mask of exact values that are zero, infinite or NaN, which outputs must equal. Neighbouring outputs of one
+    format are compared together."""
     strayed, special = np.empty_like(got), np.empty(len(got), bool)
     end = 0
     for form, pairs in groupby(zip(formats, of_pair.lengths.tolist(), strict=True), key=lambda pair: pair[0]):
@@ -263,8 +265,8 @@ def strayed_of(got: F64, exact: F64, of_pair: Ragged, formats: Sequence[Format])
 
 
 def _compare(got: F64, exact: F64, form: Format, strayed: F64, special: Mask) -> None:
-    """Fill in `strayed` and `special`. Rare values are looked at by themselves, since most of the time goes into passes
-    over all elements."""
+    """Fill in `strayed` and `special`. Rare values are handled separately, since passes over all elements take most of
+    the time."""
     size, centre = np.abs(got), np.abs(exact)
     np.subtract(size, centre, out=strayed)
     np.abs(strayed, out=strayed)

@@ -1,4 +1,4 @@
-"""The budget of one element in terms, and the facts of its row, by the names of the formula's own locals."""
+"""The terms of one element's budget, and facts about its row, by the names of the formula's locals."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from oracles.summation import is_biased
 from oracles.tiers.conformance import Conformance
 
 _LEAST = 1e-6
-"""Terms that are a smaller share of the largest one are left out."""
+"""The share of the largest term below which terms are left out."""
 
 
 @dataclass(frozen=True)
 class Alone(Budget):
-    """The forms of kernels that round at some nodes only and calculate everything else exactly."""
+    """The forms of kernels that round only at some nodes and calculate all others exactly."""
 
     whole: Budget | None = None
     rounding: frozenset[Node] = frozenset()
@@ -60,14 +60,15 @@ class Alone(Budget):
         return more(carried, own.spread) if own.spread.any() else carried
 
     def _is_passed(self, node: Node) -> bool:
-        """Whether it is an addition of a sum of any order alone, whose last one has the errors of all."""
+        """Whether a node is an inner addition of a chain that is added in any order: the chain's last addition has the
+        errors of all."""
         assert self.whole is not None
         outputs = self.inputs.trace.outputs.values()
         return node in self.whole.within and len(self.inputs.trace.uses[node]) == 1 and node not in outputs
 
     def _left(self, read: ReadFormula, node: Node) -> ReadFormula:
-        """Return the arguments of a node: where all kernels' values lie between numbers of a dtype, with only the share
-        of the errors that this leaves."""
+        """Return the arguments of a node. Where rounding makes kernels' values equal or neighbours, only the share of
+        the errors that is left is kept."""
         assert self.whole is not None
         places = [place for place in range(len(node.args)) if (node, place) in self.whole.read.held]
         if not places:
@@ -90,7 +91,7 @@ class Alone(Budget):
 
 
 def terms_of(conformance: Conformance, output: str, index: Sequence[int]) -> tuple[Term, ...]:
-    """Return what the roundings that make each local add to the half-width of an element, to first order."""
+    """Return, to first order, the part of an element's half-width that comes from the roundings of each local."""
     element = Element(conformance, output, tuple(index))
     whole = conformance.budget
     nothing = element.share(element.rounding(frozenset()))
@@ -116,31 +117,31 @@ class Element:
 
     @property
     def whole(self) -> Budget:
-        """The whole budget."""
+        """The budget with all roundings."""
         return self.conformance.budget
 
     def rounding(self, nodes: frozenset[Node]) -> Alone:
-        """Return the budget of kernels that round at these nodes alone."""
+        """Return the budget of kernels that round only at these nodes."""
         whole = self.whole
         endless = whole.endless
         return Alone(whole.inputs, whole.contract, whole.structured, endless=endless, whole=whole, rounding=nodes)
 
     def share(self, alone: Alone) -> float:
-        """Return the element's half-width in a budget."""
+        """Return the element's half-width under a budget."""
         with np.errstate(all="ignore"):
             kept = alone.output(self.output, self.conformance.outputs[self.output])
         return float(self.conformance.shaped(self.output, kept.spread)[self.index])
 
     def product(self, name: str, local: Node, alone: Alone, value: float) -> str:
-        """Return the factors of the value, so that it can be checked by hand: the roundings of the local in its unit
-        roundoff u, the local itself, and how far the output moves with it. For example '66 u x |mean_square| 0.84 x
-        0.018'; if several elements of the local go into one of the output, their total stands for the last two."""
+        """Return a term's value as text with its factors, so that it can be checked by hand: the roundings of the local
+        in its unit roundoff u, the local itself, and the slope of the output in the local. An example is '66 u x
+        |mean_square| 0.84 x 0.018'. If several elements of the local go in, one number replaces the last two."""
         u = self.whole.dtype(local).u
         size, spread = (
             self._largest(np.abs(values)) for values in (self.whole.forms[local].centre, alone.forms[local].spread)
         )
         if local is self.whole.made(self.output, self.conformance.outputs[self.output]):
-            spread = value  # its last rounding is that of the output
+            spread = value  # the last rounding is the output's own
         if not 0 < size < np.inf or not 0 < spread < np.inf:
             return f"{value / u:.4g} u"
         if self._added(local):
@@ -150,8 +151,8 @@ class Element:
         return f"{spread / size / u:.4g} u x |{name}| {size:.4g}{moved}"
 
     def words(self, nodes: Sequence[Node], unit: Format) -> str:
-        """Return words like 'subtract 1 u, sum over n 64 u (h = 64, worst case) in f32, u = 2^-24'; u is that of
-        `unit`."""
+        """Return text such as 'subtract 1 u, sum over n 64 u (h = 64, worst case) in f32, u = 2^-24', where u is that
+        of `unit`."""
         budget = self.whole
         kept = [node for node in nodes if node.kind == "point" and budget.pointed(node) is None]
         kinds = Counter(self._operation(node, unit.u) for node in nodes if node not in kept)
@@ -174,7 +175,7 @@ class Element:
         return f"{said} (h = {chain}, {kind})"
 
     def _own(self, node: Node, u: float) -> str:
-        """Return the rounding of one operation, such as ' 1 u'."""
+        """Return the rounding error of one operation as text, such as ' 1 u'."""
         budget = self.whole
         if node.kind == "point":
             point = budget.pointed(node)
@@ -186,7 +187,7 @@ class Element:
         return f" {share:.4g} u" if share else ""
 
     def _added(self, node: Node) -> list[str]:
-        """Return the dimensions along which elements of a node go into one of the output together."""
+        """Return the dimensions along which several elements of a node go into one element of the output."""
         trace = self.whole.inputs.trace
         waiting, seen = [*trace.uses.get(node, ())], set[Node]()
         while waiting:
@@ -205,23 +206,23 @@ class Element:
         return self._largest(share)
 
     def _largest(self, values: F64) -> float:
-        """Return the largest of the values that the element has to do with."""
+        """Return the largest of the values on which the element depends."""
         return float(np.max(self._of(values), initial=0.0))
 
     def _of(self, values: F64, over: Collection[str] = ()) -> F64:
-        """Return the values that the element depends on: all along dimensions that it lacks, and along `over`."""
+        """Return the values on which the element depends: all along dimensions that it lacks, and along `over`."""
         inputs = self.whole.inputs
         at = tuple(slice(None) if dim in over else self._places.get(dim, slice(None)) for dim in inputs.trace.dims)
         return np.broadcast_to(values, tuple(inputs.extents[dim] for dim in inputs.trace.dims))[at]
 
     @lazy
     def _places(self) -> Mapping[str, int]:
-        """Return where the element lies along each of its dimensions."""
+        """Return the place of the element along each of its dimensions."""
         return self.conformance.place(self.output, self.index)
 
     def given(self) -> Iterator[tuple[str, str]]:
-        """Yield what the element was calculated from: for each operand its own element, such as '0.25 (0x3e800000)',
-        and the range of those that are added up with it, such as 'from -3.2 to 5.1 along n'."""
+        """Yield, for each operand, the elements from which the element was calculated, as text: that at its place,
+        '0.25 (0x3e800000)', and the range of those that are added up, 'from -3.2 to 5.1 along n'."""
         inputs = self.whole.inputs
         made_of = {*ordered([inputs.trace.outputs[self.output]])}
         for node in (each for each in inputs.trace.nodes if each in made_of and each.kind == "tensor"):
@@ -239,7 +240,7 @@ class Element:
 
 
 def given_of(conformance: Conformance, output: str, index: Sequence[int]) -> tuple[tuple[str, str], ...]:
-    """Return what an element was calculated from, by the names of operands."""
+    """Return `Element.given` as pairs of an operand's name and text."""
     return tuple(Element(conformance, output, tuple(index)).given())
 
 
@@ -269,7 +270,7 @@ def _groups(trace: Trace, output: str) -> Mapping[str, list[Node]]:
 
 
 def facts_of(conformance: Conformance, place: Mapping[str, int], dims: Collection[str]) -> tuple[tuple[str, str], ...]:
-    """Return the exact values, at a place, of values with fewer dimensions than these, by the names of the formula."""
+    """Return pairs of name and text: exact values, at a place, of locals that lack some of these `dims`."""
     assert conformance.exact is not None
     trace = conformance.exact.inputs.trace
     found = list[tuple[str, str]]()

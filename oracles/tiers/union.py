@@ -1,9 +1,9 @@
-"""Unions: what outputs may be if a kernel may have any one of several algorithms: an element conforms if it conforms to
-one of them.
+"""Unions: the allowed outputs if a kernel may have any of several algorithms. An element conforms if it conforms to one
+of them.
 
-A rounding that all kernels of one dtype share is part of an algorithm's evaluation, but no kernel has to make it: one
-that calculates in more bits returns the exact value, rounded once. That value is allowed too, and computed if nothing
-else allows what came.
+A rounding that all kernels of one dtype share is part of an algorithm's evaluation, but a kernel need not make it: a
+kernel that calculates in more bits returns the exact value, rounded once. That value is allowed too, and is only
+computed if nothing else allows an output.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from oracles.tiers.conformance import Conformance
 from oracles.tiers.overflow import Way
 
 _REPRESENTED = 2.0**-52
-"""The relative precision of a number of the fast tier."""
+"""The relative precision with which the fast tier holds a number."""
 
 
 @dataclass(frozen=True, eq=False)
 class Union:
-    """What outputs may be under one contract, by each algorithm that it allows."""
+    """The allowed outputs under one contract, as conformances to each algorithm that it allows."""
 
     members: Sequence[Conformance]
     unrounded: Callable[[], Sequence[Conformance]]
-    """Makes the op's own formula, all calculated in many bits, and its exact value if the contract leaves it out;
-    nothing if the contract demands fewer bits."""
+    """A function that returns conformances to the op's own formula, calculated in many bits, and to its exact value if
+    the contract may exclude it; () if the contract demands fewer bits."""
 
     @lazy
     def _ways(self) -> Sequence[Way]:
@@ -45,8 +45,7 @@ class Union:
         return [Way(each) for each in self.unrounded()]
 
     def rounds(self, output: str) -> bool:
-        """Whether an algorithm rounds on its way to an output what kernels round alike that keep few bits, and others
-        need not."""
+        """Whether an algorithm rounds a value on the way to an output that kernels with more bits need not round."""
         return any(each.rounds(output) for each in self.members) and bool(self._unrounded)
 
     def enclosure(self, output: str) -> Enclosure:
@@ -54,16 +53,16 @@ class Union:
         return joined(way.enclosure(output) for way in self._ways)
 
     def once(self, output: str) -> Enclosure:
-        """Return the conformance sets of exact values, rounded once."""
+        """Return the conformance sets of kernels in many bits, which return the exact value, rounded once."""
         return joined(self._once(output))
 
     def decided(self, output: str, got: F64) -> tuple[Mask, Mask]:
-        """Return which elements certainly conform, and which certainly fail, if exact values, rounded once, are right
-        too: as `bounds` of this very object would say, which has the same forms."""
+        """Return the masks of elements that certainly conform and that certainly fail by what `bounds` of this object
+        returns with `once`: both have the same forms."""
         each = [*self._once(output, alone=True)] if self.rounds(output) else []
         each += [way.enclosure(output, alone=True) for way in self._ways]
         found = [compare(one, got) for one in (joined(each), *each)]
-        # What conforms by one algorithm does so whatever is unsure about the others.
+        # An element that conforms by one algorithm does so even if another one is unsure.
         return ~np.logical_and.reduce([one.failing | one.unsure for one in found]), found[0].failing
 
     def _once(self, output: str, *, alone: bool = False) -> Iterator[Enclosure]:
@@ -72,15 +71,15 @@ class Union:
             yield found if nothing is None else at_some(~nothing, found)
 
     def _says_nothing(self, way: Way, output: str) -> Mask | None:
-        """Return where no exact number would be right when rounded once, and nothing else is known."""
+        """Return the mask of elements for which `unrounded` allows anything, since the exact value is no number."""
         found, others = way.enclosure(output), len(self._unrounded) > 1
-        if found.unjudged is None or (others and way.own.sharp):  # it says something about that
+        if found.unjudged is None or (others and way.own.sharp):  # the other conformance says more
             return found.unjudged
         return found.unjudged & ~np.isfinite(head(found.centre))
 
     def bounds(self, output: str, index: Sequence[int], *, once: bool = False) -> Bounds:
-        """Return what one element may be, at mpmath's current working precision; with `once` the exact value, rounded
-        once, is right too, and the centre of all."""
+        """Return the bounds of one element, at mpmath's current working precision. With `once` the exact value, rounded
+        once, conforms too, and is the centre."""
         ways = [*self._ways]
         for way in reversed(self._unrounded if once and self.rounds(output) else ()):
             nothing = self._says_nothing(way, output)
@@ -88,20 +87,20 @@ class Union:
         return reduce(_joined_bounds, (each.bounds(output, index) for each in ways))
 
     def contradiction(self, output: str, index: Sequence[int], worst: Worst, bounds: Bounds) -> str:
-        """Return how the fast tier's centre and half-width of an element contradict the precise tier's, or ""."""
-        if bounds.members is not None:  # of several right places float64 may have another one
+        """Return text about a contradiction between both tiers' centres and half-widths of an element, or ""."""
+        if bounds.members is not None:  # several places may be right
             return ""
-        spelled = worst.width is None and bounds.beside is not None  # it is the formula's own value, with its overflow
+        spelled = worst.width is None and bounds.beside is not None  # the formula with its overflow
         bounds = bounds.beside if spelled and bounds.beside else bounds
         if worst.centre is None or not (_is_finite(bounds.centre) and _is_finite(bounds.high)):
             return ""
         members = [way.own if spelled else way.of(output, index) for way in self._ways]
         with np.errstate(all="ignore"):
-            # A value that was rounded once from its exact value has a centre in float64, and no half-width.
+            # An output that is the exact value, rounded once, has a centre in float64, and no half-width.
             doubled = worst.width is not None
             errors = (each.error(output, each.wide and doubled) for each in members)
             own = max(float(each[tuple(index)]) for each in errors)
-            # Not from the bounds: a value that is rounded on the way is the centre of each algorithm.
+            # The bounds do not tell the width: each algorithm that rounds on the way has a centre of its own.
             width = float(np.fmax.reduce([each.width(output)[tuple(index)] for each in members]))
         if worst.width == np.inf:  # any number
             return ""
@@ -115,18 +114,18 @@ class Union:
         )
 
     def wild(self, output: str) -> Mask:
-        """Return where a kernel may overflow on the way in one of the algorithms."""
+        """Return the mask of elements for which a kernel may overflow on the way, by any of the algorithms."""
         found: Mask = np.logical_or.reduce([way.wild(output) for way in self._ways])
         return found
 
     def widest(self, output: str, index: Sequence[int]) -> Conformance:
-        """Return the member that allows an element most."""
+        """Return the conformance with the largest half-width of an element."""
         members = [way.of(output, index) for way in self._ways]
         return max(members, key=lambda each: float(each.width(output)[tuple(index)]))
 
 
 def joined(each: Iterable[Enclosure]) -> Enclosure:
-    """Return what one of these allows."""
+    """Return the enclosure of the values that any of these enclosures allows."""
     found = reduce(_joined, each)
     if found.zeros is None:
         return found
@@ -158,7 +157,7 @@ def _joined(a: Enclosure, b: Enclosure) -> Enclosure:
 
 
 def _finite(a: Real, b: Real) -> Real:
-    """Return the exact value, where one algorithm does not overflow on the way to it."""
+    """Return the centre of the first algorithm where it is finite, else that of the second."""
     return either(np.isfinite(head(a)), a, b)
 
 
@@ -170,7 +169,7 @@ def _nan(a: Flags | None, b: Flags | None) -> Flags | None:
 
 
 def _zeros(a: Flags | None, b: Flags | None) -> Flags | None:
-    """Return the signs of zeros: those that both allow, or those of the one that has a zero."""
+    """Return the signs that zeros must have, 0 where both differ; those of the other if one is None."""
     if a is None or b is None:
         return b if a is None else a
     return np.where(a == b, a, 0).astype(np.int8)

@@ -1,4 +1,4 @@
-"""The values of a formula's outputs: the centre that each tier calculates, and the half-width around it."""
+"""The values of a formula's outputs: the centre, which each tier calculates, and the half-width around it."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ class OutputValues:
     """The dtype of each output."""
     structured: bool = False
     dims: Mapping[str, Iterable[str]] = field(default_factory=dict)
-    """The dimensions of outputs that have more than their values."""
+    """The dimensions of outputs, which may be more than those of their nodes."""
     complete: bool = True
-    """Whether no operand is absent in whose place a kernel may add a zero: that decides the sign of others."""
+    """Whether no absent operand may be replaced by added zeros, which would change the sign of a zero."""
     each: Sequence[JoinedProblem] = ()
     """See `SettledProblem`."""
     exact: Exact | None = None
-    """For the precise tier: the same problem by the op's own formula. None: by this one."""
+    """The evaluator of the op's own formula, for the precise tier; None stands for this formula."""
     endless: bool = False
     """See `SettledProblem`."""
     sharp: bool = False
-    """Whether nothing but the exact value is right."""
+    """Whether only the exact value, rounded once, is right."""
 
     def __post_init__(self) -> None:
         unknown = {*self.outputs} - {*self.inputs.trace.outputs}
@@ -65,7 +65,7 @@ class OutputValues:
 
     @property
     def wide(self) -> bool:
-        """Whether a centre in float64 could not enclose it, but one in double-double must."""
+        """Whether the centre must be in double-double, since errors of one in float64 would be too large."""
         return self.budget.wide
 
     def shape(self, output: str) -> tuple[int, ...]:
@@ -73,12 +73,12 @@ class OutputValues:
         return tuple(self.inputs.extents[dim] for dim in self._ordered(output)) or (1,)
 
     def has_places(self, output: str) -> bool:
-        """Return whether an output is of places."""
+        """Whether an output holds places."""
         return self._kept(output).ranks is not None
 
     @lazy
     def rows(self) -> dict[Any, Any]:
-        """Return a cache of what `oracles.tiers.places` knows of rows of elements, at each precision."""
+        """Return a cache of orders of elements along rows, by precision, for `oracles.tiers.places`."""
         return {}
 
     def _is_integer(self, output: str) -> bool:
@@ -86,37 +86,37 @@ class OutputValues:
 
     def place(self, output: str, index: Sequence[int]) -> Mapping[str, int]:
         """Return the place of an element along each dimension of the output."""
-        return dict(zip(self._ordered(output), index, strict=False))  # a number has one element, along no dimension
+        return dict(zip(self._ordered(output), index, strict=False))  # a scalar has no dimension
 
     def _ordered(self, output: str) -> Sequence[str]:
         return [dim for dim in self.inputs.trace.dims if dim in self.axes(output)]
 
     def exactly(self, output: str) -> tuple[Exact, Node]:
-        """Return the evaluator of an output's exact values, and the node that they belong to."""
+        """Return the evaluator of an output's exact values, and the output's node in it."""
         assert self.exact is not None
         if not self._replaces[output]:
             return self.exact, self.exact.inputs.trace.outputs[output]
-        # What every kernel rounds, or what overflows in all, depends on their algorithm.
+        # Values that every kernel rounds, or that overflow in all kernels, depend on the algorithm.
         return self._rounding, self.made(output)
 
     @lazy
     def _replaces(self) -> Mapping[str, bool]:
-        """Return whether each output is made from values that every kernel rounds, or that overflow."""
+        """Whether each output is made from values that every kernel rounds, or that overflow."""
         nodes = {node for node, _ in self.budget.replaced}
         return {output: not nodes.isdisjoint(ordered([self.made(output)])) for output in self.outputs}
 
     def made(self, output: str) -> Node:
-        """Return what an output is the rounding of."""
+        """Return the node whose rounding is the output."""
         return self.budget.made(output, self.outputs[output])
 
     @property
     def settles(self) -> bool:
-        """Whether a function is taken for its value at infinity, which is not the exact one."""
+        """Whether the value of some function is replaced by its value at infinity, which is not the exact value."""
         held = (node for node, _ in self.budget.read.held if node.kind == "function")
         return any(node.function.settles is not None for node in held)
 
     def rounds(self, output: str) -> bool:
-        """Return whether an output is made from values that every kernel rounds on the way."""
+        """Whether an output is made from values that every kernel rounds on the way."""
         held = {node for node, _ in self.budget.read.held}
         return bool(held) and not held.isdisjoint(ordered([self.made(output)]))
 
@@ -131,7 +131,7 @@ class OutputValues:
             return quick
         found = self._wide(output)
         doubled = found.doubled if isinstance(found, ExtendedDouble) else found
-        held = np.isfinite(quick) & ~np.isnan(doubled.high)  # a pole in all kernels: float64 has what is left of it
+        held = np.isfinite(quick) & ~np.isnan(doubled.high)  # at a pole of all kernels float64 has the result
         return DoubleDouble(np.where(held, doubled.high, quick), np.where(held, doubled.low, 0.0))
 
     def quick(self, output: str) -> F64:
@@ -144,19 +144,19 @@ class OutputValues:
         return (found.doubled if isinstance(found, ExtendedDouble) else found).high
 
     def width(self, output: str) -> F64:
-        """How far values may lie from the centre, in the output's shape."""
+        """Return the half-widths around the centre, in the output's shape."""
         return np.zeros_like(self._widths[output]) if self.sharp and not self._steps(output) else self._widths[output]
 
     def _steps(self, output: str) -> bool:
-        """Whether an output is made of a step whose sides float64 does not tell apart, such as the floor of tanh(80):
-        the centre is the middle of both then, and not the exact value."""
+        """Whether an output is made from a step function next to a step, such as the floor of tanh(80): there the
+        centre is the middle of both sides, not the exact value."""
         held = self.budget.read.held.items()
         steps = ((node, values) for (node, _), values in held if node.kind == "function")
         sides = {node for node, values in steps if node.function.tangent is None and np.isfinite(values).any()}
         return bool(sides) and not sides.isdisjoint(ordered([self.made(output)]))
 
     def error(self, output: str, wide: bool) -> F64:
-        """Return how far a centre in float64 (`wide`: in double-double) may lie from the exact value."""
+        """Return bounds of the centre's error, for a centre in float64, or with `wide` in double-double."""
         quick, width = self.shaped(output, self._kept(output).centre), self._widths[output]
         relative, lost = (ULP, 2.0**-1073) if wide else (2.0**-53, LOST)
         node = self.made(output)
@@ -168,11 +168,11 @@ class OutputValues:
         own = width * (share + SAME) + np.abs(quick) * (2 * relative) + lost
         known = np.isfinite(quick)
         if not self.wide and self._kept(output).bits <= DOUBLE.precision:
-            known = known & ((width != 0) | (quick == 0))  # else every kernel has it, and float64 too
+            known = known & ((width != 0) | (quick == 0))  # else float64 is exact
         return np.where(known, own, 0.0)
 
     def _wide(self, output: str) -> DoubleDouble | ExtendedDouble:
-        """Return exact values for outputs beside which float64's errors are large, in the output's shape."""
+        """Return an output's values in double-double or extended double-double, in the output's shape."""
         found = self._wide_values[self.made(output)]
         if isinstance(found, DoubleDouble):
             return DoubleDouble(self.shaped(output, found.high), self.shaped(output, found.low))
@@ -185,7 +185,7 @@ class OutputValues:
             return wide_values(self.inputs, self.budget.replaced)
 
     def wide_value(self, node: Node) -> DoubleDouble | ExtendedDouble:
-        """Return the exact values of a node beside which float64's errors are large."""
+        """Return the values of a node in double-double or extended double-double."""
         found: DoubleDouble | ExtendedDouble = self._wide_values[node]
         return found
 
@@ -210,7 +210,7 @@ class OutputValues:
         return {output: node.dims | frozenset(self.dims.get(output, ())) for output, node in outputs}
 
     def shaped(self, output: str, values: NDArray[Any]) -> NDArray[Any]:
-        """Return values that broadcast to an output, in its shape."""
+        """Return values that broadcast to an output, broadcast and in the output's shape."""
         if output not in self._shapes:
             dims, extents = self.axes(output), self.inputs.extents
             full = tuple(extents[dim] if dim in dims else 1 for dim in self.inputs.trace.dims)
@@ -220,16 +220,16 @@ class OutputValues:
 
     @lazy
     def _shapes(self) -> dict[str, tuple[tuple[int, ...], tuple[int, ...]]]:
-        """Return the shapes of outputs with an axis for each dimension of the trace, and without those that an output
-        does not have."""
+        """Return a cache of two shapes of each output: with an axis for each dimension of the trace, and with its own
+        axes only."""
         return {}
 
 
 def dependent(
     inputs: Inputs, doubts: Mapping[Node, Mask], same: Mapping[Node, Mask] = MappingProxyType({})
 ) -> Mapping[Node, Mask]:
-    """Return where each node depends on a value that float64 decides by chance: only the precise tier can judge it. A
-    choice between what is the `same` does not depend on its condition."""
+    """Return masks, by node, of the elements that depend on a marked element in `doubts`. A `where` between two equal
+    values, marked in `same`, does not depend on its condition."""
     found, no = dict[Node, Mask](), np.zeros((1,) * len(inputs.trace.dims), bool)
     for node in inputs.trace.nodes:
         found[node] = _reduced(inputs, node, doubts.get(node, no))
@@ -241,7 +241,7 @@ def dependent(
 
 
 def _taken(inputs: Inputs, node: Node, mask: Mask) -> Mask:
-    """Return a table's mask at the taken places, if these follow from no tensor."""
+    """Return a table's mask at the taken places, or along the whole axis if the places depend on a tensor."""
     (axis,), index = inputs.axes(node), node.args[1]
     if not mask.any() or mask.shape[axis] == 1 or any(each.kind == "tensor" for each in ordered([index])):
         return _reduced(inputs, node, mask)

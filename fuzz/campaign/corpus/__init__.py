@@ -1,1 +1,1 @@
-"""Corpora: kept cases and published test suites, as data."""
+"""Corpora: kept cases, as data."""

@@ -1,5 +1,5 @@
-"""The accuracy ratchet: the worst passing error of each kernel on the corpora, kept in a file beside them and compared
-with what a gate measures."""
+"""The accuracy ratchet: a file beside the corpora keeps the worst passing error of each kernel on their cases, and a
+gate compares its own measurements with it."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from fuzz.report.totals import and_more, by_reason
 
 VERSION = 2
 WORSE = 1.25
-"""A change is reported where the value is more than this many times as large."""
+"""A value that grew by more than this factor is reported."""
 FLOOR = 0.05
-"""A change below this err/budget, and below this many ulp, is not reported."""
+"""A value that is not above this, in err/budget or in ulp, is not reported."""
 _ON = "on"
-"""The member of a target's line that says on which processor or device it was measured; the others are dtypes."""
+"""The key, among the dtypes of a target's line, of the processor or device on which the target was measured."""
 
 Key = tuple[str, str, str]
-"""Kernel, target and dtype."""
+"""The names of kernel, target and dtype."""
 
 
 @dataclass(frozen=True)
 class _Move:
-    """A figure, before and after. A larger one is less accurate."""
+    """One figure before and after a change. A larger figure is less accurate."""
 
     name: str
     before: float
@@ -38,7 +38,7 @@ class _Move:
 
     @property
     def lost(self) -> bool:
-        """Whether more accuracy was lost than WORSE allows."""
+        """Whether the figure grew by more than the factor WORSE."""
         return self.after > max(self.before, FLOOR) * WORSE and not math.isclose(self.after, self.before)
 
     def __str__(self) -> str:
@@ -47,17 +47,17 @@ class _Move:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """The worst passing element of one kernel on one target in one dtype."""
+    """The error of the worst passing element of one kernel, on one target, in one dtype."""
 
     ratio: float
-    """The err/budget of that element."""
+    """The error as err/budget."""
     ulp: float
-    """The error of that element in units of the last place."""
+    """The error in ulp."""
     case: str
-    """The leading digits of the digest of its case."""
+    """The leading digits of the digest of the case with the element."""
 
     def moved(self, to: Accuracy) -> Iterator[_Move]:
-        """Yield how its figures moved; those in ulp only between equal cases, as an ulp differs elsewhere."""
+        """Yield the changes of the figures. The error in ulp is compared only if the case is the same."""
         yield _Move("err/budget", self.ratio, to.ratio)
         if self.case == to.case:
             yield _Move("ulp", self.ulp, to.ulp)
@@ -68,7 +68,7 @@ Table = Mapping[Key, Accuracy]
 
 @dataclass(frozen=True)
 class AccuracyChange:
-    """An entry that lost more accuracy than it may."""
+    """An entry whose error grew by more than it may."""
 
     key: Key
     before: Accuracy
@@ -83,16 +83,15 @@ class AccuracyChange:
 
 @dataclass(frozen=True)
 class Ratchet:
-    """Figures, and what each target was measured on: those of the file, or those that a gate measured."""
+    """The accuracy of kernels, as read from the file or as measured by a gate."""
 
     worst: Table
     on: Mapping[str, str]
-    """The processor or device that each target's worker attested. The same target may round differently on another
-    one."""
+    """The processor or device on which each target was measured; on another one, rounding may differ."""
 
 
 def load_accuracy(path: Path) -> Ratchet:
-    """Return what the file says. Raises CaseError, naming the file, where it is broken."""
+    """Return the contents of the file. Raises CaseError, which names the file, if it is broken."""
     record = document.read(path)
     try:
         if record.get(ACCURACY) != VERSION:
@@ -118,7 +117,7 @@ def _entries(worst: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Iterator[t
 
 
 def save_accuracy(path: Path, ratchet: Ratchet) -> None:
-    """Write the file: one line per target, so that branches which change different kernels merge."""
+    """Write the file with one line per target, so that git can merge branches that change different kernels."""
     kernels: dict[str, dict[str, dict[str, str | list[float | str]]]] = {}
     for (kernel, target, dtype), worst in sorted(ratchet.worst.items()):
         line = kernels.setdefault(kernel, {}).setdefault(target, {_ON: ratchet.on[target]})
@@ -133,7 +132,7 @@ def save_accuracy(path: Path, ratchet: Ratchet) -> None:
 
 
 def compare(path: Path, now: Ratchet, targets: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return lines about entries less accurate than the file says, and lines about what could not be compared."""
+    """Return lines about entries that became less accurate, and lines about entries that could not be compared."""
     before = load_accuracy(path) if path.is_file() else Ratchet({}, {})
     alike = {key: worst for key, worst in now.worst.items() if key[1] not in _elsewhere(before, now)}
     lost, notes = [f"less accurate than before: {change}" for change in worse(before.worst, alike)], []
@@ -147,7 +146,7 @@ def compare(path: Path, now: Ratchet, targets: Iterable[str]) -> tuple[list[str]
 
 
 def require_own(path: Path, kernels: Collection[str]) -> None:
-    """Raise CorpusError where the file is about other kernels than these: writing it would lose their figures."""
+    """Raise CorpusError if the file holds only other kernels than these: writing it would lose their figures."""
     if named := others(path, kernels):
         raise CorpusError(
             f"{path} is of other kernels ({and_more(named)}), whose accuracy would be lost: "
@@ -156,14 +155,14 @@ def require_own(path: Path, kernels: Collection[str]) -> None:
 
 
 def others(path: Path, kernels: Collection[str]) -> list[str]:
-    """Return the kernels in the file where it holds no figure of these `kernels`: it belongs to another pack then."""
+    """Return the kernels in the file if these `kernels` are not among them, so that it belongs to another pack."""
     known = sorted({kernel for kernel, _, _ in load_accuracy(path).worst}) if path.is_file() else []
     return [] if {*known} & {*kernels} else known
 
 
 def update(path: Path, now: Ratchet, kernels: Collection[str]) -> str:
-    """Write what was measured, and keep what else the file has of these kernels, unless a target was measured on
-    something else; a line that says so."""
+    """Write the measured figures to the file, and return a line about it. Other figures of these kernels are kept, but
+    not those of a target that was measured on another processor or device."""
     if not now.worst:
         return f"no accuracy to write to {path}: it is that of kept cases, and none ran; see kernelfuzz corpus add"
     before = load_accuracy(path) if path.is_file() else Ratchet({}, {})
@@ -174,8 +173,7 @@ def update(path: Path, now: Ratchet, kernels: Collection[str]) -> str:
 
 
 def _elsewhere(before: Ratchet, now: Ratchet) -> dict[str, str]:
-    """Return the targets that were measured on something else before, and what that was: their figures are not
-    compared."""
+    """Return the targets that were measured on another processor or device before, with the reason not to compare."""
     return {
         target: f"measured on {before.on[target]}, this is {here}"
         for target, here in sorted(now.on.items())
@@ -184,7 +182,7 @@ def _elsewhere(before: Ratchet, now: Ratchet) -> dict[str, str]:
 
 
 def worse(before: Table, after: Table) -> list[AccuracyChange]:
-    """Return the entries that grew by more than WORSE, whether or not they are within tolerance."""
+    """Return the entries that grew by more than the factor WORSE, even if they are within tolerance."""
     return [
         AccuracyChange(key, before[key], now)
         for key, now in sorted(after.items())
@@ -193,13 +191,12 @@ def worse(before: Table, after: Table) -> list[AccuracyChange]:
 
 
 def unknown(before: Table, after: Table) -> list[Key]:
-    """Return the keys that the file does not have yet."""
+    """Return the keys that `before` lacks."""
     return sorted(key for key in after if key not in before)
 
 
 def absent(before: Table, after: Table, targets: Iterable[str]) -> dict[str, list[str]]:
-    """Return the targets in the file that could not be compared, by the reason: they are not here at all, or did not
-    run."""
+    """Return the targets of the file without a new figure, by reason: they are not here, or did not run."""
     here = set(targets)
     missing = sorted({target for _, target, _ in before} - {target for _, target, _ in after})
     reasons: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""What a corpus holds: a line for each file, and whether all of it can be judged."""
+"""The contents of a corpus: a table of its files, and a check that they can be loaded and judged."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fuzz.campaign.corpus.accuracy import load_accuracy
-from fuzz.campaign.corpus.folder import ACCURACY, CASE, SUITE, Kept, entries_of, in_batches, json_files, kind_of, load
-from fuzz.campaign.corpus.suites import expand, load_suite
+from fuzz.campaign.corpus.folder import ACCURACY, CASE, Kept, entries_of, in_batches, json_files, kind_of, load
 from fuzz.campaign.search.runner import Runner
 from fuzz.campaign.search.stopping import RunLimits
 from fuzz.campaign.search.turn_runner import Terms
@@ -29,22 +28,19 @@ from oracles.ops import OPS
 
 
 def contents(folder: Path) -> PlainTable:
-    """Return a table with a line for each case file and each suite."""
+    """Return a table with a line for each case file."""
     rows = []
     for path in json_files(folder):
-        name, kind = path.relative_to(folder).as_posix(), kind_of(path)
-        if kind == CASE:
-            try:
-                kept = load(path)
-            except UnknownOpError:
-                rows.append((name, "", "of an op that no loaded pack has", ""))
-                continue
-            dtype = kept.case.inputs[OPS[kept.case.op].main].dtype
-            rows.append((name, kept.case.op, f"{dtype} {whereabouts(kept.case)}", _reason(kept)))
-        elif kind == SUITE:
-            suite = load_suite(path)
-            ops = Counter(published.case.op for published in expand(suite))
-            rows.append((name, ", ".join(ops), counted(ops.total(), "case"), suite.source))
+        if kind_of(path) != CASE:
+            continue
+        name = path.relative_to(folder).as_posix()
+        try:
+            kept = load(path)
+        except UnknownOpError:
+            rows.append((name, "", "of an op that no loaded pack has", ""))
+            continue
+        dtype = kept.case.inputs[OPS[kept.case.op].main].dtype
+        rows.append((name, kept.case.op, f"{dtype} {whereabouts(kept.case)}", _reason(kept)))
     return PlainTable(("file", "op", "case", "why"), rows)
 
 
@@ -63,12 +59,12 @@ class SoundCorpus:
     kinds: Counter[str] = field(default_factory=Counter)
     """The number of files of each kind."""
     groups: list[list[Entry]] = field(default_factory=list)
-    """Each group is a case, with its twin where it has one."""
+    """The groups of entries that are run together: usually a case, and a twin if the case is kept with a law."""
     others: list[Path] = field(default_factory=list)
     """The files whose cases are of ops that no loaded pack has."""
 
     def __str__(self) -> str:
-        files = ", ".join(f"{self.kinds[kind]} {kind.removeprefix('kernelfuzz ')}" for kind in (CASE, SUITE, ACCURACY))
+        files = ", ".join(f"{self.kinds[kind]} {kind.removeprefix('kernelfuzz ')}" for kind in (CASE, ACCURACY))
         total, cases = counted(self.kinds.total(), "file"), counted(len(self.groups), "case")
         sound = f"{self.folder}: {total} ({files}), {cases}, all sound"
         if not self.others:
@@ -77,7 +73,7 @@ class SoundCorpus:
 
 
 def checked(folder: Path) -> SoundCorpus:
-    """Load every file; those of other packs' ops are only listed. Raises CaseError, naming it, for a broken file."""
+    """Load every file; cases of ops that no loaded pack has are only listed. Raises CaseError for a broken file."""
     found = SoundCorpus(folder)
     for path in json_files(folder):
         kind = kind_of(path)
@@ -87,15 +83,13 @@ def checked(folder: Path) -> SoundCorpus:
                 found.groups.append(entries_of(load(path)))
             except UnknownOpError:
                 found.others.append(path)
-        elif kind == SUITE:
-            found.groups += [[Entry(published.case)] for published in expand(load_suite(path))]
         else:
             load_accuracy(path)
     return found
 
 
 def judged(corpus: SoundCorpus, targets: Sequence[Target], pool: WorkerPool) -> tuple[Tally, list[str]]:
-    """Judge every case on these targets. Returns the tally, and a line for each case that no kernel takes."""
+    """Judge every case on these targets. Return the tally, and a line for each case that no kernel accepts."""
     with tempfile.TemporaryDirectory() as scratch:
         runner = Runner(pool, targets, RunLimits(), book_in(Path(scratch), 0), Terms((), tuple(LAWS)))
         untaken = _Untaken()
@@ -105,7 +99,7 @@ def judged(corpus: SoundCorpus, targets: Sequence[Target], pool: WorkerPool) -> 
 
 
 class _Untaken(Observer):
-    """Collects the cases that no kernel takes: they are kept, but prove nothing."""
+    """An observer that collects the cases that no kernel accepts: they are kept, but prove nothing."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

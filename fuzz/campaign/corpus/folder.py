@@ -1,6 +1,6 @@
-"""A corpus folder. It holds readable case files, one case each, named by digest so that files of two branches do not
-collide. Here they are read, written, put into batches, reduced (a file that shows nothing new may go) and merged with
-another folder."""
+"""A corpus folder of readable case files. Each file has one case and is named by its digest, so that files of two
+branches do not collide. This module reads and writes the files, puts their cases into batches, finds files that show
+nothing new, and merges two folders."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from oracles.ops import OPS
 if TYPE_CHECKING:
     from fuzz.findings.casefile import FoundRecord
 
-CASE, SUITE, ACCURACY = "kernelfuzz case", "kernelfuzz suite", "kernelfuzz accuracy"
-"""A JSON file is of the kind whose name is one of its members."""
+CASE, ACCURACY = "kernelfuzz case", "kernelfuzz accuracy"
+"""The kinds of JSON files. A file has the name of its kind as a member of its top object."""
 NAMED = 12
-"""A file's name has this many leading digits of the digest."""
+"""The number of leading digits of the digest in a file's name."""
 BATCH_ENTRIES = 16
-"""A batch has as many entries as one that a search submits."""
+"""The number of entries in a batch: as many as a search submits together."""
 BATCH_ELEMENTS = 1 << 17
-"""A batch is full once its inputs have this many elements: with long rows every worker would wait for the slowest."""
+"""The most elements in a batch: with long rows every worker would wait for the slowest."""
 _NAMED_BY_DIGEST = re.compile(rf"(?:.*-)?([0-9a-f]{{{NAMED}}})")
 
 
@@ -48,18 +48,18 @@ class Kept:
     case: Case
     found: FoundRecord | None = None
     about: Mapping[str, str] = field(default_factory=dict)
-    """Why it is kept: the documented bug, its source and what went wrong. The entry 'law' names a law to check on
-    it."""
+    """The reasons why the case is kept: the documented bug, its source, what went wrong. The entry 'law' names a law to
+    check on the case."""
 
 
 def found() -> Path | None:
-    """Return the folder used where none is named: `corpora/` of the checkout that this package runs from, or of the
-    current folder; None where neither exists."""
+    """Return the folder that is used if none is named: `corpora/` of the checkout that this package runs from, or of
+    the current folder. Return None if neither exists."""
     return next((folder for folder in _candidates() if folder.is_dir()), None)
 
 
 def built_in() -> Path:
-    """Return the folder used where none is named. Raises CorpusError where there is none."""
+    """Return the folder that is used if none is named. Raises CorpusError if it does not exist."""
     folder = found()
     if folder is None:
         looked = " and ".join(map(str, _candidates()))
@@ -77,17 +77,17 @@ def _candidates() -> tuple[Path, ...]:
 
 
 def file_name(case: Case) -> str:
-    """Return the name DIGEST.json. Files that people added may be called NAME-DIGEST.json."""
+    """Return the name DIGEST.json of a case's file. A file that a person added may be called NAME-DIGEST.json."""
     return f"{case.digest[:NAMED]}.json"
 
 
 def kind_of(path: Path) -> str:
-    """Return which of the three kinds of file this is. Raises CaseError for another file."""
+    """Return the kind of a file: case or accuracy. Raises CaseError for any other file."""
     record = _read(path)
-    for kind in (CASE, SUITE, ACCURACY):
+    for kind in (CASE, ACCURACY):
         if kind in record:
             return kind
-    raise CaseError(f"{path}: neither a case file nor a suite: it has no field {CASE!r}")
+    raise CaseError(f"{path}: no case file: it has no field {CASE!r}")
 
 
 def json_files(folder: Path) -> list[Path]:
@@ -98,8 +98,8 @@ def json_files(folder: Path) -> list[Path]:
 
 
 def kept_cases(folder: Path, *, others: bool = False) -> Iterator[Kept]:
-    """Yield the case files below `folder`, checked; with `others`, those of ops that no loaded pack has are skipped.
-    Raises CaseError for a file that is broken or does not fit its op."""
+    """Yield the case files below `folder`. With `others`, cases of ops that no loaded pack has are skipped. Raises
+    CaseError for a file that is broken or does not fit its op."""
     from fuzz.core.base.validity import UnknownOpError
 
     for path in json_files(folder):
@@ -109,7 +109,7 @@ def kept_cases(folder: Path, *, others: bool = False) -> Iterator[Kept]:
 
 
 def load(path: Path) -> Kept:
-    """Read and check one case file. Raises CaseError, naming the file, for whatever is wrong with it."""
+    """Read and check one case file. Raises CaseError, which names the file, for any mistake in it."""
     from fuzz.findings import casefile
 
     case, found = casefile.load(path)
@@ -129,7 +129,7 @@ def load(path: Path) -> Kept:
 
 
 def keep(kept: Kept, folder: Path) -> Path | None:
-    """Write a case below `folder`. Returns its path, or None if the folder has it already."""
+    """Write a case below `folder`. Return its path, or None if the folder has the case already."""
     from fuzz.findings import casefile
 
     path = folder / file_name(kept.case)
@@ -151,8 +151,8 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def entries_of(kept: Kept) -> list[Entry]:
-    """Return the calls of its history, the case and, where it is kept with a law, its twin. The calls are judged like
-    any case; earlier ones in the same process may still hide what the history shows."""
+    """Return the entries to run for a case file: the earlier calls that it lists, the case, and its twin if it is kept
+    with a law. If they run in a process with other calls, those may hide the failure."""
     law = kept.found.law if kept.found is not None else None
     if law is None and "law" in kept.about:
         law = LawCheck(LAWS[kept.about["law"]], int(kept.case.digest[:16], 16))
@@ -175,20 +175,20 @@ def in_batches(groups: Iterable[list[Entry]]) -> Iterator[list[Entry]]:
 
 
 _TAIL = 64
-"""The widest block of common kernels, in elements: rows of equal class and residue of this take one path."""
+"""The widest block of common kernels, in elements: rows with the same remainder modulo this take the same path."""
 
 
 @dataclass(frozen=True)
 class Subsumed:
-    """A file that may go, since `by` shows the same failure on a smaller case."""
+    """A file that may be removed, and the file `by`, which shows the same failure on a smaller case."""
 
     kept: Kept
     by: Kept
 
 
 def subsumed(corpus: Iterable[Kept]) -> list[Subsumed]:
-    """Return the files found as the same failure on the same kind of input as a smaller one. Documented cases always
-    stay."""
+    """Return the files that show the same failure on the same kind of input as a smaller one; never documented
+    cases."""
     best: dict[tuple[object, ...], Kept] = {}
     dropped = []
     for kept in sorted(corpus, key=lambda each: (each.case.elements, each.case.digest)):
@@ -201,7 +201,7 @@ def subsumed(corpus: Iterable[Kept]) -> list[Subsumed]:
 
 
 def signature(kept: Kept) -> tuple[object, ...]:
-    """Return what two files must have in common for one of them to be enough."""
+    """Return the features in which two files must agree for one of them to be enough."""
     case, found = kept.case, kept.found
     law = found.law.name if found and found.law else ""
     seen = (TargetId.parse(found.target).implementation, found.verdict, law) if found else ()
@@ -217,7 +217,7 @@ def signature(kept: Kept) -> tuple[object, ...]:
 
 
 def merge(source: Path, into: Path, known: Iterable[Kept]) -> list[Path]:
-    """Copy those cases below `source` that are not in `known` into the folder `into`. Returns the paths written."""
+    """Copy the cases below `source` that are not in `known` into the folder `into`. Return the paths written."""
     seen, written = {each.case.digest for each in known}, []
     for kept in kept_cases(source):
         if kept.case.digest not in seen:
@@ -227,7 +227,7 @@ def merge(source: Path, into: Path, known: Iterable[Kept]) -> list[Path]:
 
 
 def _layout_class(layout: Layout, dtype: str) -> tuple[object, ...]:
-    """Return rank, signs and order of the strides, and whether it is aligned and dense."""
+    """Return the rank, the signs and order of the strides, and whether the tensor is dense and aligned."""
     sizes = [abs(stride) for extent, stride in zip(layout.shape, layout.strides, strict=True) if extent > 1]
     order = sizes == sorted(sizes, reverse=True)
     signs = tuple((stride > 0) - (stride < 0) for stride in layout.strides)

@@ -1,4 +1,4 @@
-"""What a change touches: the kernels whose sources, headers, data, pack or engine differ from a git reference."""
+"""The kernels that a change touches: their sources, headers, data, pack or engine differ from a git reference."""
 
 from __future__ import annotations
 
@@ -22,49 +22,49 @@ from fuzz.core.base.text import printable
 
 _ENGINE = (Path(__file__).resolve().parents[2], Path(oracles.__file__).resolve().parent)
 _CODE = frozenset({".py", ".c", ".h", ".cu", ".ptx", ".mjs"})
-"""The suffixes of files with the engine's code."""
+"""The suffixes of the files that are the engine's code."""
 _COMPILED = frozenset({".c", ".h", ".cc", ".hh", ".cpp", ".hpp", ".cxx", ".hxx", ".cu", ".cuh"})
-"""The suffixes of sources that name what they include. A kernel made of such a source depends on just these files."""
+"""The suffixes of C and CUDA sources and headers, which name the files that they include."""
 _TEXTS = frozenset({".md", ".rst", ".pyc"})
-"""The suffixes of files that no kernel reads unless it names them: documentation, and what Python compiled."""
+"""The suffixes of files that count only if a kernel names them: documentation, and Python's compiled modules."""
 _NO_DATA = frozenset({"tests", "findings", "corpora", "__pycache__"})
-"""The folders of a pack that hold what tests and gates read and write."""
+"""The folders of a pack that tests and gates read and write, and kernels do not."""
 _PIECE = re.compile(r"""(?<=["'/])[^"'/\n]+(?=["'/])""")
-"""A name in quotes, or a part of a path in quotes."""
+"""Matches a name in quotes, or one part of a path in quotes."""
 _LINK, _SYMBOLIC, _PROGRAM = "160000", "120000", "100755"
 """The modes of submodules, symbolic links and executable files, as git lists them."""
 _NAMED = 6
-"""How many changed files a note names: about a line of them."""
+"""The most changed files that a note names, which fill about a line."""
 
 
 class ChangesError(UsageError):
-    """A reference that git does not know. The message says what to do."""
+    """Git does not know a reference. The message says what to do."""
 
 
 @dataclass(frozen=True)
 class Changes:
-    """How the files differ from `base`. `files` is None where that is not known, and everything counts as changed."""
+    """The files that differ from the commit `base`; None if unknown, and then all files count as changed."""
 
     base: str
     files: frozenset[Path] | None
-    """The files that differ, and those that git does not follow."""
+    """The files that differ, and the files that git does not track."""
     same: frozenset[str] = frozenset()
-    """The files with the same bytes as before, by their names below `root`. Any other file counts as changed."""
+    """The files with the same bytes as before, by their names below `root`. All other files count as changed."""
     notes: tuple[str, ...] = ()
     """Lines that say why the differing files are unknown, or what they were compared with instead."""
     root: Path = Path("/")
-    """The root of the repository that has the commit `base`."""
+    """The root of the repository with the commit `base`."""
     start: str = ""
-    """The commit from which this change was made; '' where that is not known."""
+    """The commit at which the change began; '' if unknown."""
     ignored: frozenset[Path] = frozenset()
-    """The files and folders that git is told to ignore."""
+    """The files and folders that git ignores."""
 
     @property
     def unused(self) -> str:
-        """The sentence that is true if no kernel is touched, with the files that differ."""
+        """A sentence for a change that touches no kernel, which names the files that differ."""
         written = [
             path for path in sorted(self.files or ()) if path.suffix != ".pyc"
-        ]  # Python wrote them as we loaded the pack
+        ]  # Python wrote .pyc files as we loaded the pack
         names = [printable(os.path.relpath(path, self.root)) for path in written]
         if not names:
             return f"no file differs from {self.base}"
@@ -72,8 +72,8 @@ class Changes:
         return f"no kernel depends on what changed since {self.base}: {', '.join(names[:_NAMED])}{more}"
 
     def why(self, path: Path) -> str:
-        """Return the words for why a file counts as changed; '' where its bytes are the same as before."""
-        # What changed may be a link to a folder.
+        """Return the reason why a file counts as changed, in words; '' if its bytes are the same as before."""
+        # The changed name may be a link to a folder that holds the file.
         if self.files is None or path in self.files or not self.files.isdisjoint(path.parents):
             return path.name
         name = path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else ""
@@ -81,9 +81,9 @@ class Changes:
 
 
 def changes_since(base: str | None, folder: Path) -> Changes:
-    """Return what differs between the merge base with `base` and the working files of the repository around `folder`
-    and its submodules; where that is a submodule itself, of the project that has it. Without a base, outside a
-    repository, and where git fails, everything counts as changed. Raises ChangesError."""
+    """Return the difference between the merge base with `base` and the working files of the repository around `folder`,
+    its submodules, and, if it is a submodule, the project that has it. Without a base, outside a repository, or if git
+    fails, every file counts as changed. Raises ChangesError."""
     if base is None:
         return Changes("", None)
     everything = "every kernel counts as changed"
@@ -111,7 +111,7 @@ def _compared(base: str, own: Path) -> Changes:
 
 
 def _projects(root: Path) -> list[Path]:
-    """Return the repository and those that have it as a submodule, the outermost first."""
+    """Return the repository and those that hold it as a submodule, the outermost first."""
     if root_of(root.parent) is None:
         return [root]
     outer = Path(git(root.parent, "rev-parse", "--show-toplevel"))
@@ -120,9 +120,9 @@ def _projects(root: Path) -> list[Path]:
 
 
 def _named(base: str, projects: list[Path]) -> tuple[Path, str, list[str]]:
-    """Return the repository that has the commit `base`, the commit, and notes on that choice. The repository is the one
-    in which the command is run, or else the outermost. A branch name means another branch in a submodule, so there only
-    the digest of a commit is looked up too."""
+    """Return the repository that has the commit `base`, the commit, and notes on the choice. The repository around the
+    current folder is tried first, then the others from the outermost on. In these only a digest is looked up, since the
+    name of a branch may mean another one there."""
     here = root_of(Path.cwd().resolve())
     asked, *others = sorted(projects, key=lambda each: each != here)
     said = ""
@@ -143,8 +143,8 @@ def _named(base: str, projects: list[Path]) -> tuple[Path, str, list[str]]:
 
 @dataclass
 class _Comparison:
-    """Compares the working files of a repository and its submodules, by their names below `top`, with the blobs of a
-    commit. It reads bytes: neither git's index nor the output of a filter is trusted."""
+    """A comparison of the working files of a repository and its submodules with the blobs of a commit, by names below
+    `top`. It reads the bytes of files, and trusts neither git's index nor the output of a filter."""
 
     top: Path
     notes: list[str]
@@ -172,8 +172,8 @@ class _Comparison:
         self.ignored |= {below + name for name in ignored}
 
     def _commit_here(self, root: Path, name: str, commit: str) -> str | None:
-        """Return the commit of a submodule that its project names; None where it names none, or the commit is not
-        here."""
+        """Return `commit`, by which a project names its submodule; None if the project names none, or if git does not
+        have the commit here."""
         try:
             git(root, "cat-file", "-e", f"{commit}^{{commit}}")
         except GitError:
@@ -188,13 +188,13 @@ def _names(listed: str) -> set[str]:
 
 
 def _tree(root: Path, commit: str) -> dict[str, tuple[str, str]]:
-    """Return the mode and the digest of each file of a commit."""
+    """Return the mode and the digest of each file in a commit, by name."""
     entries = (each.partition("\t") for each in _names(git(root, "ls-tree", "-r", "-z", "--full-tree", commit)))
     return {name: (told.split()[0], told.split()[2]) for told, _, name in entries}
 
 
 def _is_same(path: Path, mode: str, blob: str) -> bool:
-    """Whether a file has the bytes of a blob, is a link if that was one, and can be executed if that could."""
+    """Whether a file has the bytes of a blob, and is a link or executable exactly if `mode` says so."""
     try:
         now = path.lstat().st_mode
         if mode == _LINK:  # not checked out, so it holds nothing
@@ -207,7 +207,7 @@ def _is_same(path: Path, mode: str, blob: str) -> bool:
 
 
 def _digest(path: Path, algorithm: str) -> str:
-    """Return the digest that git would give to the bytes of a file, or to the path in a link."""
+    """Return git's digest of a file's bytes, or of the path that a link holds."""
     with io.BytesIO(os.fsencode(path.readlink())) if path.is_symlink() else path.open("rb") as file:
         digest = hashlib.new(algorithm, b"blob %d\0" % file.seek(0, os.SEEK_END), usedforsecurity=False)
         file.seek(0)
@@ -217,8 +217,8 @@ def _digest(path: Path, algorithm: str) -> str:
 
 
 def _converted(root: Path, start: str, names: set[str], before: Collection[str]) -> set[str]:
-    """Return those files that are as a checkout of the commit would write them although their bytes are not the blob's:
-    git converts line ends, or calls a filter such as LFS. The way it converts may be what changed."""
+    """Return the files that a checkout of the commit would write as they are, although their bytes differ from the
+    blob: git converts line ends, or calls a filter such as LFS. Return none if .gitattributes is among the names."""
     if any(name.rpartition("/")[2] == ".gitattributes" for name in names):
         return set()
     told = _names(git(root, "diff", *DIFF, "--name-only", "-z", start, "--"))
@@ -232,7 +232,7 @@ def _is_as_written(path: Path, root: Path, name: str) -> bool:
 
 
 def touched(kernels: Iterable[Kernel], pack: Path, changes: Changes) -> dict[str, str]:
-    """Return the kernels that the change touches, by name, each with the file that does it."""
+    """Return the kernels that the change touches, by name, each with the file that touches it."""
     everyone, pack = list(kernels), pack.resolve()
     if changes.files is None:
         return {kernel.name: "everything counts as changed" for kernel in everyone}
@@ -246,8 +246,8 @@ def touched(kernels: Iterable[Kernel], pack: Path, changes: Changes) -> dict[str
 
 
 def _is_shared(path: Path, pack: Path) -> bool:
-    """Whether it is a file of the engine, or a module or data of the pack. Finding out which kernels use it is not
-    cheap."""
+    """Whether a file belongs to the engine, or is a module or data of the pack. All kernels count as users of such a
+    file, since it is costly to find out which ones are."""
     folder = next((each for each in (*_ENGINE, pack) if path.is_relative_to(each)), None)
     if folder is None or "tests" in path.relative_to(folder).parts:
         return False
@@ -255,15 +255,15 @@ def _is_shared(path: Path, pack: Path) -> bool:
 
 
 def _is_data(path: Path, folder: Path) -> bool:
-    """Whether it is a file below the folder that a kernel may read by a name that it makes up as it runs."""
+    """Whether a file below the folder may be read by a kernel under a name that its code builds as it runs."""
     parts = path.relative_to(folder).parts if path.is_relative_to(folder) else (".",)
     is_apart = not _NO_DATA.isdisjoint(parts) or any(part[0] == "." for part in parts)
     return not is_apart and path.suffix not in {".py", *_COMPILED, *_TEXTS}
 
 
 def _reason(kernel: Kernel, others: Iterable[Path], changes: Changes) -> str:
-    """Return the reason why a change touches the kernel: a file that is part of it, that its text names, or that it may
-    read."""
+    """Return the file by which a change touches the kernel: one that the kernel consists of, that its text names, or
+    that it may read; '' if there is none."""
     files = _files_of(kernel)
     if made := next(filter(None, map(changes.why, sorted(files))), ""):
         return made
@@ -281,8 +281,8 @@ def _reason(kernel: Kernel, others: Iterable[Path], changes: Changes) -> str:
 
 
 def _files_of(kernel: Kernel) -> Mapping[Path, str]:
-    """Return the files that the kernel is made of, with their texts."""
+    """Return the files that the kernel consists of, with their texts."""
     try:
         return adapter_of(kernel).files(kernel)
-    except BuildError:  # reported when it is built; the kernel's declaration counts all the same
+    except BuildError:  # building the kernel reports it; the files of its declaration still count
         return {path.resolve(): "" for _, path in kernel.paths}

@@ -1,5 +1,5 @@
-"""What the gate lets pass: failures that are known, each with an issue and a day on which its entry expires, and
-failures from before the change, which a store remembers."""
+"""The failures that the gate lets pass: known ones, each with an issue and a day on which its entry expires, and, with
+a store, those that failed before the change."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OPTIONAL = ("law", "target", "case")
 
 
 class KnownError(UsageError):
-    """A file of known failures that cannot be read. The message names the entry."""
+    """A file of known failures cannot be read. The message names the entry."""
 
     def __init__(self, message: str) -> None:
         super().__init__(printable(message))
@@ -38,23 +38,23 @@ class KnownError(UsageError):
 
 @dataclass(frozen=True)
 class Known:
-    """One known failure."""
+    """An entry for one known failure."""
 
     kernel: str
     verdict: str
     issue: str
-    """A link to where it is worked on."""
+    """A link to the issue."""
     expires: date
-    """The first day on which it fails the gate again."""
+    """The first day on which the failure makes the gate fail again."""
     law: str = ""
     """The law that fails, for FAIL_LAW. Empty means any law."""
     target: str = "*"
-    """A glob of the targets on which it is expected."""
+    """A glob for the targets on which the failure is expected."""
     case: Path | None = None
-    """A case file that shows it. The gate replays it, so that a fixed failure is noticed."""
+    """A case file that shows the failure. The gate replays it, and so notices when the failure is fixed."""
 
     def covers(self, kernel: str, verdict: str, law: str, target: str) -> bool:
-        """Whether a finding is this failure."""
+        """Whether the entry covers a finding."""
         named = (self.kernel, self.verdict) == (kernel, verdict) and self.law in ("", law)
         return named and fnmatchcase(target, self.target)
 
@@ -65,14 +65,14 @@ class Known:
 
 @dataclass
 class KnownFailures:
-    """Follows what is judged, and says at the end which entries still hold."""
+    """The entries of known failures, and which of them were seen in this run."""
 
     entries: Sequence[Known]
     today: date
     seen: set[Known] = field(default_factory=set)
 
     def covering(self, kernel: str, verdict: str, law: str, target: str) -> Known | None:
-        """Return the entry that covers a finding, expired or not."""
+        """Return the entry that covers a finding, even if it has expired; None if there is none."""
         for entry in self.entries:
             if entry.covers(kernel, verdict, law, target):
                 self.seen.add(entry)
@@ -80,9 +80,9 @@ class KnownFailures:
         return None
 
     def complaints(self, judged: Collection[str], searched: Collection[str]) -> list[str]:
-        """Return what fails the gate: expired entries, and entries whose failure was looked for and is gone. `judged`
-        are the kernels that ran at all, `searched` those whose inputs were searched: without a case file only a search
-        can tell that a failure is gone."""
+        """Return lines that fail the gate: expired entries, and entries whose failure was looked for and not seen.
+        `judged` are the kernels that ran, `searched` those whose inputs were searched: only a search can tell that a
+        failure without a case file is gone."""
         lines = [f"known failure expired: {entry}" for entry in self.entries if entry.expires <= self.today]
         for entry in self.entries:
             looked_for = entry.kernel in (judged if entry.case is not None else searched)
@@ -91,7 +91,7 @@ class KnownFailures:
         return lines
 
     def notes(self, judged: Collection[str], searched: Collection[str]) -> list[str]:
-        """Return lines about the entries of which this run can say nothing."""
+        """Return lines about the entries that were not looked for in this run."""
         return [
             f"known failure not looked for: {entry}; name a case file that shows it"
             for entry in self.entries
@@ -100,7 +100,7 @@ class KnownFailures:
 
 
 def load_known(path: Path) -> tuple[Known, ...]:
-    """Read a TOML or JSON file: a list 'known' of entries. Raises KnownError."""
+    """Read the entries of a TOML or JSON file with a list 'known'. Raises KnownError."""
     try:
         text = document.read_text(path)
         record = document.parsed(text) if path.suffix == ".json" else tomllib.loads(text)
@@ -144,18 +144,18 @@ def _day(value: Any, where: str) -> date:
 
 @dataclass
 class Before(Observer):
-    """An observer that recognises failures from before the change. It only reads the store."""
+    """An observer that recognises failures from before the change. It reads the store and writes nothing to it."""
 
     buckets: Mapping[str, Bucket] = field(default_factory=dict)
-    """The bugs that were open or flaky."""
+    """The bugs that were open or flaky, by name."""
     nights: Mapping[str, int] = field(default_factory=dict)
-    """For each, the night in which it failed first."""
+    """The night in which each bug failed first, by name."""
     kept: Sequence[Kept] = ()
-    """Their cases."""
+    """The case files of these bugs."""
     names: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """The bugs of each case, by its digest: two kernels may fail in one."""
+    """The names of the bugs of each case, by its digest: two kernels may fail on one case."""
     mended: set[str] = field(default_factory=set)
-    """The bugs whose case passes now."""
+    """The names of the bugs whose case passes now."""
 
     def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
         verdicts = {each.target: each.verdict for each in judgements}
@@ -166,7 +166,7 @@ class Before(Observer):
 
     @property
     def better(self) -> tuple[str, ...]:
-        """A line for each bug that is mended, with the case that shows it."""
+        """A line for each bug that is fixed, with the case that shows it."""
         shown = {name: short_words(path, ())[0] for name in self.mended if (path := self.buckets[name].path)}
         return tuple(
             f"{name}, since night {self.nights[name]}: passes now: kernelfuzz repro {shown[name]} --store ..."
@@ -174,12 +174,12 @@ class Before(Observer):
         )
 
     def issue(self, bucket: Bucket) -> str:
-        """Return where a failure is known from; '' where it is not known."""
+        """Return in words where a failure is known from; '' if it is not known."""
         return f"the store, since night {self.nights[bucket.name]}" if bucket.name in self.nights else ""
 
 
 def before(store: str, folder: Path) -> Before:
-    """Return the open bugs of a store, whose case files are written to the folder. Raises StateError."""
+    """Return the open bugs of a store, after writing their case files to the folder. Raises StateError."""
     from fuzz.findings.database import open_store
     from fuzz.findings.database_store import DatabaseStore, restore
     from fuzz.findings.database_views import view
@@ -200,12 +200,12 @@ def before(store: str, folder: Path) -> Before:
 
 
 def _loaded(buckets: Mapping[str, Bucket]) -> list[tuple[str, Kept]]:
-    """Return the cases that can be read and need no earlier calls."""
+    """Return the cases that can be read and that fail without earlier calls, with the names of their buckets."""
     found = []
     for name, bucket in buckets.items():
         try:
             if bucket.path is not None and bucket.path.exists() and bucket.alone:
                 found.append((name, load(bucket.path)))
-        except CaseError:  # of an op that the change removed
+        except CaseError:  # the change removed its op
             continue
     return found

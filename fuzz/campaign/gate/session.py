@@ -1,4 +1,5 @@
-"""One gate: the corpora on every kernel, then a counted search of the kernels that the change touches."""
+"""One run of the gate: the corpora on every kernel, then a search of fixed length for kernels that the change
+touches."""
 
 from __future__ import annotations
 
@@ -11,9 +12,8 @@ import numpy as np
 
 from fuzz.campaign.corpus.accuracy import Accuracy, Key, Ratchet, Table
 from fuzz.campaign.corpus.folder import CorpusError, Kept, entries_of, in_batches, json_files, kept_cases, load
-from fuzz.campaign.corpus.suites import expand, suites
 from fuzz.campaign.gate.known import Before, Known, KnownFailures
-from fuzz.campaign.search.groups import CountedSchedule, EndsSoonAfter
+from fuzz.campaign.search.groups import EndsSoonAfter
 from fuzz.campaign.session import Session
 from fuzz.core.adapters.target import Attestation, Target
 from fuzz.core.base.case import Case
@@ -31,56 +31,45 @@ from oracles.ops import OPS
 SEED = 0
 """The seed of every gate's search, so that the same commit gets the same cases."""
 AFTER_FINDING = 200
-"""After its first finding a search goes on for this many cases, so that a failing gate ends soon."""
+"""The number of cases that a search goes on for after its first finding, so that a failing gate ends soon."""
 
 SLOW_CASES = 256
-"""Slow targets get about this many cases of a search: an interpreter would otherwise take most of a gate's time."""
-_SLOW_SUITES = 4
-"""Slow targets get one batch in this many of the published suites, but all cases kept because they failed."""
+"""About how many cases of a search slow targets run: an interpreter would otherwise take most of a gate's time."""
 
-_REPLAYED = ("regressions", "historical", "suites")
+_REPLAYED = ("regressions", "historical")
 """The folders of a corpus that a gate replays."""
 _KEPT = ("trophies", "accuracy.json")
-"""Other parts of a corpus. Trophies are of other packs' kernels, and a night finds them again."""
+"""Other parts of a corpus. Trophies belong to kernels of other packs, and a night finds them again."""
 
 
 def slow_every(max_cases: int) -> int:
-    """Return how many turns a search of that many cases has for each turn of a slow target."""
+    """Return how many turns of a search of `max_cases` cases there are for each turn of a slow target."""
     return max(1, math.ceil(max_cases / SLOW_CASES))
 
 
 @dataclass(frozen=True)
 class Phase:
-    """A named part of the plan. A group is a case, with its twin where it has one."""
+    """A named part of the plan. A group is a case, and its twin if there is one."""
 
     name: str
     groups: tuple[list[Entry], ...]
-    slow_every: int = 1
-    """Slow targets are given one batch in this many."""
 
 
 def phases(corpora: Path | None, known: Sequence[Path]) -> tuple[Phase, ...]:
-    """Return own findings first, since they are the likeliest to come back; then documented bugs, then published
-    suites."""
+    """Return the phases: known failures and own findings first, since they are the likeliest to fail; then documented
+    bugs. Raises CorpusError if there is no such folder."""
     failures = Phase("known failures", _groups(load(path) for path in known))
     if corpora is None:
         return tuple(_without_repeats([failures]))
     if not corpora.is_dir():
         made = f"kernelfuzz corpus add CASE --corpora {corpora} makes it"
         raise CorpusError(f"--corpora {corpora}: no such folder; {made}")
-    regressions, historical, systems = (corpora / name for name in _REPLAYED)
-    published = [case.case for suite in suites(systems) for case in expand(suite)]
-    parts = (
-        failures,
-        Phase("regressions", _groups(kept_cases(regressions)) if regressions.is_dir() else ()),
-        Phase("historical", _groups(kept_cases(historical)) if historical.is_dir() else ()),
-        Phase("suites", tuple([Entry(case)] for case in published), _SLOW_SUITES),
-    )
-    return tuple(_without_repeats(parts))
+    kept = [Phase(name, _groups(kept_cases(corpora / name)) if (corpora / name).is_dir() else ()) for name in _REPLAYED]
+    return tuple(_without_repeats([failures, *kept]))
 
 
 def unreplayed(corpora: Path | None) -> list[str]:
-    """Return a line that names the files of a corpus where no gate looks, if there are any."""
+    """Return a line about the files of a corpus that no gate replays, if there are any."""
     if corpora is None:
         return []
     places = {path: path.relative_to(corpora).parts[0] for path in json_files(corpora)}
@@ -97,7 +86,7 @@ def _groups(kept: Iterable[Kept]) -> tuple[list[Entry], ...]:
 
 
 def _without_repeats(parts: Iterable[Phase]) -> Iterable[Phase]:
-    """Yield the phases with each case once for each law: a finding may be documented as well."""
+    """Yield the phases without repeats: a case may be both a finding and documented. It runs once for each law."""
     seen: set[tuple[str, ...]] = set()
     for part in parts:
         kept = []
@@ -111,7 +100,7 @@ def _without_repeats(parts: Iterable[Phase]) -> Iterable[Phase]:
 
 @dataclass
 class WorstCases(Observer):
-    """An observer that keeps the case of the worst passing element, by kernel, target and dtype."""
+    """An observer that keeps the case of the worst passing element for each kernel, target and dtype."""
 
     targets: Mapping[str, Target]
     found: dict[Key, tuple[float, Case]] = field(default_factory=dict)
@@ -127,7 +116,7 @@ class WorstCases(Observer):
 
 @dataclass
 class RanCases(Observer):
-    """An observer that notes which cases some target ran, by digest and law."""
+    """An observer that notes which cases ran on at least one target, by digest and law."""
 
     ran: set[tuple[str, str]] = field(default_factory=set)
 
@@ -139,7 +128,7 @@ class RanCases(Observer):
 
 @dataclass
 class GateRun:
-    """Runs a plan in a session. Where a kernel is known to fail, `watch` says so."""
+    """A gate that runs a plan in a session; `watch` holds the failures that are known."""
 
     session: Session
     watch: KnownFailures
@@ -148,24 +137,24 @@ class GateRun:
     counts: dict[str, int] = field(default_factory=dict)
     """The number of cases of each phase."""
     fitting: dict[str, RanCases] = field(default_factory=dict)
-    """By phase of kept cases, those that some target ran; a pack's own kernels may fit only a few."""
+    """The kept cases that ran on at least one target, by phase: only a few may fit the kernels of a pack."""
     searched: set[str] = field(default_factory=set)
     """The kernels whose search was completed."""
     notes: list[str] = field(default_factory=list)
-    """What was left out, and why."""
+    """Lines about what was left out, with the reason."""
     before: Before = field(default_factory=Before)
-    """What failed before the change."""
+    """The failures from before the change."""
     failing: list[str] = field(default_factory=list)
-    """The phases that have shown an unknown failure."""
+    """The names of the phases that showed an unknown failure."""
     cut: bool = False
-    """Whether the kernels that did not change were not run, since those that changed fail."""
+    """Whether the unchanged kernels were not run, because changed ones fail."""
 
     def __post_init__(self) -> None:
         self.targets, self.tally, self.book = self.session.targets, self.session.tally, self.session.book
 
     def run(self, plan: Sequence[Phase]) -> Ratchet:
-        """Run the corpora and then a search on what the change touches; if that did not fail, also the corpora on
-        everything else. So a failing gate ends soon."""
+        """Run the corpora on the kernels that the change touches, and search them; if nothing failed, run the corpora
+        on all other kernels too. A failing gate ends soon in this order. Return the measured accuracy."""
         touched = [target for target in self.targets if target.kernel.name in self.reasons]
         first = touched or self.targets
         rest = [target for target in self.targets if target not in first]
@@ -183,9 +172,11 @@ class GateRun:
         return Ratchet(measured, _measured_on(self.session.pool, measured))
 
     def replay(self, targets: Sequence[Target], phases: Sequence[Phase]) -> dict[Key, Accuracy]:
-        """Run the phases one after the other on these targets. Returns how accurate every kernel was on them."""
+        """Run the phases one after the other on these targets. Return the accuracy of each kernel on them."""
         worst = WorstCases({target.id: target for target in self.targets})
         runner = self.session.runner(targets, search=False)
+        others = frozenset(target.id for target in self.targets) - {target.id for target in targets}
+        runner.skipped = lambda: others
         for phase in phases:
             runner.observers = [
                 *self.session.observers,
@@ -194,14 +185,13 @@ class GateRun:
                 self.fitting.setdefault(phase.name, RanCases()),
             ]
             before, known = self.tally.cases, len(self.unknown)
-            runner.skipped = self._schedule(targets, phase.slow_every)
             runner.replay(in_batches(phase.groups))
             self.counts[phase.name] = self.tally.cases - before
             self.failing += [phase.name] if len(self.unknown) > known else []
         return _measured(self.session.pool, worst)
 
     def search(self, targets: Sequence[Target]) -> None:
-        """Search the inputs of these targets. A finding that is not known ends it soon."""
+        """Search the inputs of these targets. An unknown finding ends the search soon."""
         runner = self.session.runner(targets)
         runner.enough = EndsSoonAfter(lambda tally: self.unknown, AFTER_FINDING)
         ops = sorted({target.kernel.op for target in targets})
@@ -214,12 +204,12 @@ class GateRun:
 
     @property
     def counted(self) -> Mapping[str, tuple[int, int]]:
-        """By phase, how many of how many cases some target ran."""
+        """By phase, the number of cases that ran on at least one target, and the number of all its cases."""
         ran = {name: len(each.ran) for name, each in self.fitting.items()}
         return {name: (ran.get(name, cases), cases) for name, cases in self.counts.items()}
 
     def ran_nowhere(self) -> list[str]:
-        """Return a line for each changed kernel of which nothing was judged."""
+        """Return a line for each changed kernel that was not judged on any case."""
         judged = self.judged_kernels
         why: dict[str, str] = {}
         for line in self.tally.targets.values():
@@ -232,7 +222,7 @@ class GateRun:
         ]
 
     def note_unchanged(self, base: str | None) -> None:
-        """Say of kernels that the change does not touch why they judged nothing."""
+        """Note for each target of an unchanged kernel that judged nothing why this is so."""
         why = "what was changed fails already" if self.cut else f"not changed since {base}, and no kept case fits it"
         for target in self.targets if base is not None else ():
             line = self.tally.targets[target.id]
@@ -240,18 +230,18 @@ class GateRun:
                 line.not_run_reason = line.not_run_reason or why
 
     def takes_any(self, plan: Sequence[Phase]) -> bool:
-        """Whether some target is to be given one of these cases, if it runs here."""
+        """Whether at least one case of the plan would be sent to some target."""
         capabilities = {target.kernel.capability for target in self.targets}
         cases = (entry.case for phase in plan for group in phase.groups for entry in group)
         return any(capability.is_dispatched(case) for case in cases for capability in capabilities)
 
     @property
     def unknown(self) -> list[Bucket]:
-        """Findings that no entry covers, and that did not fail before."""
+        """The findings that no entry covers and that did not fail before the change."""
         return [bucket for bucket in self.book.seen if self.known(bucket) is None and not self.before.issue(bucket)]
 
     def known(self, bucket: Bucket) -> Known | None:
-        """Return the entry that covers a bucket on every target where it was seen."""
+        """Return the entry that covers a bucket on all targets that it was seen on; None if one is not covered."""
         broken = bucket.judgement.broken_law_name
         entries = [
             self.watch.covering(bucket.kernel, bucket.verdict, broken, target) for target in sorted(bucket.targets)
@@ -259,24 +249,18 @@ class GateRun:
         return entries[0] if all(entry is not None for entry in entries) else None
 
     def issue(self, bucket: Bucket) -> str:
-        """Return where the failure is worked on; '' where it is not known."""
+        """Return the issue of a failure, or in words where it is known from; '' if it is not known."""
         entry = self.known(bucket)
         return self.before.issue(bucket) if entry is None else entry.issue
 
     @property
     def judged_kernels(self) -> set[str]:
-        """The kernels of which something was judged."""
+        """The kernels that were judged on at least one case."""
         return {line.kernel for line in self.tally.targets.values() if line.judged}
-
-    def _schedule(self, targets: Sequence[Target], slow_every: int) -> CountedSchedule:
-        chosen = {target.id for target in targets}
-        slow = frozenset(target.id for target in targets if target.slow)
-        others = frozenset(target.id for target in self.targets) - chosen
-        return CountedSchedule(others, slow, slow_every)
 
 
 def _measured(pool: Pool, worst: WorstCases) -> dict[Key, Accuracy]:
-    """Run the worst cases once more, and express their worst elements in ulp."""
+    """Run the worst cases again, and return the errors of their worst elements in err/budget and in ulp."""
     cases = {case.digest: case for _, case in worst.found.values()}
     judges: dict[str, EntryJudge] = {}
     for batch in in_batches([Entry(case)] for case in cases.values()):
@@ -289,13 +273,13 @@ def _measured(pool: Pool, worst: WorstCases) -> dict[Key, Accuracy]:
 
 
 def _measured_on(pool: Pool, measured: Table) -> dict[str, str]:
-    """Return the processor or device of each target that was measured."""
+    """Return the processor or device on which each target was measured."""
     statuses = {target: pool.statuses[target] for _, target, _ in measured}
     return {target: status.surroundings for target, status in statuses.items() if isinstance(status, Attestation)}
 
 
 def _ulp(judge: EntryJudge, target: Target) -> float:
-    """Return the error of the worst element in units of the last place; 0 where it cannot be computed."""
+    """Return the error of the worst element in ulp; 0 if it cannot be computed."""
     check, case = judge.judge(target).worst, judge.entry.case
     if check is None or check.worst_index is None:
         return 0.0

@@ -1,5 +1,5 @@
-"""Kernels that do nothing, one for each instruction set and framework. With them `kernelfuzz doctor` shows what can
-run, where there is no pack."""
+"""Kernels that do nothing, one for each instruction set and framework: with them `kernelfuzz doctor` shows which
+targets can run, even without a pack."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _HERE = Path(__file__).parent
 
 
 def idle_kernels() -> Iterator[Kernel]:
-    """Yield the kernels. They are portable, but a worker must have the instructions that their targets allow a
-    compiler."""
+    """Yield the kernels. Their code is portable, but a worker needs the instructions that the target lets the compiler
+    use."""
     yield from (CKernel(isa, "rms_norm", _HERE / "idle.c", isa) for isa in ISAS)
     yield from (
         PythonKernel("idle", "rms_norm", _HERE / "idle.py", name)

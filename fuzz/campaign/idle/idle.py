@@ -1,4 +1,4 @@
-"""A kernel that takes nothing."""
+"""A kernel that rejects every call."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The nightly job: fresh seeds every night, one state for all nights, nothing lost to a kill or a full disk."""
+"""The nightly job: new seeds every night, one state for all nights, and no loss by a kill or a full disk."""

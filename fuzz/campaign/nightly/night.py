@@ -1,26 +1,28 @@
-"""A session of a night: one process, from the start of its workers to its last save. It replays what is known, then
-searches in slices, and saves each finding with its batch."""
+"""A session of a night: one process, from the start of its workers to its last save. It replays known cases, then
+searches in slices, saves findings after each batch, and explains them within their share of the night."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import shlex
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import TypeVar
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.orm import Session as Transaction
 
-from fuzz.campaign.corpus.folder import CASE, SUITE, Kept, entries_of, in_batches, json_files, kind_of, load
-from fuzz.campaign.corpus.suites import expand, load_suite
+from fuzz.campaign.corpus.folder import CASE, Kept, entries_of, in_batches, json_files, kind_of, load
 from fuzz.campaign.nightly.opening import (
     REPLAY_SHARE,
+    TRIAGE_SHARE,
     Opened,
     Slice,
     begin_slice,
@@ -32,7 +34,6 @@ from fuzz.campaign.nightly.opening import (
     slice_seed,
 )
 from fuzz.campaign.nightly.remembered import Recorder
-from fuzz.campaign.nightly.triage import NightTriage
 from fuzz.campaign.search.deadline import Stopping
 from fuzz.campaign.search.executor import Engine as Cluster
 from fuzz.campaign.search.groups import CountedSchedule, slow_targets_of
@@ -41,29 +42,37 @@ from fuzz.campaign.search.turn_runner import Terms
 from fuzz.campaign.session import Session
 from fuzz.core.adapters.pack import Pack
 from fuzz.core.adapters.target import Target
-from fuzz.core.base.case import CaseError
+from fuzz.core.base.case import Case, CaseError
 from fuzz.core.base.files import set_aside
 from fuzz.core.base.validity import UnknownOpError
+from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.generate.pairing import pairing_of
+from fuzz.core.judge.judge import Judgement
 from fuzz.core.laws.registry import Entry, declared
+from fuzz.explain.attribute.history import Fails, Need, Recognised, recognise
+from fuzz.explain.diagnosis import SECONDS, TimeShares
+from fuzz.explain.finding import Finding
+from fuzz.explain.trial.trial import FreshProcess, OutOfTimeError, replayed
 from fuzz.findings.book import FindingBook
-from fuzz.findings.bucket import Source, by_family
+from fuzz.findings.bucket import Bucket, Source, by_family, hangs
 from fuzz.findings.database import answering, is_shared, name_of, said_by
 from fuzz.findings.database_store import DatabaseStore
 from fuzz.findings.database_views import SliceTotals, slices_of
+from fuzz.findings.explainer import Explainer
 from fuzz.findings.state import FINDINGS
+from fuzz.findings.store import Position
 from fuzz.report.records import status_record
 
 
 def corpora_of(pack: Path) -> tuple[Path, ...]:
-    """Return the folders of kept cases that belong to a pack: `corpora` next to it or in it."""
+    """Return the folders of kept cases of a pack: `corpora` next to it and in it."""
     folders = (pack.resolve().parent / "corpora", pack.resolve() / "corpora")
     return tuple(folder for folder in folders if folder.is_dir())
 
 
 def known_cases(folders: Sequence[Path], ops: Iterable[str]) -> tuple[list[Kept], dict[Path, str]]:
-    """Return the cases of `ops` in these folders, those of the first folder first, and by path what is wrong with each
-    broken file."""
+    """Return the cases of these ops in the folders, in the order of the folders; and for each broken file, by its path,
+    what is wrong with it."""
     found: list[Kept] = []
     broken = {}
     wanted = set(ops)
@@ -80,23 +89,8 @@ def known_cases(folders: Sequence[Path], ops: Iterable[str]) -> tuple[list[Kept]
     return found, broken
 
 
-def published(
-    folders: Sequence[Path], ops: Iterable[str], broken: Callable[[str], object], known: Collection[Path] = ()
-) -> Iterator[list[Entry]]:
-    """Yield the cases of the suites in these folders, one at a time, since they are many. A broken suite is left at the
-    break, which `broken` is told; `known` are files that are broken as a whole."""
-    wanted = set(ops)
-    for path in (path for folder in folders for path in json_files(folder) if path not in known):
-        try:
-            for each in expand(load_suite(path)) if kind_of(path) == SUITE else ():
-                if each.case.op in wanted:
-                    yield [Entry(each.case)]
-        except CaseError as error:
-            broken(f"not replayed: {error}")
-
-
 def until(groups: Iterable[list[Entry]], seconds: float) -> Iterator[list[Entry]]:
-    """Yield batches for the runner until that time is over."""
+    """Yield batches for the runner until `seconds` have passed."""
     end = time.monotonic() + seconds
     for batch in in_batches(groups):
         if time.monotonic() >= end:
@@ -105,22 +99,22 @@ def until(groups: Iterable[list[Entry]], seconds: float) -> Iterator[list[Entry]
 
 
 _PATIENCE_S = 1.0
-"""The last save is tried for this long: another process that reads is done by then. Chosen."""
+"""Seconds for which the last save is tried: another process that reads the state is done by then. Chosen."""
 _AWAY_PATIENCE_S = 6.0
-"""A shared store is waited for this long at the end: longer than the pause between two attempts while it is away."""
+"""Seconds for which the last save to a shared store is tried: longer than the pause between two attempts."""
 _AWAY_S = 0.5
-"""Seconds between two attempts to reach a shared store that is away."""
+"""Seconds between two attempts to reach a shared store."""
 _SLOW_EVERY = 8
-"""Slow targets get one replayed batch in this many, besides the cases kept for them."""
+"""Slow targets run one replayed batch in this many, and the cases that are kept for them."""
 _REPLAY = ""
-"""The op of the slice in which known cases are replayed."""
+"""The op that marks the slice in which known cases are replayed."""
 
 
 _T = TypeVar("_T")
 
 
 class CannotSave(Exception):  # noqa: N818 (not a mistake of the caller)
-    """The state cannot be written. What is in it is complete, and the night can be resumed."""
+    """The state cannot be written. The part that was saved is complete, and the night can be resumed."""
 
 
 @dataclass
@@ -135,11 +129,11 @@ class Night:
     opened: Opened
     stopping: Stopping
     say: Callable[[str], None]
-    """Prints a line for the user."""
+    """A function that prints a line for the user."""
     case_limit: float | None = None
     jobs: int = 0
     cluster: Cluster | None = None
-    """Takes the turns in place of this machine's processes."""
+    """The machines that take the turns instead of this machine's processes, if any."""
 
     def __post_init__(self) -> None:
         self._turn = Slice(0, _REPLAY, 0, 0.0)
@@ -157,7 +151,7 @@ class Night:
         )  # fmt: skip
 
     def work(self, held: ExitStack) -> bool:
-        """Work until a stop is wanted; then the workers are killed, and released by `held`. Returns False where the end
+        """Work until a stop is wanted, then kill the workers, whose resources `held` releases. Return False if the end
         could not be saved."""
         entered, begun, full = False, False, False
         with self.stopping.abortable():
@@ -183,7 +177,7 @@ class Night:
         return self.opened.position.slice == 0 or self._last_save()
 
     def begin(self) -> None:
-        """Record the targets and what should be visited, and prepare the search."""
+        """Record the targets and the space that should be visited, start the workers and prepare the search."""
         position, stopping = self.opened.position, self.stopping
         remedy = "see that the store can be reached" if is_shared(self.engine) else "free some space"
         self.recorder = Recorder(self.book.targets, self.book, position, stopping, self.say, remedy)
@@ -192,7 +186,7 @@ class Night:
         self._stored(lambda: note_targets(self.engine, self.opened.night, self.targets, statuses))
         self._stored(lambda: note_space(self.engine, self.opened.night, running, declared(running)))
         self._running = Counter(kernel.op for kernel in running)
-        for kernel in running:  # takes some seconds now, which there are not at the end
+        for kernel in running:  # takes some seconds, which the end of a night does not have
             pairing_of(kernel.capability)
         self.runner = self.session.runner(self.targets)
         self.runner.patient = True
@@ -216,8 +210,8 @@ class Night:
         return sorted({target.kernel.op for target in self.targets})
 
     def search(self) -> None:
-        """Replay, then search, until a stop is wanted. Raises CannotSave where the disk is full for too long."""
-        self.runner.skipped = CountedSchedule(frozenset(), slow_targets_of(self.targets), _SLOW_EVERY)
+        """Replay, then search, until a stop is wanted. Raises CannotSave if saving the state fails for too long."""
+        self.runner.skipped = CountedSchedule(slow_targets_of(self.targets), _SLOW_EVERY)
         earlier = self._slices()
         if not any(part.done for part in earlier if part.op == _REPLAY):
             with self._slice(Slice(len(earlier), _REPLAY, slice_seed(self.opened.seed, len(earlier)), math.inf)):
@@ -231,8 +225,8 @@ class Night:
                 self._explain()
 
     def _explain(self) -> None:
-        """Explain findings. This is done at the end of a slice, when no batch is running, and only after each op had
-        its turn."""
+        """Explain findings, as far as there is time. No batch runs then, since a slice has just ended; and each op has
+        had a slice before."""
         self.recorder.save()
         had = {part.op for part in self._slices()}
         while self._running.keys() <= had and self.triage.explain_one():
@@ -247,7 +241,7 @@ class Night:
 
     @contextmanager
     def _slice(self, turn: Slice) -> Iterator[None]:
-        """Record what is done inside the block as one slice."""
+        """Record the work inside the block as one slice."""
         self._stored(lambda: begin_slice(self.engine, self.opened.position, turn))
         self._turn = turn
         yield
@@ -255,7 +249,7 @@ class Night:
             self._stored(lambda: end_slice(self.engine, self.opened.position))
 
     def _stored(self, asked: Callable[[], _T]) -> _T:
-        """Return the store's answer, waiting while a shared store is away. Raises CannotSave."""
+        """Return the store's answer; while a shared store cannot be reached, wait for it. Raises CannotSave."""
         while True:
             try:
                 with self.stopping.shielded():
@@ -267,7 +261,7 @@ class Night:
                 time.sleep(_AWAY_S)
 
     def _replay(self) -> None:
-        """Replay findings of earlier nights, files that a killed session left behind, and corpora."""
+        """Replay findings of earlier nights, case files that a killed session left behind, and corpora."""
         known, broken = known_cases((self._findings, *self._corpora), self.ops)
         for path, why in broken.items():
             kept = f"; it is kept as {set_aside(path).name}" if path.parent == self._findings else ""
@@ -278,7 +272,7 @@ class Night:
         allowed = self.stopping.left * REPLAY_SHARE
         end = time.monotonic() + allowed
         shares, kept_for = self.runner.skipped, {book.buckets[name].target for name in names.values()}
-        self.runner.skipped = lambda: frozenset(shares()) - kept_for  # others prove nothing of kept cases
+        self.runner.skipped = lambda: frozenset(shares()) - kept_for  # only the target of a kept case proves anything
         self.runner.replay(until(map(entries_of, known), allowed))
         self.runner.skipped, book.replaying = shares, {}
         for each in known:
@@ -287,14 +281,12 @@ class Night:
                 judgement = self.triage.replay_history(each)
                 if judgement is not None:
                     self.recorder.replayed(bucket, each.case, judgement)
-        left = end - time.monotonic()
-        if left > 0 and not self.stopping.wanted:  # so all of them were replayed
+        if time.monotonic() < end and not self.stopping.wanted:  # there was time for all of them
             self._sweep(known)
-            self.runner.replay(until(published(self._corpora, self.ops, self.say, broken), left))
 
     def _sweep(self, known: Sequence[Kept]) -> None:
-        """Remove the case files that no bucket keeps: they were replayed, and what still fails is kept elsewhere
-        now."""
+        """Remove the case files that belong to no bucket: they were replayed, and a failure that remains has its own
+        file by now."""
         if self.recorder.trouble:
             return
         kept = {bucket.path for bucket in self.book.buckets.values()}
@@ -316,15 +308,150 @@ class Night:
         return Source(self._turn.seed, shlex.join(words))
 
     def in_memory(self) -> Engine:
-        """Return the state in memory, including what there was no room to save."""
+        """Return a copy of the state in memory, with all that could not be saved."""
         return self._store.in_memory(self.book.rescued())
 
     def _last_save(self) -> bool:
-        """Save what is left, trying for a moment since another process may just be reading. Returns whether that
-        worked."""
+        """Save what is left, in several attempts since others may be reading. Return whether that succeeded."""
         until = time.monotonic() + (_AWAY_PATIENCE_S if is_shared(self.engine) else _PATIENCE_S)
         while not self.recorder.save():
             if time.monotonic() >= until:
                 return False
             time.sleep(0.1)
         return True
+
+
+_LEAST_S = 2.0
+"""The least seconds for explaining a bucket; with less it is not begun. Chosen."""
+_BOUNDS = TimeShares(least_s=_LEAST_S * 2 / 3, one_cause=0.75, later=True)
+_TRYING_ALONE = 0.3
+"""The share of a bucket's time for running its other findings alone, if the kept one needs earlier calls: another bug
+may be among them."""
+
+
+@dataclass
+class NightTriage:
+    """An explainer that explains every bucket of a night once, and again when a smaller case is found."""
+
+    pool: WorkerPool
+    targets: Sequence[Target]
+    book: FindingBook
+    position: Position
+    stopping: Stopping
+    limit_s: float
+    """The seconds of the whole night."""
+    before: Callable[[Judgement], tuple[Case, ...]]
+    """A function that returns the calls before a finding."""
+
+    elsewhere: frozenset[str] = frozenset()
+    """The targets that run on other machines only."""
+    explain_there: Callable[[Sequence[Bucket], float, Callable[[], bool]], None] = lambda pile, seconds, over: None
+    """A function that has findings explained on other machines, within some seconds, or until it is over."""
+
+    def __post_init__(self) -> None:
+        self._explainer = Explainer(self.pool, self.targets, self.book, _BOUNDS, lambda: self.stopping.wanted)
+        self._ends = 0.0
+
+    def explain_one(self) -> bool:
+        """Explain one of the waiting buckets. Return False if there is none, or no time for it."""
+        waiting = [bucket for bucket in self.book.buckets.values() if self._waits(bucket)]
+        if not waiting:
+            return False
+        spent = self.position.earlier_triage_s + self.position.triage_s
+        left = min(TRIAGE_SHARE * self.limit_s - spent, TRIAGE_SHARE * self.stopping.left)
+        seconds = min(SECONDS, left / len(waiting))
+        if seconds < _LEAST_S:
+            return False
+        began = time.monotonic()
+        self._ends = began + seconds
+        # A fault in shared source is explained at the kernel nearest to it; the failures of other kernels follow from
+        # it.
+        first = min(waiting, key=lambda bucket: len(self._explainer.within(bucket)))
+        first.pending = False  # even if it cannot be explained, it is not tried again
+        with contextlib.suppress(OutOfTimeError):
+            self._explain(first)
+        self.position.triage_s += time.monotonic() - began
+        return True
+
+    def _waits(self, bucket: Bucket) -> bool:
+        is_there = bucket.target in self.elsewhere and bucket.finding is None
+        return bucket.pending and bucket.written and not is_there
+
+    def replay_history(self, file: Kept) -> Judgement | None:
+        """Return the judgement of a kept case after its calls, in a new process; None if its target does not run."""
+        found = file.found
+        if found is None or found.target not in self.book.targets:
+            return None
+        target = self.book.targets[found.target]
+        with WorkerPool([target], bounded=False) as pool:
+            seen = replayed(pool, {target.id: target}, file.case, found.law, found.history).get(target.id)
+        return seen.judgement if seen is not None else None
+
+    def waiting(self) -> set[tuple[str, str]]:
+        """Return the findings, by target and case, whose earlier calls may still be needed."""
+        found = [bucket.finding for bucket in self.book.buckets.values() if bucket.pending]
+        return {(finding.target, finding.judgement.case) for finding in found if finding is not None}
+
+    def _explain(self, bucket: Bucket) -> None:
+        if bucket.target in self.elsewhere:
+            seconds = (self._ends - time.monotonic()) / 2  # further causes and the start of workers take as long
+            self.explain_there([bucket], seconds, lambda: self.stopping.wanted)
+            return
+        if bucket.finding is None:
+            self._explainer.recall(bucket)
+        if bucket.finding is None or bucket.target not in self.book.targets:
+            return
+        if not bucket.is_sorted and not hangs(bucket):
+            target = self.book.targets[bucket.target]
+            with WorkerPool([target], bounded=False) as pool:
+                trial = FreshProcess(pool, target, bucket.case, bucket.judgement)
+                calls = self.before(bucket.judgement)
+                found = recognise(self._in_time(trial.fails), bucket.case, calls, trial.unsteady)
+            if found.need is not Need.NOTHING:
+                self._keep_need(bucket, found)
+                return
+        self._explainer.explain(bucket, self._ends)
+
+    def _in_time(self, fails: Fails) -> Fails:
+        """Return the function `fails` made to raise OutOfTimeError once the time is over."""
+
+        def asked(history: Sequence[Case]) -> bool:
+            if self._over():
+                raise OutOfTimeError
+            return fails(history)
+
+        return asked
+
+    def _over(self) -> bool:
+        return self.stopping.wanted or time.monotonic() > self._ends
+
+    def _keep_need(self, bucket: Bucket, found: Recognised) -> None:
+        """Put all findings of a kernel that need earlier calls into one bucket, even if they fail differently: a kernel
+        that keeps state may break values and laws alike. Findings that also fail alone go to a bucket of their own."""
+        alone = self._alone(bucket)
+        if alone:
+            self.book.open(bucket, alone)
+        kept = [each for each in self.book.buckets.values() if each.kernel == bucket.kernel and each is not bucket]
+        same = [each for each in kept if not each.alone]
+        if same:
+            self.book.merge(bucket, same[0])
+        else:
+            self.book.note_need(bucket, found)
+
+    def _alone(self, bucket: Bucket) -> list[Finding]:
+        """Return the findings besides the kept one that fail alone, as far as there is time to try them."""
+        others = [finding for finding in bucket.pile.findings if finding.case is not bucket.case]
+        Random(0).shuffle(others)  # by size, the time would be over before a bug of long rows is tried
+        until = time.monotonic() + _TRYING_ALONE * (self._ends - time.monotonic())
+        found = []
+        with ExitStack() as stack:
+            pools: dict[str, WorkerPool] = {}
+            for each in others:
+                if self._over() or time.monotonic() > until:
+                    break
+                target = self.book.targets[each.target]
+                if target.id not in pools:
+                    pools[target.id] = stack.enter_context(WorkerPool([target], bounded=False))
+                if FreshProcess(pools[target.id], target, each.case, each.judgement).fails():
+                    found.append(each)
+        return found

@@ -1,4 +1,4 @@
-"""Beginning or resuming a night, sharing out its time in slices, and closing it."""
+"""How a night is begun or resumed, how its time is shared out in slices, and how it is closed."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ from fuzz.findings.store import Position, utc_now
 from fuzz.findings.tables import CounterRow, LeaseRow, NightRow, SessionRow, SliceRow, TargetRow
 
 RESUMABLE = ("", "signal")
-"""How a night that `--resume` goes on with has ended."""
+"""The ends of a night after which `--resume` continues it; '' stands for a kill or an error."""
 REPLAY_SHARE = 0.25
-"""At most this share of a night is for what is known: earlier findings and corpora."""
+"""The largest share of a night for replaying what is known: earlier findings and corpora."""
 TRIAGE_SHARE = 0.2
-"""At most this share of a night is for shrinking and explaining."""
+"""The largest share of a night for shrinking and explaining."""
 _SILENT = timedelta(seconds=60)
-"""A session that saved nothing for this long has ended, or its machine has lost the store: others may go on with its
-night. Chosen: a store may be away for a while."""
+"""A session that saved nothing for this long counts as ended, and another place may continue its night. Chosen: a store
+may be out of reach for a while."""
 _LATEST = 16
-"""How many nights are looked through for one to go on with."""
+"""The number of latest nights among which one to continue is looked for."""
 _FIRST_S, _LONGEST_S = 30.0, 600.0
-"""The seconds of an op's first slice, and of its longest. Short slices come first, so that every op is searched early;
-later ones are longer, since each slice begins anew."""
+"""The seconds of an op's first slice, and of its longest. First slices are short, so that every op is searched early;
+later ones are longer, since a slice takes time to begin."""
 
 
 @dataclass(frozen=True)
 class Slice:
-    """A slice: which op is searched, with which seed, for how long at most."""
+    """A part of a night: one op is searched, with one seed, for at most `seconds`."""
 
     number: int
     op: str
@@ -56,11 +56,11 @@ class Slice:
 def next_turn(
     night_seed: int, number: int, kernels: Mapping[str, int], used: Mapping[str, Sequence[float]], left: float
 ) -> Slice:
-    """Return the slice of the op whose kernels had the least time so far. It is twice as long as the op's last one;
-    while some ops had none, it is no longer than leaves each of these its share. Ties are broken by the seed.
+    """Return the next slice, for the op whose kernels had the least time so far. It is twice as long as the op's last
+    slice; while some ops had none, it leaves each of them its share. The seed breaks ties.
 
-    `kernels` are how many run of each op, which share its cases; `used` are the seconds of the slices that each op has
-    had; `number` counts all slices of the night, also those of earlier sessions, so that no seed is used twice.
+    `kernels` are the numbers of running kernels by op, which share the op's cases; `used` are the seconds of each op's
+    slices; `number` counts all slices of the night, in earlier sessions too, so that no seed is used twice.
     """
     op = min(kernels, key=lambda each: (sum(used.get(each, ())) / kernels[each], _drawn(f"{night_seed}/first/{each}")))
     to_come = sum(count for each, count in kernels.items() if each not in used)
@@ -72,13 +72,12 @@ def next_turn(
 
 
 def searching_time(turn: Slice, left: float) -> float:
-    """Return the seconds of search in a slice. While much of the night is left, some is kept for explaining its
-    findings."""
+    """Return the seconds of search in a slice. Unless the night is nearly over, a share is left for explaining."""
     return min(turn.seconds, left if left <= _FIRST_S else left * (1.0 - TRIAGE_SHARE))
 
 
 def slice_seed(night_seed: int, number: int) -> int:
-    """Return the seed of one slice, as `kernelfuzz run --seed` takes it."""
+    """Return the seed of a slice, for `kernelfuzz run --seed`."""
     return _drawn(f"{night_seed}/slice/{number}")
 
 
@@ -88,7 +87,7 @@ def _drawn(text: str) -> int:
 
 @dataclass(frozen=True)
 class Opened:
-    """A night to work on."""
+    """A night that this session works on."""
 
     night: int
     seed: int
@@ -98,11 +97,11 @@ class Opened:
     limit_s: float
     """The seconds of the whole night."""
     command: str
-    """The command that started it."""
+    """The command that started the night."""
 
 
 def latest_night(engine: Engine, place: str) -> NightTotals | None:
-    """Return the night that `--resume` goes on with; None where there is none yet."""
+    """Return the night that `--resume` continues; None if there is none."""
     with Session(engine) as transaction:
         row = _latest(transaction, place, "nightly")
         return None if row is None else nights_of(transaction)[row.id]
@@ -112,8 +111,8 @@ def open_night(
     engine: Engine, seed: int, limit_s: float, command: str, facts: Mapping[str, Any], resume: bool, place: str = "",
     verb: str = "nightly",
 ) -> Opened:  # fmt: skip
-    """Return the latest night if `resume` is true and it can go on; else a new one with this seed. A night on which
-    another `place` is working is left to it."""
+    """Return the latest night if `resume` is true and it can be continued, else a new one with this seed. A night on
+    which another `place` works is left alone."""
     with Session(engine) as transaction, transaction.begin():
         night = _latest(transaction, place, verb)
         resumed = resume and night is not None and night.ended in RESUMABLE
@@ -141,12 +140,12 @@ def _latest(transaction: Session, place: str, verb: str) -> NightRow | None:
 
 
 def place_of(state: Path) -> str:
-    """Return a digest that names a folder on this machine without revealing it."""
+    """Return a digest that identifies a folder on this machine without revealing its name."""
     return hashlib.blake2b(f"{platform.node()}/{state.absolute()}".encode(), digest_size=8).hexdigest()
 
 
 def _is_busy(transaction: Session, night: NightRow, place: str) -> bool:
-    """Whether another place works on it. Here nobody does: the folder is locked."""
+    """Whether another place works on the night. This place does not: its folder is locked."""
     latest = select(SessionRow).filter_by(night_id=night.id).order_by(SessionRow.id.desc()).limit(1)
     session = transaction.scalars(latest).one_or_none()
     if session is None or session.ended or session.place == place or session.heard is None:
@@ -155,7 +154,7 @@ def _is_busy(transaction: Session, night: NightRow, place: str) -> bool:
 
 
 def note_targets(engine: Engine, night: int, targets: Iterable[Target], statuses: Mapping[str, dict[str, Any]]) -> None:
-    """Record what runs in this night and what does not."""
+    """Record which targets run in this night, and why others do not."""
     rows = [
         {
             "night_id": night,
@@ -173,8 +172,8 @@ def note_targets(engine: Engine, night: int, targets: Iterable[Target], statuses
 
 
 def note_space(engine: Engine, night: int, kernels: Sequence[Kernel], laws: Iterable[str]) -> None:
-    """Record what this night should visit, as far as the kernels that run take it: what it does not visit is a coverage
-    gap."""
+    """Record the space that this night should visit, as far as the running kernels accept it: the parts that it does
+    not visit are its coverage gaps."""
     labels = [
         {"what": "space", "subject": op, **dict(zip(("kind", "value"), label_words((kind, value)), strict=True))}
         for op in sorted({kernel.op for kernel in kernels})
@@ -187,8 +186,8 @@ def note_space(engine: Engine, night: int, kernels: Sequence[Kernel], laws: Iter
 
 
 def begin_slice(engine: Engine, position: Position, turn: Slice) -> None:
-    """Insert a row for the slice and one for each of its shards, and set its clock to zero. Raises FencedError where
-    another session has begun it. A slice that this session has begun counts as its own even if the answer was lost."""
+    """Insert a row for the slice and one for each of its shards, and start its clock. Raises FencedError if another
+    session has begun the slice. If this session did, and only the store's answer was lost, it is no error."""
     shards = {"night_id": position.night, "epoch": turn.number}
     try:
         with Session(engine) as transaction, transaction.begin():
@@ -215,7 +214,8 @@ def end_slice(engine: Engine, position: Position) -> None:
 
 
 def close(engine: Engine, position: Position, how: str) -> None:
-    """Record how session and night ended: 'limit', 'signal', or 'error', after which a night can go on."""
+    """Record how the session and the night ended: 'limit', 'signal', or 'error', after which the night can be
+    resumed."""
     with Session(engine) as transaction, transaction.begin():
         transaction.get_one(SessionRow, position.session).ended = how
         transaction.get_one(NightRow, position.night).ended = "" if how == "error" else how

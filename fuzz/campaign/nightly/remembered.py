@@ -1,5 +1,5 @@
-"""Saving what a run counts, twice a second, and a run that a store remembers beside the nights, whose findings go into
-the store's buckets."""
+"""Saving what a run counts, twice a second; and single runs that a store remembers beside its nights, with their
+findings in the store's buckets."""
 
 from __future__ import annotations
 
@@ -46,39 +46,38 @@ from fuzz.findings.tally import Observer, Tally
 from fuzz.report.records import status_record
 
 SAVE_S = 0.5
-"""Seconds between two saves. A killed night loses no more; sixteen processors report hundreds of turns a second."""
+"""Seconds between two saves, and so the most that a killed night loses. Each turn cannot be saved alone: sixteen
+processors report hundreds a second."""
 
 
 @dataclass
 class Recorder(Observer):
-    """An observer of the runner that saves whole turns. What cannot be saved now is kept for the next save."""
+    """An observer of the runner that saves whole turns. If saving fails, all is kept for the next save."""
 
     targets: Mapping[str, Target]
     book: FindingBook
     position: Position
     stopping: Interruption
     say: Callable[[str], None]
-    """Prints a line for the user."""
+    """A function that prints a line for the user."""
     remedy: str = "free some space"
-    """What to do where it cannot be saved."""
+    """The advice that is printed if saving fails."""
     trouble: str = ""
-    """Why the latest batches are not saved; '' when everything is."""
+    """Why the latest turns are not saved; '' if all are."""
     clock: Callable[[], float] = time.monotonic
     _saved: float = -math.inf
 
     def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
-        """Note that a kept case passes on all targets, if the one that it is kept for took part: others prove
-        nothing."""
+        """Note that a kept case passes on all targets, provided that the target for which it is kept ran it."""
         bucket = self.book.buckets.get(self.book.replaying.get(case.digest, ""))
         if bucket is None or any(judgement.verdict.is_finding for judgement in judgements):
             return
-        # A case that needs earlier calls may be hidden by other calls in a process that lives on: it is replayed
-        # alone.
+        # Not if the failure needs earlier calls: in a process that lives on, others may hide it. It is replayed alone.
         if bucket.alone and any((each.target, each.verdict) == (bucket.target, Verdict.PASS) for each in judgements):
             self.book.batch.passed.add(bucket.name)
 
     def counted(self, more: Tally) -> None:
-        """Take in what was judged since the last time."""
+        """Add what was judged since the last call to the batch."""
         batch, now = self.book.batch, (self.position.slice, self.position.minute)
         batch.cases[now] += more.cases
         batch.judged[now] += more.judged
@@ -105,17 +104,16 @@ class Recorder(Observer):
             batch.note(point, worst)
 
     def progress(self, elapsed: float) -> None:
-        """Save what was counted, if the last save was long enough ago."""
+        """Save, if the last save was long enough ago."""
         if self.clock() - self._saved >= SAVE_S:
             self.save()
 
     def waiting(self, waits: Sequence[Wait], elapsed: float) -> None:
-        """Save, since nothing more may come for long."""
+        """Save as `progress` does: the next turn may take long."""
         self.progress(elapsed)
 
     def save(self) -> bool:
-        """Commit everything up to the last complete batch. Returns False where it cannot be written, after saying so
-        once."""
+        """Commit everything up to the last whole turn. Return False if it cannot be written, after saying so once."""
         self._saved = self.clock()
         with self.stopping.shielded():
             trouble = self.book.commit()
@@ -127,7 +125,7 @@ class Recorder(Observer):
         return not trouble
 
     def replayed(self, bucket: Bucket, case: Case, judgement: Judgement) -> None:
-        """Take in the judgement of a bucket's kept case, run after the calls that it needs in a process of its own."""
+        """Count the judgement of a bucket's kept case, run in its own process after the calls that it needs."""
         more = Tally(accuracy={})
         more.count(case, [judgement], self.targets)
         self.counted(more)
@@ -141,14 +139,14 @@ class Recorder(Observer):
 
 @dataclass(frozen=True)
 class Remembered:
-    """One run in a store, where it has a row among the nights, and one slice."""
+    """A run that a store remembers: it has a row among the nights, and one slice."""
 
     engine: Engine
     opened: Opened
     book: FindingBook
 
     def begin(self, session: Session, say: Callable[[str], None]) -> Recorder:
-        """Record what runs. Returns the observer that saves what is counted."""
+        """Record the targets that run. Return the observer that saves what is counted."""
         statuses = session.pool.statuses
         with answering(self.engine):
             note_targets(
@@ -168,8 +166,8 @@ class Remembered:
         )
 
     def recall(self, session: Session) -> None:
-        """Replace the case of each bug that the run saw by the smallest one known to the store, if that is smaller; and
-        take over explanations that others have made."""
+        """Replace the case of each bug that the run saw by the smallest one in the store, if that is smaller, and take
+        over explanations from the store."""
         explainer = Explainer(session.workers, session.targets, self.book, TimeShares(least_s=0.0))
         for bucket in self.book.buckets.values():
             known = bucket.finding is None or not bucket.pending
@@ -179,8 +177,7 @@ class Remembered:
             bucket.pending = bucket.pending or (bucket.finding is not None and bucket.finding.told is None)
 
     def end(self, recorder: Recorder, interruption: Interruption) -> bool:
-        """Save what is left, and how the run ended. Returns False where that cannot be done, after saying where the
-        rest is."""
+        """Save what is left, and how the run ended. Return False if that fails, after saying where the rest is kept."""
         try:
             if recorder.save():
                 end_slice(self.engine, self.opened.position)
@@ -190,7 +187,7 @@ class Remembered:
             recorder.say(str(error))
             return False
         except (OperationalError, InterfaceError):
-            pass  # all but the end is saved
+            pass  # only the end is not saved
         path = unsaved_path(self.book.store.folder, self.opened.position)
         away = f"the store {name_of(self.engine)} is away: what it was not told is kept in {path}"
         full = f"{name_of(self.engine)} has not all of this run: {recorder.trouble or 'its end could not be saved'}"
@@ -202,7 +199,7 @@ def remembered(
     store: str, folder: Path, seed: int, command: str, op: str, limit_s: float | None, targets: Sequence[Target],
     facts: Mapping[str, Any], say: Callable[[str], None],
 ) -> Remembered:  # fmt: skip
-    """Return a run of these targets, begun in the store of that URL. Raises StateError."""
+    """Return a run of these targets, begun in the store with this URL. Raises StateError."""
     engine = open_store(store)
     with answering(engine):
         for line in told_again(engine, folder):

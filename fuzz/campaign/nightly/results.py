@@ -1,4 +1,4 @@
-"""What a night ends with: its summary, its record and reports, and its page."""
+"""The results of a night: its summary, its record and reports, and its page."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ from fuzz.report.use_outcome import UseOutcome
 
 @dataclass(frozen=True)
 class NightEnd:
-    """How a night ended, as far as there was time to look."""
+    """How a night ended, as far as there was time to find out."""
 
     outcome: UseOutcome | None = None
-    """The outcome of the whole night, whatever session saw it."""
+    """The outcome of the whole night, with all its sessions; None if it could not be read."""
     saved: bool = False
-    """Whether the state was saved, and the reports that its user has waited for."""
+    """Whether the state was saved, and the reports that the user waited for were written."""
 
 
 @dataclass(frozen=True)
 class NightResults:
-    """The places to which the results of a night go."""
+    """A night's state, and the places to which its results go."""
 
     state: Path
     store: str | None
-    """The URL of the database, where it is not the folder's own."""
+    """The URL of the database; None for the one in the folder."""
     require: Sequence[str]
     json: Path | None
     reports: Sequence[ReportRequest]
@@ -60,8 +60,8 @@ class NightResults:
         self, engine: Engine, opened: Opened, stopping: Stopping, saved: bool, in_memory: Callable[[], Engine],
         errors: Sequence[str] = (),
     ) -> NightEnd:  # fmt: skip
-        """Report how the night ended, after saving that in the state. It takes as long as it needs unless another
-        signal comes; the state has it all. `in_memory` returns the state as it would be where it could not be saved."""
+        """Save how the night ended, and report it. This takes as long as it needs, unless another signal comes; all is
+        saved by then. `in_memory` returns the state, for a night that could not be saved."""
         if saved:
             try:
                 how = "errors" if errors and stopping.ending == "limit" else stopping.ending
@@ -94,7 +94,7 @@ class NightResults:
         return NightEnd(ended.outcome, saved and written is not False)
 
     def again(self, since: int = 0) -> NightEnd:
-        """Report everything of the latest night again. Raises StateError where there is none, and OSError."""
+        """Report the latest night again. Raises StateError if there is none, and OSError."""
         engine = open_known(self.store or f"sqlite:///{latest_state(self.state)}")
         with answering(engine):
             seen = view(engine, findings=self.state / FINDINGS, since=since)
@@ -108,7 +108,7 @@ class NightResults:
         return NightEnd(night_outcome(seen, missing, errors, unsaved))
 
     def _write(self, seen: NightView, ended: NightEnd) -> bool:
-        """Write summary, record, reports and page. Returns False where a file cannot be written, after printing why."""
+        """Write summary, record, reports and page. Return False if a file cannot be written, after printing why."""
         assert ended.outcome is not None
         pairs, page = pairs_of(seen, self.kernels), self.state / PAGE
         print_night(self.out, seen, self.kernels, pairs, ended.outcome)
@@ -128,7 +128,7 @@ class NightResults:
         return len(whole.outcome.unsaved) == before
 
     def _written(self, outline: Outline, path: Path, write: Callable[[], object]) -> Outline:
-        """Return the outline, with the reason if the file cannot be written."""
+        """Return the outline; if the file cannot be written, it has the reason."""
         try:
             write()
         except OSError as error:

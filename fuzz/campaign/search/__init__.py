@@ -1,1 +1,1 @@
-"""The main job: generate, execute, judge, and keep what was found."""
+"""A search: generating cases, running and judging them, and keeping what was found."""

@@ -1,4 +1,4 @@
-"""A limit of time: what still runs a little after it is cut off, but never where it must be done whole."""
+"""A limit of time: work that still runs some seconds later is cut off, except work that must be done whole."""
 
 from __future__ import annotations
 
@@ -17,42 +17,43 @@ from fuzz.campaign.search.stopping import GRACE_S, SIGNALS, Interruption
 _T = TypeVar("_T")
 
 _HUNG_S = 0.25
-"""This many seconds lie between the wish to stop a night and the end of a case that hangs."""
+"""Seconds from the wish to stop a night to the end of a case that hangs."""
 LAST_S = 4.0
-"""Workers of other machines are told of the end for this many seconds."""
+"""Seconds for which workers of other machines are told that the search ends."""
 _AGAIN_S = 0.1
 _WHOLE = frozenset(("sqlalchemy", "sqlite3", "psycopg", "psycopg_binary"))
-"""What runs inside these packages is never cut off: a statement that ends halfway leaves a connection of which nobody
-knows the state, and SQLAlchemy makes an error of its own of whatever is raised there."""
+"""Packages whose code is never cut off: a database statement that is cut off leaves a connection in an unknown state,
+and SQLAlchemy turns any exception in it into an error of its own."""
 
 
 class OutOfTime(BaseException):
-    """Raised in what was still running when its time was over. Not an Exception, which others would catch."""
+    """The time is over: raised in the code that still runs. It is not an Exception, which that code might catch."""
 
 
 class Stopping(Interruption):
-    """While entered, SIGINT, SIGTERM and the passing of the limit set `wanted`; some seconds later, OutOfTime is raised
-    in whatever runs inside `abortable`, and not inside `shielded` or a call of a database. A further signal raises it
-    at once.
+    """An interruption by time or signals. While it is entered, SIGINT, SIGTERM and the end of the time set `wanted`.
+    Some seconds later, OutOfTime is raised in code inside `abortable`, but not inside `shielded` or in a call of a
+    database. A further signal raises it at once.
 
-    A batch that is abandoned so was not saved: the state is as if it had not been sent.
+    A batch that is cut off was not saved: the state is as if the batch had not been sent.
     """
 
     def __init__(self, limit_s: float, *, notes_at: float | None = None) -> None:
-        """`wanted` is set so many seconds after the limit, by default GRACE_S."""
+        """`wanted` is set `notes_at` seconds after the limit, by default GRACE_S."""
         super().__init__()
         self._notes_at = GRACE_S if notes_at is None else notes_at
         self._until = time.monotonic() + limit_s
-        """The time of the limit, or of a signal that came before it."""
+        """The time of the limit, or of an earlier signal."""
         self._began = -math.inf
-        """The time when what is running was begun."""
+        """The time at which the running work began."""
         self.allowed: float | None = None
-        """The seconds after both for what is running; None where it may not be cut off."""
+        """The seconds after the wish to stop, or after the work began, at which it is cut off; None if it may not
+        be."""
         self._at_once = False
-        """True once a further signal came for what is running."""
+        """Whether a further signal came for the running work."""
         self.signalled = False
         self.ending = "limit"
-        """How the night ends: 'limit', 'signal', or 'error', after which it can go on."""
+        """How the night ends: 'limit', 'signal', or 'error', after which it can be resumed."""
 
     def stop(self) -> None:
         self._until, self.wanted, self.ending = min(self._until, time.monotonic()), True, "error"
@@ -72,7 +73,7 @@ class Stopping(Interruption):
 
     @property
     def overdue(self) -> bool:
-        """True early enough that what a hang holds up, and did run, is judged and saved before OutOfTime comes."""
+        """Whether a hanging case should be given up now: early enough that the others are judged and saved in time."""
         return time.monotonic() >= self._until + _HUNG_S
 
     @property
@@ -85,8 +86,9 @@ class Stopping(Interruption):
         return self.wanted and not self.signalled
 
     def abortable(self, seconds: float | None = None) -> AbstractContextManager[None]:
-        """Inside, what runs may be cut off so many seconds after the wish to stop, or after now where that is later,
-        by default GRACE_S; with inf by a further signal alone. Ends quietly when it is; `wanted` is set then."""
+        """Return a context in which work may be cut off `seconds` after the wish to stop, or after now if that is
+        later, by default GRACE_S; with inf only a further signal cuts it off. The context ends quietly then, and
+        `wanted` is set."""
         return _Abortable(self, GRACE_S if seconds is None else seconds)
 
     def within(self, work: Callable[[], _T], seconds: float | None = None) -> _T | None:
@@ -97,13 +99,12 @@ class Stopping(Interruption):
         return found
 
     def allow(self, seconds: float | None) -> None:
-        """What runs from now on may be cut off so many seconds after the wish to stop, or after now; with None it may
-        not."""
+        """Let work from now on be cut off `seconds` after the wish to stop, or after now; with None it may not be."""
         self.allowed, self._at_once, self._began = seconds, False, time.monotonic()
 
     @contextmanager
     def shielded(self) -> Iterator[None]:
-        """Inside `abortable`: something that must be done whole."""
+        """Let the work in this block, inside `abortable`, be done whole."""
         before, self.allowed = self.allowed, None
         try:
             yield
@@ -111,7 +112,7 @@ class Stopping(Interruption):
             self.allowed = before
 
     def _arm(self, seconds: float) -> None:
-        # Repeated: an exception that lands in a garbage collector's callback is dropped.
+        # The timer repeats, as Python drops an exception that is raised in a callback of the garbage collector.
         signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001), _AGAIN_S)
 
     def _signalled(self, number: int, frame: FrameType | None) -> None:
@@ -127,7 +128,7 @@ class Stopping(Interruption):
         self.wanted = self.signalled = True
 
     def _dropped(self, unraisable: sys.UnraisableHookArgs) -> None:
-        """Says nothing of an OutOfTime that was dropped: the next one comes soon."""
+        """Print nothing about an OutOfTime that Python dropped: the timer raises the next one soon."""
         if not isinstance(unraisable.exc_value, OutOfTime):
             self._unraisable(unraisable)
 
@@ -140,8 +141,8 @@ class Stopping(Interruption):
 
 
 class _Abortable:
-    """What `abortable` returns. A class, since a signal can come at any instruction of a function, its first one too:
-    those of `contextlib` around a generator would let OutOfTime out, and it would then end whatever cleans up."""
+    """The context that `abortable` returns. It is a class, since a signal may come at any instruction, even the first
+    of a function: `contextlib`'s generators would let OutOfTime out, which would then end the code that cleans up."""
 
     def __init__(self, stopping: Stopping, seconds: float) -> None:
         self._stopping = stopping
@@ -159,8 +160,7 @@ _BORDER = {_Abortable.__enter__.__code__, _Abortable.__exit__.__code__}
 
 
 def _is_whole(frame: FrameType | None) -> bool:
-    """True where a database is asked, or `abortable` is just entered or left, in `frame` or in what called it, such as
-    another handler."""
+    """Whether `frame`, or a caller of it, is code of a database; not if `abortable` is entered or left in between."""
     while frame is not None and frame.f_code not in _BORDER:
         if str(frame.f_globals.get("__name__")).partition(".")[0] in _WHOLE:
             return True

@@ -1,4 +1,4 @@
-"""The examiner runs batches of cases on a pool and judges them; what came of a batch is one record."""
+"""The examiner, which runs batches of cases on a pool, judges them, and returns one record for each part of a batch."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from oracles import escalation
 
 @dataclass
 class Examined:
-    """What came of a batch."""
+    """The results of one part of a batch."""
 
     tally: Tally
     judgements: list[Sequence[Judgement]] = field(default_factory=list)
-    """The judgements of each entry, in order, up to the entry where it stopped."""
+    """The judgements of each entry, in order, up to the entry at which judging stopped."""
     sightings: list[Sighting] = field(default_factory=list)
     errors: list[tuple[str, Case]] = field(default_factory=list)
-    """Internal errors: the message, and the case whose outcome could not be judged."""
+    """Internal errors: the message, and the case that could not be judged."""
 
 
 class Examiner:
-    """Runs entries on the targets of a pool, and judges them."""
+    """Runs entries on the targets of a pool, and judges the outcomes."""
 
     def __init__(
         self,
@@ -46,25 +46,24 @@ class Examiner:
         ended: Callable[[], bool] = lambda: False,
     ) -> None:
         """With `accuracy`, tallies keep the worst passing runs by row length. Without `decides`, they do not count for
-        which outputs a wrong value could have been noticed. `told` hears of each entry. Once `ended` is true, a part is
-        judged only up to its first entry that ran."""
+        which outputs a wrong value would have been noticed. `told` is called with the judge of each entry. Once `ended`
+        is true, a part is judged only up to its first entry that ran."""
         self.pool = pool
         self.targets: Mapping[str, Target] = {target.id: target for target in targets}
         self._several = len({target.kernel.name for target in self.targets.values()}) > 1
         self._decided: dict[str, Decided] = {name: {} for name in self.targets if decides}
-        """The outputs already known to have been checked where a wrong value would show. They are not asked about
-        again: that takes time."""
+        """The outputs that were checked at a value where an error would show. Examining them again would take time."""
         self._accuracy = accuracy
         self._told, self._ended = told, ended
 
     def submit(self, entries: Sequence[Entry], without: Collection[str] = ()) -> Batch:
-        """Send the entries to all targets of this examiner that take them, except those in `without`. A twin goes in
-        one batch with its case."""
+        """Send the entries to all targets of this examiner that accept them, except those in `without`. A twin belongs
+        in one batch with its case."""
         others = self.pool.statuses.keys() - self.targets.keys()
         return self.pool.submit([entry.case for entry in entries], {*without, *others} if others else without)
 
     def examined(self, parts: Sequence[Sequence[Entry]], batch: Batch) -> list[Examined]:
-        """Wait for the outcomes, and judge them; what came of each part of the batch."""
+        """Wait for the outcomes and judge them. Return the results of each part of the batch."""
         outcomes, judges = iter(batch.outcomes()), list[list[EntryJudge]]()
         for entries in parts:
             judges.append(list(self._judges(entries, [next(outcomes) for _ in entries])))
@@ -75,8 +74,7 @@ class Examiner:
         return found
 
     def _settled(self, judges: Sequence[EntryJudge]) -> list[tuple[str, Case]]:
-        """Let the oracles skip what certainly passes. Returns internal errors met there, which cost time but no
-        verdict."""
+        """Let the oracles settle the outputs that certainly pass. Return internal errors, which change no verdict."""
         try:
             settle(asked_of(judges, self.targets))
         except Exception as error:
@@ -88,7 +86,7 @@ class Examiner:
         for judge in judges:
             judgements = [self._judgement(judge, self.targets[target], found) for target in judge.outcomes]
             if escalation.over() and any(each.worst is not None and each.worst.late for each in judgements):
-                break  # the time was over before it was decided
+                break  # the time was over before the precise tier could decide
             self._note(judge, judgements, found)
             self._told(judge)
             if judgements and self._ended():
@@ -102,9 +100,9 @@ class Examiner:
             yield before
 
     def _judgement(self, judge: EntryJudge, target: Target, found: Examined) -> Judgement:
-        """Judge one target's outcome. An internal error loses nothing of the other targets; the book reports it at the
-        end. A kernel that cannot be called as declared is reported like one that cannot be loaded; raises UsageError
-        where it is the only one."""
+        """Return the judgement of one target's outcome. An internal error is noted in `found`, and other targets are
+        judged all the same. A kernel that cannot be called as declared is reported like one that cannot be loaded; if
+        it is the only one, UsageError is raised."""
         judgement, trouble = judged(judge, target)
         if judgement.is_misuse and not self._several:
             raise UsageError(f"{target.id}: {judgement.reason}")

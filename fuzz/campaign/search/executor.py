@@ -1,5 +1,4 @@
-"""Executors take the turns of a search: the interface, and the executor that runs them in this process. Other processes
-and other machines have theirs elsewhere."""
+"""The interface of executors, which take the turns of a search in this process, in other ones, or on other machines."""
 
 from __future__ import annotations
 
@@ -17,26 +16,26 @@ from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
 
 Watch = Callable[[Sequence[Wait]], object]
-"""A function that is called several times a second with what is being waited for."""
+"""A function that is called several times a second with the calls that are being waited for."""
 
 
 def silent(waits: Sequence[Wait]) -> None:
-    """Ignores it."""
+    """Ignore the calls that are being waited for."""
 
 
 class Executor(Protocol):
-    """Takes the turns that it is given."""
+    """Takes turns of a search and returns their reports."""
 
     watch: Watch
 
     @property
     def count(self) -> int:
-        """Return how many processes take turns."""
+        """The number of processes that take turns."""
         ...
 
     def ready(self, seconds: float) -> bool:
-        """Wait at most `seconds` until the workers of quick targets have started, or of slow ones where there are no
-        others. Returns whether they have; before that no turn may be given."""
+        """Wait at most `seconds` until the workers of quick targets have started, or of slow ones if there are no
+        others. Return whether they have; before that no turn may be given."""
         ...
 
     def room(self, group: int) -> int:
@@ -44,15 +43,15 @@ class Executor(Protocol):
         ...
 
     def give(self, task: TurnJob, lessons: Sequence[bytes]) -> None:
-        """Hand out a turn; `lessons` are those of all judged positions, in order."""
+        """Hand out a turn. `lessons` are the lessons of all judged positions, in order."""
         ...
 
     def take(self, seconds: float) -> TurnReport | None:
-        """Return the next turn that ends, or None if none does within the given seconds."""
+        """Return the report of the next turn that ends, or None if none ends within `seconds`."""
         ...
 
     def cut(self) -> None:
-        """Wait no longer for cases that run: what is on its way ends soon."""
+        """Stop waiting for running cases, so that the turns in work end soon."""
         ...
 
     def drop(self) -> None:
@@ -60,7 +59,7 @@ class Executor(Protocol):
         ...
 
     def keep(self, findings: Collection[FindingId]) -> None:
-        """Keep the earlier calls of these findings, which will be asked for, and of no others."""
+        """Keep the earlier calls of these findings, which will be asked for, and drop all others."""
         ...
 
     def before(self, finding: FindingId) -> tuple[Case, ...]:
@@ -69,24 +68,24 @@ class Executor(Protocol):
 
 
 class Crew(Executor, Protocol):
-    """A context manager of processes that take the turns of a session, here or on other machines."""
+    """An executor that is a context manager: its processes, here or on other machines, take the turns of a session."""
 
     terms: Terms
     deaths: int
-    """The number of processes that ended although nobody here ended them."""
+    """The number of processes that ended by themselves."""
     given_up: list[str]
-    """Turns that ended a process every time."""
+    """Turns that ended a process each time they were tried."""
     missing: dict[str, str]
-    """By target, why it has no worker in some process."""
+    """The reasons why targets have no worker in some process, by target."""
 
     @property
     def restarts(self) -> Mapping[str, int]:
-        """Return how many workers were replaced although their kernel did nothing wrong, by target."""
+        """The number of workers that were replaced although their kernel did nothing wrong, by target."""
         ...
 
     @property
     def words(self) -> str:
-        """Return how many processes there are and how much memory they take, in a few words."""
+        """The number of processes and the memory that they take, in a few words."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -97,12 +96,12 @@ class Crew(Executor, Protocol):
 
 
 class Engine(Protocol):
-    """Other machines that take a session's turns in place of its own processes. It is an argument of a session, so that
-    its packages are imported only where it is asked for."""
+    """Other machines that take a session's turns instead of its own processes. It is an argument of a session, so that
+    its packages are imported only if it is used."""
 
     @property
     def told(self) -> Mapping[str, Attestation]:
-        """Return what workers there attested, by target."""
+        """Return the attestations of workers on the other machines, by target."""
         ...
 
     def executor(
@@ -112,7 +111,7 @@ class Engine(Protocol):
         ...
 
     def explain(self, book: FindingBook, pile: Sequence[Bucket], seconds: float, over: Callable[[], bool]) -> None:
-        """Explain on other machines what failed only there, in at most `seconds` for each cause."""
+        """Explain on other machines the findings that occur only there, in at most `seconds` for each cause."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""The search of several ops one after another, and how targets are spread over processes."""
+"""The search of several ops one after another, and how their targets are spread over processes."""
 
 from __future__ import annotations
 
@@ -17,32 +17,33 @@ from fuzz.core.generate.turn import BATCH
 from fuzz.findings.tally import LATE, Tally
 
 _PROCESSES_PER_GROUP = 4
-"""For each of the slow targets' processes there are this many of the others. Slow targets have few turns."""
+"""The number of processes of quick targets for each process of slow ones, which have few turns."""
 _PROCESSES_PER_WATCHED = 1
-"""This ratio where tools watch some of them: a tool takes ten seconds to start, and one second for a case."""
+"""The same ratio if sanitizers watch some of the slow targets: each takes ten seconds to start, and a second for a
+case."""
 _PROCESS_BYTES = 300 << 20
-"""What one process of a search takes, in bytes. Measured: 180 MB, and more with large cases."""
+"""The bytes of memory of one process of a search. Measured: 180 MB, and more with large cases."""
 _MOST_WITH_DEVICE = 2
-"""The most processes of a search where each target on a GPU has a process of its own, or where free memory is unknown.
-Each has half a gigabyte of the GPU's memory for its context alone, and a pack has dozens of kernels."""
+"""The most processes of a search if each target on a GPU has a process of its own, or if the GPU's free memory is
+unknown. Each takes half a gigabyte of the GPU's memory for its context alone, and a pack has dozens of kernels."""
 _CONTEXT_BYTES = 1 << 30
 """The GPU memory of a process that several targets share: its context, and the tensors of one frame of cases, which
 torch keeps."""
 _WORKER_BYTES = (12 << 20, 200 << 20)
-"""What a worker takes, in bytes: one of compiled code, and one of Python with torch, most of whose memory is shared."""
+"""The bytes of a worker of compiled code, and of a Python worker with torch, most of whose memory is shared."""
 _SHARED_BYTES = 1 << 30
-"""The main memory of a process that targets on a GPU share, in bytes."""
+"""The bytes of main memory of a process that targets on a GPU share."""
 
 
 @dataclass
 class EndsSoonAfter:
-    """Ends a search a number of cases after the first finding that `found` reports: a failing run should end soon, and
+    """Ends a search `cases` cases after the first finding that `found` reports. A failing run should end soon, but
     until then a smaller case may be found."""
 
     found: Callable[[Tally], object]
     cases: int
     last: float = math.inf
-    """The number of cases at which it ends."""
+    """The number of cases at which the search ends; inf before the first finding."""
 
     def __call__(self, tally: Tally) -> bool:
         if self.last == math.inf and self.found(tally):
@@ -52,32 +53,28 @@ class EndsSoonAfter:
 
 @dataclass
 class CountedSchedule:
-    """Always skips `others`, and skips slow targets except for one batch in `slow_every`. It counts batches, not time,
-    so that the same seed or commit gives the same cases to the same targets."""
+    """Skips slow targets except for one batch in `slow_every`. It counts batches, not time, so that the same seed gives
+    the same cases to the same targets."""
 
-    others: frozenset[str]
     slow: frozenset[str]
     slow_every: int
-    first: int = 1
-    """Slow targets get this many batches to begin with."""
     batches: int = 0
 
     def __call__(self) -> frozenset[str]:
         number, self.batches = self.batches, self.batches + 1
-        skips_slow = number >= self.first and number % max(self.slow_every, 1)
-        return self.others | self.slow if skips_slow else self.others
+        return self.slow if number % self.slow_every else frozenset()
 
 
 def slow_targets_of(targets: Collection[Target]) -> frozenset[str]:
-    """Return the targets so slow that others would wait for them; empty where all are slow."""
+    """Return the targets that are so slow that others would wait for them; an empty set if all are slow."""
     slow = frozenset(target.id for target in targets if target.slow)
     return slow if len(slow) < len(targets) else frozenset()
 
 
 def groups_of(targets: Sequence[Target], processes: int) -> tuple[tuple[str, ...], ...]:
-    """Return the targets by the processes that run them: the quick ones, then groups of slow ones, each with at most
-    one tool so that its targets can share workers. Slow groups take turns of their own, as many as they have time for,
-    and so hold up nobody."""
+    """Return the targets by groups, each run by its own processes: the quick ones, then groups of slow ones. A slow
+    group has at most one sanitizer, so that its targets can share workers. Slow groups take turns of their own, as many
+    as they have time for, so that the quick ones never wait for them."""
     slow = slow_targets_of(targets)
     by_tool: dict[str, list[str]] = {}
     for target in targets:
@@ -90,8 +87,8 @@ def groups_of(targets: Sequence[Target], processes: int) -> tuple[tuple[str, ...
 
 
 def processes_for(targets: Sequence[Target], jobs: int, max_cases: int | None) -> int:
-    """Return how many processes a search of these targets has: one per processor unless `jobs` says it, but no more
-    than have a turn to take or fit into memory, also a GPU's."""
+    """Return the number of processes for a search of these targets: one per processor unless `jobs` gives it, but no
+    more than there are turns for, or than fit into the memory of the machine and of its GPUs."""
     wanted = jobs or len(os.sched_getaffinity(0))
     if max_cases is not None:
         wanted = min(wanted, math.ceil(max_cases / BATCH))
@@ -107,30 +104,30 @@ def processes_for(targets: Sequence[Target], jobs: int, max_cases: int | None) -
 
 
 def _memory_of(targets: Sequence[Target]) -> int:
-    """Return the bytes that one process may take with its workers."""
+    """Return the bytes that one process and its workers may take."""
     own = sum(_WORKER_BYTES[target.costly] for target in targets if not target.shares)
     return _PROCESS_BYTES + own + _SHARED_BYTES * any(target.shares for target in targets)
 
 
 def free_memory() -> int:
-    """Return the bytes of memory that are available, as the system tells them."""
+    """Return the bytes of available memory, as Linux reports them."""
     lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     kib = next((int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")), 0)
     return kib << 10
 
 
 def search_ops(runner: Runner, seed: int) -> None:
-    """Search every op that something runs, one after another. Each gets a share of what is left of the limits, in
-    proportion to how many different capabilities its kernels have, since a turn is for one of them. On a GPU, unless
-    cases are counted, all ops are searched at once: some compile while others run."""
+    """Search every op that something runs. Where cases are counted, one op after another has a share of them in
+    proportion to how many different capabilities its kernels have, since a turn is for one of them. Otherwise each has
+    such a share of the time, and as many are searched at once as there are processes."""
     limits, statuses = runner.limits, runner.pool.statuses
     kernels = [t.kernel for t in runner.targets if not isinstance(statuses.get(t.id), NotRun)]
     turns = {op: len(capabilities_of(kernels, op)) for op in sorted({kernel.op for kernel in kernels})}
     runner.wait_for_workers()
-    if limits.max_cases is None and any(target.shares for target in runner.targets if target.kernel.op in turns):
+    if limits.max_cases is None:
         runner.run_beside(list(turns), seed)
         for op in turns:
-            _note_late(runner, op)
+            note_late(runner.tally, runner.targets, op)
         runner.tally.note_waiting()
         return
     began, to_come = time.monotonic(), sum(turns.values())
@@ -141,13 +138,13 @@ def search_ops(runner: Runner, seed: int) -> None:
         runner.run(op, seed, share=own / to_come)
         to_come -= own
         if runner.limits.max_time is not None:
-            _note_late(runner, op)
+            note_late(runner.tally, runner.targets, op)
     runner.tally.note_waiting()
 
 
-def _note_late(runner: Runner, op: str) -> None:
-    """Say why slow targets of the op had no turn in the time available."""
-    slow = slow_targets_of([target for target in runner.targets if target.kernel.op == op])
-    for line in map(runner.tally.targets.__getitem__, slow):
+def note_late(tally: Tally, targets: Sequence[Target], op: str) -> None:
+    """Note why slow targets of the op had no turn."""
+    slow = slow_targets_of([target for target in targets if target.kernel.op == op])
+    for line in map(tally.targets.__getitem__, slow):
         if not (line.judged or line.not_run or line.not_run_reason):
             line.not_run_reason = LATE

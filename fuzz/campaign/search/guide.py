@@ -1,11 +1,11 @@
-"""Guidance: what judged cases say about where errors are large for what is allowed, and relatives of those cases.
+"""Guidance of a search: it learns from judged cases where errors are large, and proposes relatives of those cases.
 
-A fault of a size shows first as a passing case that is less accurate than the others. The most accurate kernel has its
-worst cases too and is searched around them as well: nothing here knows which kernel is wrong.
+A kernel with a fault often shows it first in passing cases that are less accurate than others. Every kernel is searched
+around its own worst cases, even the most accurate one: a guide does not know which kernel is wrong.
 
-Only sizes, recipes and parameters are varied. Every relative's values are drawn anew: values picked for their errors
-would not be random any more, and the statistical budget holds for random ones only. What a guide knows is the lessons
-it was given, in the order of the search; equal lessons make equal guides in every process.
+Only extents, recipes and parameters are varied. The values of a relative are drawn anew, because values that are chosen
+for their errors are not random, and the statistical budget holds for random values only. A guide knows nothing but the
+lessons that it was given, in the order of the search, so equal lessons make equal guides in every process.
 """
 
 from __future__ import annotations
@@ -29,30 +29,31 @@ from fuzz.core.judge.judge import Judgement
 from oracles.ops import OPS
 
 RELATIVES = 8
-"""A guide may add at most this many cases to a turn."""
+"""The most cases that a guide adds to a turn."""
 _TRIES = 4
-"""How often a relative that its kernel takes is tried for. Chosen."""
+"""The number of attempts to make a relative that the kernel accepts. Chosen."""
 _PATIENCE = 8
-"""After this many relatives without a worse one, a case's promise is halved. Chosen."""
+"""The number of relatives without a worse one after which the promise of a case is halved. Chosen."""
 _LEAST = 2
-"""A turn has at least this many relatives, however seldom they were worse than their originals. Chosen."""
+"""The least number of relatives in a turn, even if they seldom succeed. Chosen."""
 _MEMORY = 32
-"""The success of relatives is averaged over about this many. Chosen."""
+"""The number of relatives over which the share of successes is averaged. Chosen."""
 _HOPE = 0.25
-"""From this share of successes on, a turn has RELATIVES relatives. It is also the share assumed at first. Chosen."""
+"""The share of successes from which on a turn has RELATIVES relatives; also the share that is assumed first. Chosen."""
 
 _SHARPNESS = 4
-"""A case is chosen by its promise to this power: one twice as near to a failure is chosen sixteen times as often."""
+"""The power to which a case's promise is raised: one twice as near to failing is chosen 16 times as often."""
 _ASIDE = 4
-"""One relative in this many is of a size class chosen blindly. Chosen."""
+"""For one relative in this many, its size class is chosen first, without regard to promise. Chosen."""
 
 _MOST_WORK = 1 << 18
-"""A case whose largest step has more terms (`Op.work`) gets no relatives: they would take as long as the rest of a
-turn. Chosen."""
+"""The most terms in the largest step (`Op.work`) of a case that gets relatives, which take as long as a turn.
+Chosen."""
 _T = TypeVar("_T")
 
 Cell = tuple[str, ...]
-"""Size class, dtype, recipe and the output that is worst. A case of a new cell is kept, however accurate it is."""
+"""The size class, dtype, recipe and worst output of a case. The first case in a new cell is kept, however accurate it
+is."""
 
 
 class Elite(Struct, frozen=True, tag="elite", array_like=True):
@@ -63,11 +64,11 @@ class Elite(Struct, frozen=True, tag="elite", array_like=True):
     ratio: float
     draw: Draw
     capability: int
-    """Its index among the capabilities of the search."""
+    """The index of its capability in the search."""
 
 
 class ClimbStep(Struct, frozen=True, tag="attempt", array_like=True):
-    """A lesson: whether a relative, made by `change` of the kernel's elite of that cell, was worse than it."""
+    """A lesson: whether a relative of the kernel's elite in this cell, made by `change`, was worse than the elite."""
 
     kernel: str
     cell: Cell
@@ -77,38 +78,38 @@ class ClimbStep(Struct, frozen=True, tag="attempt", array_like=True):
 
 Lesson = Elite | ClimbStep
 packed_lessons = Encoder().encode
-"""Writes the lessons of one turn as bytes."""
+"""Encodes the lessons of one turn as bytes."""
 NO_LESSONS = packed_lessons([])
 lessons_from = Decoder(list[Lesson]).decode
-"""The inverse."""
+"""Decodes the lessons of one turn."""
 
 
 @dataclass(frozen=True)
 class Relative(Made):
-    """A case that differs from an elite in one thing."""
+    """A case that was made from an elite by one change."""
 
     elite: Elite
     change: str = ""
-    """What was changed; '' where no change gave a case that the kernel takes."""
+    """The name of the change; '' if no change gave a case that the kernel accepts."""
 
 
 @dataclass
 class _Climb:
-    """What is known of one kernel."""
+    """The elites of one kernel, and how often their relatives were worse."""
 
     elites: dict[Cell, Elite] = field(default_factory=dict)
     weights: dict[Cell, float] = field(default_factory=dict)
-    """How likely each elite is chosen, in the same order. Kept, since it is read far more often than it changes."""
+    """The weight by which each elite is chosen. It is stored, since it is read far more often than it changes."""
     sizes: dict[int, list[Cell]] = field(default_factory=dict)
-    """The cells of each size class, in the same order."""
+    """The cells of each size class, in the order of `elites`."""
     failures: dict[Cell, int] = field(default_factory=dict)
-    """How many relatives an elite had since it became the worst of its cell."""
+    """The number of relatives of an elite since it became the worst of its cell."""
     wins: dict[str, int] = field(default_factory=dict)
     tries: dict[str, int] = field(default_factory=dict)
-    """By the name of a change, `wins` counts the relatives that were worse than their elite, and `tries` counts all."""
+    """By the name of a change: `wins` counts the relatives that were worse than their elite, `tries` counts all."""
 
     def keep(self, elite: Elite) -> None:
-        """Put it in the place of its cell's elite if it is worse."""
+        """Store the elite of a cell, if it is worse than the present one."""
         known = self.elites.get(elite.cell)
         if known is None:
             self.sizes.setdefault(_size_class(elite.draw.n), []).append(elite.cell)
@@ -118,7 +119,7 @@ class _Climb:
             self._weigh(elite)
 
     def count(self, attempt: ClimbStep) -> None:
-        """Count what became of a relative."""
+        """Count the result of a relative."""
         cell, change = attempt.cell, attempt.change
         self.failures[cell] = self.failures.get(cell, 0) + 1
         self.tries[change] = self.tries.get(change, 0) + 1
@@ -127,17 +128,17 @@ class _Climb:
             self._weigh(self.elites[cell])
 
     def _weigh(self, elite: Elite) -> None:
-        """Recompute its weight."""
+        """Recompute the weight of an elite."""
         promise = elite.ratio * _PATIENCE / (_PATIENCE + self.failures[elite.cell])
         self.weights[elite.cell] = promise**_SHARPNESS + 1e-9
 
     def change(self, dice: Dice) -> str:
-        """Return a change to make; one that made cases worse more often is likelier."""
+        """Return the name of a change, at random; changes that gave worse cases more often are likelier."""
         return _weighted({name: (1 + self.wins.get(name, 0)) / (2 + self.tries.get(name, 0)) for name in CHANGES}, dice)
 
     def chosen(self, dice: Dice) -> Elite:
-        """Return an elite to vary, the more promising the likelier. Now and then one size class alone takes part: most
-        kernels are worst on short rows, which must not hide the long ones."""
+        """Return an elite to vary, at random by weight. For one in `_ASIDE` a size class is chosen first: most kernels
+        are worst on short rows, which must not hide the long ones."""
         weights = self.weights
         if dice.one_in(_ASIDE):
             weights = {cell: weights[cell] for cell in self.sizes[dice.pick(sorted(self.sizes))]}
@@ -145,12 +146,12 @@ class _Climb:
 
 
 Make = Callable[[Sequence[Proposal]], Sequence[Made | None]]
-"""Makes the cases of these draws; None for one that its capability refuses."""
+"""A function that makes the cases of draws; None for a draw that its capability refuses."""
 
 
 @dataclass
 class _Try:
-    """A relative that is being looked for."""
+    """An attempt to make a relative of an elite."""
 
     climb: _Climb
     elite: Elite
@@ -160,7 +161,7 @@ class _Try:
     change: str = ""
 
     def proposal(self) -> Proposal:
-        """Return a draw of the elite with new values, one thing changed and, half of the time, as many rows as fit:
+        """Return a draw of the elite with new values and one change. Half of the draws have as many rows as fit, since
         every row is another chance."""
         elite, dice = self.elite, self.dice
         self.change = self.climb.change(dice)
@@ -170,7 +171,7 @@ class _Try:
         return replace(draw, seed=fresh), self.capability, self.place
 
     def again(self, make: Make) -> Made | None:
-        """Return another such case after the first was refused, or in the end the elite itself."""
+        """Return a case of another draw, after the first was refused, and in the end the elite itself."""
         for _ in range(_TRIES - 1):
             (made,) = make([self.proposal()])
             if made is not None:
@@ -183,16 +184,16 @@ class Guide:
     """Proposes relatives of the worst cases among its lessons."""
 
     def __init__(self, seed: int, capabilities: Sequence[Capability]) -> None:
-        """`capabilities` are those of the search."""
+        """`capabilities` are all capabilities of the search."""
         self._seed, self._capabilities = seed, capabilities
         self._places = {each: place for place, each in enumerate(capabilities)}
         self._climbs: dict[str, _Climb] = {}
-        """What is known of each kernel, by name."""
+        """The elites of each kernel, by the kernel's name."""
         self._success = _HOPE
-        """The recent share of relatives that were worse than their originals."""
+        """The recent share of relatives that were worse than their elites."""
 
     def learn(self, lessons: Iterable[Lesson]) -> None:
-        """Take in the lessons of one turn."""
+        """Learn the lessons of one turn."""
         for lesson in lessons:
             climb = self._climbs.get(lesson.kernel)
             if climb is None:
@@ -204,7 +205,8 @@ class Guide:
                 self._success += (lesson.worse - self._success) / _MEMORY
 
     def relatives(self, turn: int, make: Make) -> list[Relative]:
-        """Return cases near the worst ones of each kernel in turn; fewer if recent ones seldom helped."""
+        """Return relatives of the worst cases, from one kernel after the other; fewer if recent ones seldom
+        succeeded."""
         kernels = list(self._climbs)
         count = max(_LEAST, round(RELATIVES * min(1.0, self._success / _HOPE))) if kernels else 0
         tries, streams = [], [Stream(self._seed).child(f"relative {place} of turn {turn}") for place in range(count)]
@@ -221,7 +223,7 @@ class Guide:
         ]
 
     def lessons(self, judged: Iterable[tuple[Made, Sequence[Judgement]]]) -> list[Lesson]:
-        """Return what the judgements of one turn teach that is not known yet."""
+        """Return the lessons of one turn's judgements that the guide does not know yet."""
         best: dict[tuple[str, Cell], Elite] = {}
         attempts = []
         for case, judgements in judged:
@@ -240,10 +242,10 @@ class Guide:
         return [*attempts, *best.values()]
 
     def _passed(self, made: Made, judgements: Sequence[Judgement]) -> Iterator[Elite]:
-        """Yield what a case of a draw that passed is to each kernel: a possible elite."""
+        """Yield a possible elite for each kernel that a drawn case passes on."""
         draw, place = made.draw, self._places.get(made.capability)
         if place is None or draw is None or draw.work > _MOST_WORK or any(part.given for part in draw.parts):
-            return  # it belongs to no capability: a sketch of what kernels reject may turn out to be fit
+            return  # it has no capability: a sketch of a case to reject may turn out to be acceptable
         main = draw.part(OPS[draw.op].main)
         for judgement in judgements:
             check = judgement.worst
@@ -254,12 +256,12 @@ class Guide:
 
 
 def _size_class(n: int) -> int:
-    """Return the class of rows of about this length, within a factor of four."""
+    """Return the size class of a row length; lengths of one class differ by at most a factor of four."""
     return n.bit_length() // 2
 
 
 def _weighted(weights: Mapping[_T, float], dice: Dice) -> _T:
-    """Return one of them, at random by weight."""
+    """Return one of the options, at random by weight."""
     left = dice.below(2**20) / 2**20 * sum(weights.values())
     for option, weight in weights.items():
         left -= weight

@@ -1,4 +1,4 @@
-"""Processes that take the turns of a search, and the messages between them and it."""
+"""The executor that takes the turns of a search in other processes, which it forks, replaces and ends."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from fuzz.campaign.search.executor import Watch, silent
 from fuzz.campaign.search.search_process import resident, run_search_process
+from fuzz.campaign.search.shares import fittest
 from fuzz.campaign.search.turn_runner import AHEAD, SEARCHES, FindingId, Terms, TurnJob, TurnReport
 from fuzz.campaign.search.wire import (
     Calls,
@@ -39,67 +40,67 @@ from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.transport.python.programs import Programs, programs_in
 
 MOST_DEATHS = 3
-"""A turn in which this many processes ended is given up: it would end a fourth one too."""
+"""A turn is given up after this many processes ended in it, since further ones would end too."""
 MEMORY_LIMIT = 2 << 30
-"""A process that has more bytes than this is replaced once its turns have ended. A usual one has a tenth of it; the
-largest cases of a search take half."""
+"""A process with more bytes than this is replaced after its turns. A usual one has a tenth of this; with the largest
+cases of a search it has half."""
 LATEST_SEEN = 4096
-"""The number of latest failing runs that are remembered with their process: more than 63 turns usually have."""
+"""The number of latest failing runs whose process is remembered: 63 turns usually have fewer."""
 _T = TypeVar("_T")
 _FORK = multiprocessing.get_context("fork")
-"""It inherits what is imported here, and kernels that no file could name. A new interpreter would take half a
-second."""
+"""The way to start processes: they inherit the imported modules, and kernels that are in no file. A new interpreter
+would take half a second."""
 
 
 @dataclass(eq=False)
 class _Process:
-    """A process, and what it was sent."""
+    """A process of the executor, and the turns that it was given."""
 
     group: int
     handle: BaseProcess
     connection: Connection
     tasks: deque[TurnJob] = field(default_factory=deque)
-    """The turns it has not reported yet, in the order in which they end."""
+    """The turns that it has not reported, in the order in which they will end."""
     told: dict[tuple[str, int], int] = field(default_factory=dict)
-    """By search, the number of positions whose lessons it has."""
+    """The number of positions whose lessons the process has, by search."""
     restarts: Mapping[str, int] = field(default_factory=dict)
     waits: Sequence[Wait] = ()
     started: bool = False
-    """Whether its workers are there."""
+    """Whether the workers of the process have started."""
     retires: bool = False
 
     @property
     def is_free(self) -> bool:
-        """Whether it may be given more: what is behind a big case would wait for it."""
+        """Whether the process may be given more turns. Turns behind a big case would wait for it."""
         return not self.retires and not any(task.is_big for task in self.tasks)
 
 
 @dataclass
 class ProcessExecutor:
-    """A context manager of processes, each with its workers. Enter it before threads are started: a lock that another
-    thread holds while a process is forked would be held in it for ever. A process that ends is replaced, and the turns
-    that it had not reported are taken again; a report counts whole or not at all."""
+    """A context manager of processes, each with its own workers. Enter it before any thread is started: a lock that a
+    thread holds during the fork would stay locked in the process for ever. A process that ends is replaced, and the
+    turns that it had not reported are taken again; a report counts as a whole or not at all."""
 
     targets: Sequence[Target]
     terms: Terms
     sizes: Sequence[int]
-    """The number of processes of each group of `terms`."""
+    """The number of processes of each group in `terms`."""
     make_pool: Callable[[Sequence[Target]], WorkerPool]
-    """Returns a pool that is not entered yet."""
+    """A function that returns a pool, which is not entered yet."""
     devices: Sequence[str] = ()
-    """The GPUs that the processes are spread over, where there are several."""
+    """The GPUs over which the processes are spread, if there are several."""
     programs: Path | None = None
     """The file to which workers add the programs that they compile. It is read and deleted at the end."""
     made: Programs | None = None
     """The contents of that file."""
     deaths: int = 0
-    """The number of processes that ended although nobody here ended them."""
+    """The number of processes that ended by themselves."""
     given_up: list[str] = field(default_factory=list)
-    """Turns that ended a process every time."""
+    """Turns that ended a process each time they were tried."""
     missing: dict[str, str] = field(default_factory=dict)
-    """By target, why it has no worker in some process."""
+    """The reasons why targets have no worker in some process, by target."""
     most_bytes: int = 0
-    """The most memory that any process has had."""
+    """The largest memory of any process, in bytes."""
 
     def __post_init__(self) -> None:
         self.watch: Watch = silent
@@ -148,7 +149,7 @@ class ProcessExecutor:
 
     @property
     def restarts(self) -> Mapping[str, int]:
-        """By target, the workers that were replaced although their kernel did nothing wrong."""
+        """By target, the number of workers that were replaced although their kernel did nothing wrong."""
         found = Counter(self._restarts)
         for process in self._processes:
             found.update(process.restarts)
@@ -161,7 +162,7 @@ class ProcessExecutor:
                 self._send(process, Start())
         awaited = [process for process in self._processes if process.group == 0] or self._processes
         if not all(process.started for process in awaited):
-            report = self._next(seconds)  # one of slow targets, from the op searched before
+            report = self._next(seconds)  # it may be one of slow targets, from the op searched before
             if report is not None:
                 self._untaken.append(report)
         return all(process.started for process in awaited) or self.deaths >= MOST_DEATHS * len(self._processes)
@@ -172,7 +173,8 @@ class ProcessExecutor:
     def give(self, task: TurnJob, lessons: Sequence[bytes]) -> None:
         _remember(self._lessons, (task.op, task.seed), lessons, SEARCHES * len(self._processes))
         free = [each for each in self._processes if each.group == task.group and each.is_free]
-        self._give(min(free, key=lambda each: len(each.tasks)), task)
+        queues = [(len(each.tasks), (task.op, task.seed) in each.told) for each in free]
+        self._give(free[fittest(queues)], task)
 
     def take(self, seconds: float) -> TurnReport | None:
         until = time.monotonic() + seconds
@@ -183,7 +185,7 @@ class ProcessExecutor:
         return self._untaken.popleft()
 
     def _next(self, seconds: float) -> TurnReport | None:
-        """Return the next process's message within the given seconds, if that is a report."""
+        """Return the next message of a process within `seconds`, if it is a report."""
         ready = wait([each.connection for each in self._processes], seconds)
         self.watch([each for process in self._processes for each in process.waits])
         if not ready:
@@ -219,7 +221,7 @@ class ProcessExecutor:
         return ()
 
     def _forked(self, group: int, number: int) -> _Process:
-        """Fork the process of that number."""
+        """Fork process number `number`, for a group of targets."""
         ours, theirs = _FORK.Pipe()
         others = [ours, *(each.connection for each in self._processes)]
         mine = [target for target in self.targets if target.id in self.terms.groups[group]]
@@ -230,21 +232,20 @@ class ProcessExecutor:
             daemon=True,
         )
         with warnings.catch_warnings():
-            # Python 3.12 warns of threads. These only wait, or are those of NumPy's linear algebra, which prepares
-            # for a fork.
+            # Python 3.12 warns of threads. Ours only wait, and NumPy's linear algebra prepares its own for a fork.
             warnings.simplefilter("ignore", DeprecationWarning)
-            # JAX warns of its threads too. They wait where a reference was traced; no forked process calls JAX.
+            # JAX warns of its threads too. They wait where a reference was traced, and no forked process calls JAX.
             warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)
             process.start()
         theirs.close()
         return _Process(group, process, ours)
 
     def _device(self, number: int) -> str:
-        """Return the GPU of the process of that number; '' for whichever there is."""
+        """Return the GPU of process number `number`; '' for any."""
         return self.devices[number % len(self.devices)] if len(self.devices) > 1 else ""
 
     def _send(self, process: _Process, message: Start | Cut | Take) -> None:
-        with suppress(OSError):  # its end is noticed when it is waited for
+        with suppress(OSError):  # a process that has ended is noticed when the executor waits for it
             process.connection.send_bytes(packed(message))
 
     def _give(self, process: _Process, task: TurnJob) -> None:
@@ -257,8 +258,8 @@ class ProcessExecutor:
         self._send(process, Take(task, lessons, kept))
 
     def _received(self, process: _Process) -> TurnReport | None:
-        """Return the report that a process has sent, if that is what it sent. Raises InternalError for an error of ours
-        in it, and UsageError."""
+        """Return the report that a process has sent; None for another message. Raises InternalError if the process met
+        an internal error, and UsageError if it met one."""
         try:
             said = answer(process.connection.recv_bytes())
         except (EOFError, OSError):
@@ -321,7 +322,7 @@ class ProcessExecutor:
 
 
 def _remember(known: dict[tuple[str, int], _T], search: tuple[str, int], value: _T, most: int) -> None:
-    """Note it as the latest search's, and forget the oldest of more than `most`: a process forgets them too."""
+    """Store the value of the latest search, and forget the oldest beyond `most`, as the processes do."""
     known.pop(search, None)
     known[search] = value
     while len(known) > most:

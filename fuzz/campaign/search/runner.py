@@ -1,16 +1,17 @@
-"""The run loop: an executor takes the turns of a search, and their reports are counted in the order of the search."""
+"""The loop of a run: an executor takes the turns of a search, and the runner counts their reports in order."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fuzz.campaign.search.examiner import Examiner
 from fuzz.campaign.search.executor import Executor, SerialExecutor
 from fuzz.campaign.search.schedule import LEAST_LAG, MOST_LAG, Schedule
+from fuzz.campaign.search.shares import LEAST_ON_THEIR_WAY, Pace, Shares
 from fuzz.campaign.search.stopping import GRACE_S, Interruption, RunLimits, late, never
 from fuzz.campaign.search.turn_runner import PIECES, CallLog, FindingId, Terms, TurnReport
 from fuzz.core.adapters.target import NotRun, Target
@@ -29,62 +30,44 @@ from oracles import escalation
 from oracles.ops import OPS
 
 MOST_HANGS = 3
-"""In one run or night a target gets no more cases after this many that hung: each takes twice the limit of a case, in
-which others wait. Chosen: one may be an accident, and three are enough to find a rule of failing."""
-_LEAST_ON_THEIR_WAY = 2
-"""At least this many turns per process are handed out, at any pace: one is judged while the next one runs."""
-_MOST_BESIDE = 3
-"""At most this many turns per process are handed out where several ops are searched at once. Which op is next is
-decided when a turn is handed out, from what earlier turns took."""
+"""The number of hanging cases after which a target gets no more in a run or night: each takes twice the limit of a
+case, and others wait. Chosen: one may be an accident, and three are enough to learn a rule."""
 _LOOK_S = 0.25
-"""Seconds between two looks at the clock: often enough for a live line, too seldom to cost anything."""
+"""Seconds between two looks at the clock: often enough for a live line, and cheap."""
 _DROPPED_S = 3.0
-"""If a process reports nothing for this long after it was told to stop waiting, it is at an error of ours or judges a
-very large case, and its turns are dropped."""
-_FIRST_TURN_S = 1.0
-"""The assumed duration of a turn before any has ended. Only used where several ops are searched at once."""
-
-
-@dataclass
-class _Pace:
-    """The turns of one op that have ended, and the seconds they took."""
-
-    begun: int = 0
-    ended: int = 0
-    seconds: float = 0.0
+"""Seconds without a report, after which the turns of a process that was told to end are dropped: it met an internal
+error or judges a very large case."""
 
 
 @dataclass
 class Runner:
-    """Runs one op's kernels on generated cases until a limit is reached."""
+    """Runs kernels on generated cases, or on given entries, until a limit is reached, and counts the results."""
 
     pool: Pool
-    """Runs given entries; without an executor, also what is searched."""
+    """The pool that runs given entries and, without an executor, the turns of searches."""
     targets: Sequence[Target]
     limits: RunLimits
     book: FindingBook
     terms: Terms | None = None
-    """The terms of its executor. By default cases are made for the kernels of the targets, without twins."""
+    """The terms of the executor. By default, cases are made for the kernels of the targets, without twins."""
     observers: Sequence[Observer] = ()
     enough: Callable[[Tally], bool] = lambda tally: False
-    """Asked after each turn of a search whether to stop early."""
+    """A function that is called after each turn of a search: whether to end the search."""
     over: Callable[[], bool] = never
-    """Asked equally often whether to stop at once, given entries too."""
+    """A function that is called as often: whether to stop at once, even between given entries."""
     skipped: Callable[[], Collection[str]] = lambda: ()
-    """Asked before each batch of given entries which targets to leave out, such as slow ones."""
+    """A function that is called before each batch of given entries: which targets to leave out, such as slow ones."""
     executor: Executor | None = None
-    """Takes the turns of a search, for the targets of its terms; without it this process does, for all targets."""
+    """The executor for the turns of a search; without one, this process takes them, for all targets."""
     records: Callable[[Iterable[str]], None] = lambda records: None
-    """Is given the records of judged runs, where `terms` ask for them."""
+    """A function that is given the records of judged runs, if `terms` ask for records."""
     begun: Callable[[], None] = lambda: None
-    """Called once the first turns of a search are handed out: where processes take them, they run at the same time."""
-    ended: Callable[[Schedule], None] = lambda schedule: None
-    """Called at the end of each search."""
+    """A function that is called once other processes have the first turns of a search."""
     asked_for: Callable[[], Collection[FindingId]] | None = None
-    """Returns the findings whose earlier calls may be asked for; by default, all that the book keeps."""
+    """A function that returns the findings whose earlier calls may be needed; by default, all that the book keeps."""
     interruption: Interruption = field(default_factory=Interruption)
     patient: bool = False
-    """Whether slow targets go on with their turns when the time of a search is over, because another search follows."""
+    """Whether slow targets continue with their turns after the time of a search, because another search follows."""
     clock: Callable[[], float] = time.monotonic
     tally: Tally = field(default_factory=Tally)
 
@@ -111,35 +94,35 @@ class Runner:
         self._calls = CallLog(self._kept)
         self._hangs: Counter[str] = Counter()
         self._courses: dict[tuple[str, int], Schedule] = {}
-        self._pace: dict[str, _Pace] = defaultdict(_Pace)
+        self._shares = Shares({}, 1)
         self._on_their_way: Counter[int] = Counter()
-        self._big = 0  # of them are big cases
+        self._big = 0  # the number of big cases among them
         self._ends = math.inf
         self._began, self._taken = 0.0, 0
         self._started = self.clock()
         self.pool.watch = self._while_waiting
 
     def target(self, name: str) -> Target:
-        """Return the target of that id."""
+        """Return the target with this id."""
         return self._by_id[name]
 
     @property
     def in_flight(self) -> int:
-        """The number of turns that quick targets have not finished."""
+        """The number of turns of quick targets that have not ended."""
         return self._on_their_way[0]
 
     def before(self, judgement: Judgement) -> tuple[Case, ...]:
-        """Return the earlier calls in the process of a finding that the book keeps, as far as they are known."""
+        """Return the known earlier calls, in the same process, of a finding that the book keeps."""
         finding = judgement.target, judgement.case
         return self._calls.before(finding) or self._executor.before(finding)
 
     def run(self, op: str, run_seed: int, share: float = 1.0) -> Tally:
-        """Search until `share` of the limits is used up or a stop is wanted; what had begun by then is still judged.
-        The time begins when all workers have started: starting dozens takes longer than the share of an op."""
+        """Search until `share` of the limits is used up or a stop is wanted; turns that began by then are still judged.
+        The time begins when all workers have started, since starting dozens takes longer than the share of an op."""
         return self._search([op], run_seed, share)
 
     def run_beside(self, ops: Sequence[str], run_seed: int) -> Tally:
-        """Search several ops at once, each as `run` does; all get the same time of the processes."""
+        """Search several ops as `run` does one, several at a time: see `Shares`."""
         return self._search(ops, run_seed, 1.0)
 
     def _search(self, ops: Sequence[str], run_seed: int, share: float) -> Tally:
@@ -150,10 +133,9 @@ class Runner:
         runs = {target.kernel.op for target in self.targets if self._runs(target)}
         self._courses = {key: each for key, each in self._courses.items() if each.slow_left}
         schedules = [self._schedule(op, run_seed, share) for op in ops if op in runs]
+        self._shares = Shares({each.op: len(each.chosen) for each in schedules}, self._executor.count)
         with escalation.until(self._is_overdue):
             self._take_turns(schedules)
-        for schedule in schedules:
-            self.ended(schedule)
         self._ends = math.inf
         return self.tally
 
@@ -172,12 +154,12 @@ class Runner:
         self._finish(schedules)
 
     def wait_for_workers(self) -> None:
-        """Return when all workers are started, or a stop is wanted: no time of a search passes before."""
+        """Wait until all workers have started, or a stop is wanted. The time of a search begins afterwards."""
         while not self.interruption.wanted and not self._executor.ready(_LOOK_S):
             pass
 
     def replay(self, batches: Iterable[list[Entry]]) -> Tally:
-        """Run given entries, whatever the limits, until a stop is wanted. A twin follows its case in one batch."""
+        """Run given entries, whatever the limits, until a stop is wanted. A twin must be in one batch with its case."""
         examiner = Examiner(self.pool, self.targets, accuracy=self._terms.accuracy)
         ahead = list[tuple[list[Entry], Batch]]()
         for entries in batches:
@@ -216,43 +198,39 @@ class Runner:
         return counted or self.clock() >= self._ends or self.interruption.wanted or self.enough(self.tally)
 
     def _give(self, schedules: Sequence[Schedule]) -> None:
-        """Hand out as many turns as may be now, first those of the op that had the least time."""
+        """Hand out as many turns as possible now."""
+        by_op = {each.op: each for each in schedules}
         resting = tuple(target for target, count in self._hangs.items() if count >= MOST_HANGS)
         self._executor.keep(self._kept())
         most = self._in_time()
-        if len(schedules) > 1:
-            most = min(most, _MOST_BESIDE * self._executor.count)
         for group in range(len(self._terms.groups)):
             while self._executor.room(group) > 0 and (group or self.in_flight < most):
-                ready = ((each.next_task(group), each) for each in sorted(schedules, key=self._time_of))
+                ready = ((by_op[op].next_task(group), by_op[op]) for op in self._in_turn(group))
                 task, schedule = next((found for found in ready if found[0] is not None), (None, None))
                 if task is None or schedule is None:
                     break
                 self._executor.give(replace(task, resting=resting) if resting else task, schedule.lessons)
-                self._pace[task.op].begun += 1
+                self._shares.paces[task.op].begun += 1
                 self._on_their_way[group] += 1
                 self._big += task.is_big
 
-    def _time_of(self, schedule: Schedule) -> float:
-        """Return the seconds that processes have spent on an op, and will on the turns it has begun: a search with
-        cheap turns gets more of them than one that compiles for seconds."""
-        pace = self._pace[schedule.op]
-        return pace.seconds + (pace.begun - pace.ended) * (pace.seconds / pace.ended if pace.ended else _FIRST_TURN_S)
+    def _in_turn(self, group: int) -> Sequence[str]:
+        return self._shares.by_time() if group else self._shares.in_turn(self._ends - self.clock(), self.in_flight)
 
     def _in_time(self) -> float:
-        """Return how many turns of quick targets may be on their way: no more than will be taken before the end, at the
-        pace so far, for the end waits for them."""
+        """Return how many turns of quick targets may be in work: as many as will probably end in time, at the present
+        pace, since the search waits for them."""
         if self._ends == math.inf:
             return math.inf
         now = self.clock()
         pace = self._taken / (now - self._began) if now > self._began else 0.0
-        return max(_LEAST_ON_THEIR_WAY * self._executor.count, pace * (self._ends - now))
+        return max(LEAST_ON_THEIR_WAY * self._executor.count, pace * (self._ends - now))
 
     def _take(self) -> None:
-        """Wait for a turn for a moment, and count what can be counted then."""
+        """Wait a moment for a report, and count all reports that can be counted now."""
         try:
             report = self._executor.take(_LOOK_S)
-        except AwayError as error:  # what came before is kept and reported
+        except AwayError as error:  # earlier results are kept and reported
             self.book.errors.append(str(error))
             self._on_their_way.clear()
             self._big = 0
@@ -260,7 +238,7 @@ class Runner:
             return
         if report is None:
             return
-        pace = self._pace[report.task.op]
+        pace = self._shares.paces.get(report.task.op, Pace())  # slow targets may still have turns of an earlier search
         pace.seconds += report.seconds
         if not report.rest:
             self._on_their_way[report.task.group] -= 1
@@ -277,7 +255,7 @@ class Runner:
                 return
 
     def _finish(self, schedules: Sequence[Schedule]) -> None:
-        """Wait for what was begun, but not for long."""
+        """Wait for the turns that were handed out, but not for long."""
         since = self.clock()
         while self.in_flight or (not self.patient and self._on_their_way.total()):
             if self._is_overdue():
@@ -298,7 +276,7 @@ class Runner:
 
     def _count(self, report: TurnReport) -> None:
         if report.task.group:
-            report.tally.cases = 0  # they are counted with the quick targets
+            report.tally.cases = 0  # the report of the quick targets counts them
         with self.interruption.shielded():
             for words, case in report.errors:
                 self.book.note_error(words, case)
@@ -339,10 +317,10 @@ class Runner:
             observer.waiting(waits, self.clock() - self._started)
 
     def _while_waiting(self, waits: Sequence[Wait]) -> Collection[str]:
-        """Tell the observers, and return the targets that hold up the end of the search."""
+        """Tell the observers, and return the targets that delay the end of the search."""
         self._tell_waiting(waits)
         return late(self._is_overdue)(waits)
 
     def _is_overdue(self) -> bool:
-        """Whether a stop was wanted, or the time was over, some moments ago."""
+        """Whether a stop was wanted, or the time ended, more than a moment ago."""
         return self.interruption.overdue or (not self.patient and self.clock() >= self._ends + GRACE_S)

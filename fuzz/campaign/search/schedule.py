@@ -1,48 +1,39 @@
-"""The schedule of one search: which turn is next, what each may know, and the order in which they count.
+"""The schedule of one search: which turn comes next, which lessons its guide may know, and in which order turns count.
 
-Many processes take turns, and these end in any order. How many of the turns before it a turn knows depends only on its
-position, and where cases are counted they count in the order of the search. So the cases, verdicts and the end of a
-counted search are the same with any number of processes.
+Many processes take turns, which end in any order. The number of earlier turns that a turn knows depends only on its
+position, and if cases are counted, turns count in the order of the search. So the cases, the verdicts and the end of a
+counted search are the same for any number of processes.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
-import msgspec
-from msgspec import MsgspecError
-
-from fuzz.campaign.search.guide import Elite, Guide, Lesson, lessons_from
-from fuzz.campaign.search.turn_runner import TurnJob, TurnReport, TurnRunner, placed
+from fuzz.campaign.search.turn_runner import TurnJob, TurnReport, TurnRunner
 from fuzz.core.base.capability import Capability
-from fuzz.core.base.errors import UsageError
-from fuzz.core.base.files import write_whole
 from fuzz.core.generate.search import SHARDS, Search
-from fuzz.core.generate.turn import BATCH, PLACES, Made, Turn
-from fuzz.findings.book import FindingBook
+from fuzz.core.generate.turn import BATCH, Turn
 
 LEAST_LAG = 8
-"""A turn need not wait for the eight before it: two processes have that many in hand."""
+"""The number of preceding turns for which a turn never waits: two processes have that many in hand."""
 MOST_LAG = SHARDS - 1
-"""After this many turns a shard has its next one, for which its last one must have ended."""
+"""The number of turns after which a shard has its next one, which must know the state after the last."""
 _WAITING = 256
 """The most turns that wait for a group of slow targets. In a search that ends by time, older ones are left out."""
 
 
 def known_at(place: int, least_lag: int = LEAST_LAG) -> int:
-    """Return how many of the turns before this position must be judged before it may be drawn: all but the last quarter
-    of them, or all but the last 63. A guide that waits for more would leave processors idle; one that waits for fewer
-    learns late."""
+    """Return how many turns must be judged before the turn at `place` is drawn: all before it except the last quarter,
+    or except the last 63. If a guide waited for more, processors would be idle; if it waited for fewer, it would learn
+    late."""
     return max(0, place - min(MOST_LAG, max(least_lag, place // 4)))
 
 
 def in_order(search: Search, chosen: Collection[Capability], *, big_first: bool = False) -> Iterator[Turn | int]:
-    """Yield the turns of a search for the chosen capabilities, without an end. Each big case comes after a number of
+    """Yield the turns of a search for the chosen capabilities, without end. A big case comes after a fixed number of
     turns or, with `big_first`, as soon as possible."""
     big = deque((due.place if big_first else due.after, due.number) for due in search.big_series)
     for number, turn in enumerate(search.turns(chosen)):
@@ -54,8 +45,8 @@ def in_order(search: Search, chosen: Collection[Capability], *, big_first: bool 
 def one_by_one(
     turn_runner: TurnRunner, op: str, seed: int, most: float = math.inf, *, big_first: bool = False
 ) -> Iterator[TurnReport]:
-    """Yield the reports of a search whose turns this process takes alone, one after another. The cases are the same as
-    with many processes."""
+    """Yield the reports of a search whose turns this process takes one after another. The cases are the same as in a
+    search with many processes."""
     known, states = turn_runner.searched(op, seed), dict[tuple[int, Capability], bytes]()
     search = known.search
     for place, turn in enumerate(in_order(search, search.capabilities, big_first=big_first)):
@@ -76,35 +67,35 @@ def one_by_one(
 
 @dataclass
 class Schedule:
-    """One search. `joined` puts its reports in order."""
+    """The schedule of one search; `joined` puts its reports in order."""
 
     search: Search
     op: str
     seed: int
     chosen: Collection[Capability]
-    """The capabilities for which turns are drawn."""
+    """The capabilities for which there are turns."""
     most: float = math.inf
-    """The number of entries after which it ends."""
+    """The number of entries after which the search ends."""
     corners: Sequence[bool] = ()
-    """For each group of slow targets, whether some cases can be given to it alone; those are looked for in every
+    """For each group of slow targets, whether only it can visit some corners. Cases for these are looked for in every
     turn."""
     slow_every: int = 24
     slow_first: int = 3
-    """Slow targets are given this many turns first, then one turn in `slow_every`."""
+    """Slow targets take this many turns first, then one turn in `slow_every`."""
     quick: int = 1
-    """The number of groups, counting the leading one, that are given every turn."""
+    """The number of groups, from the first one on, that take every turn."""
     pieces: int = 1
-    """The number of pieces in which each turn is reported, unless cases are counted."""
+    """The number of reports for each turn, unless cases are counted."""
     least_lag: int = LEAST_LAG
-    """A turn never waits for this many turns before it."""
+    """The number of preceding turns for which a turn never waits."""
     timed: bool = False
-    """Whether it ends with its time, so that slow targets may leave turns out."""
+    """Whether the search ends by time, so that slow targets may leave turns out."""
     lessons: list[bytes] = field(default_factory=list)
-    """The lessons of all judged positions, in order."""
+    """The lessons of all joined positions, in order."""
     entries: int = 0
-    """The number of entries that are judged and count."""
+    """The number of entries that were judged and count."""
     done: bool = False
-    """Whether everything that counts is joined."""
+    """Whether all reports that count are joined."""
 
     def __post_init__(self) -> None:
         self._steps = in_order(self.search, self.chosen)
@@ -118,15 +109,15 @@ class Schedule:
 
     @property
     def is_counted(self) -> bool:
-        """Whether a number of cases ends it. Only then big cases have places in its order."""
+        """Whether the search ends after a number of cases. Only then do big cases have positions in its order."""
         return self.most < math.inf
 
     def next_task(self, group: int = 0) -> TurnJob | None:
-        """Return the next turn for a group of targets; None where there is none now."""
+        """Return the next turn for a group of targets; None if there is none now."""
         if group:
             waiting = self._slow[group]
             if not waiting or waiting[0].place >= len(self.lessons):
-                return None  # it is not known yet that the search does not end before it
+                return None  # the search may still end before this turn
             self._slow_out += 1
             return waiting.popleft()
         if self._again:
@@ -137,7 +128,7 @@ class Schedule:
         if not isinstance(turn, Turn) and not self.is_counted:
             return TurnJob(
                 place, self.op, self.seed, turn
-            )  # it has no position in the order: others would wait for seconds
+            )  # it has no position in the order, so that no turn waits seconds for it
         self._next += 1
         state = self._states.get(self._key(turn), b"") if isinstance(turn, Turn) else b""
         pieces = 1 if self.is_counted else self.pieces
@@ -146,8 +137,8 @@ class Schedule:
         return task
 
     def joined(self, report: TurnReport) -> Iterator[TurnReport]:
-        """Yield the reports that count now that this one has ended. Where cases are counted this is the order of the
-        search; otherwise each counts as it comes, so that a case that hangs holds up no other."""
+        """Yield the reports that count once this report has come. If cases are counted they come in the order of the
+        search; otherwise each counts at once, so that a hanging case delays no other."""
         if report.task.group:
             self._slow_out -= not report.rest
             yield report
@@ -168,32 +159,31 @@ class Schedule:
                 yield first
 
     def late(self) -> Iterable[TurnReport]:
-        """Return the reports that ended out of order before somebody stopped a counted search. They count all the
-        same."""
+        """Return the reports that came out of order before a counted search was stopped. They count all the same."""
         found = [] if self._closed or not self.is_counted else [self._ended[place] for place in sorted(self._ended)]
         self._ended.clear()
         return found
 
     @property
     def slow_left(self) -> bool:
-        """Whether slow targets have turns to take yet, or have some on their way."""
+        """Whether slow targets have turns to take, or in work."""
         return self._slow_out > 0 or any(queue and queue[0].place < len(self.lessons) for queue in self._slow.values())
 
     @property
     def _most_turns(self) -> float:
-        """The most turns needed: a turn has at least BATCH entries, except that of a big case."""
+        """The position before which the search ends: each turn has at least BATCH entries, unless it is a big case."""
         if not self.is_counted:
             return math.inf
         return len(self.lessons) + math.ceil((self.most - self.entries) / BATCH)
 
     def stop(self) -> None:
-        """Begin no further turn."""
+        """Hand out no further turn."""
         self.done = True
         for waiting in self._slow.values():
             waiting.clear()
 
     def close(self) -> None:
-        """Count nothing more."""
+        """Hand out and count nothing more."""
         self.stop()
         self._closed = True
 
@@ -221,77 +211,3 @@ class Schedule:
                 kept = [each for each in waiting if each.place <= task.place]
                 waiting.clear()
                 waiting.extend(replace(each, most=task.most) if each.place == task.place else each for each in kept)
-
-
-_KIND, _VERSION = "kernelfuzz search", 1
-_MOST_BYTES = 1 << 28
-"""The most bytes of a record. An hour of search on sixteen processors leaves some megabytes."""
-_MOST_ELEMENTS = 1 << 24
-"""The most elements of a tensor in a record's draw: no search draws more."""
-
-
-def record_path(folder: Path, op: str, seed: int) -> Path:
-    """Return where the record of a search is kept, beside its findings."""
-    return folder / f"search-{seed}-{op}.jsonl"
-
-
-def keep_record(schedule: Schedule, book: FindingBook, *, named: bool = False) -> None:
-    """Save the record if a finding of that search is a case that a guide proposed, or if others were `named`."""
-    origins = [b.case.origin for b in book.buckets.values() if b.finding is not None and b.case.op == schedule.op]
-    if named or any(isinstance(each.shard, int) and each.number % PLACES > BATCH for each in origins):
-        path = record_path(book.store.folder, schedule.op, schedule.seed)
-        try:
-            write_record(path, schedule)
-        except OSError as error:
-            book.trouble = f"{path}: cannot be written: {error.strerror}"
-
-
-def write_record(path: Path, schedule: Schedule) -> None:
-    """Save the record of a search. Raises OSError."""
-    chosen = [place for place, each in enumerate(schedule.search.capabilities) if each in schedule.chosen]
-    head = {
-        _KIND: _VERSION,
-        "op": schedule.op,
-        "seed": schedule.seed,
-        "chosen": chosen,
-        "counted": schedule.is_counted,
-        "lag": schedule.least_lag,
-    }
-    lines = [json.dumps(head, separators=(",", ":")), *map(_text, schedule.lessons)]
-    write_whole(path, "".join(f"{line}\n" for line in lines))
-
-
-def recorded(path: Path, search: Search, shard: int, number: int) -> Made | None:
-    """Return the case of that shard and number that a guide proposed; None where it proposed none. Raises UsageError
-    for a record that is missing, broken or of another pack."""
-    turn, place = Turn(shard, number // PLACES), number % PLACES
-    try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise UsageError(f"{path}: has more than {_MOST_BYTES >> 20} MiB: it is no record of a search")
-        first, *lines = path.read_text(encoding="utf-8").splitlines()
-        head = json.loads(first)
-        chosen = [search.capabilities[each] for each in head["chosen"]]
-        steps = (each for each in in_order(search, chosen) if head["counted"] or isinstance(each, Turn))
-        index = next(index for index, each in enumerate(steps) if each == turn or index > len(lines) + PLACES)
-        guide = Guide(search.seed, search.capabilities)
-        for line in lines[: known_at(index, int(head.get("lag", LEAST_LAG)))]:
-            lessons = msgspec.json.decode(line, type=list[Lesson])
-            for elite in [each for each in lessons if isinstance(each, Elite)]:
-                if elite.draw.n * elite.draw.rows > _MOST_ELEMENTS:
-                    raise UsageError(f"{path}: asks for tensors that no search has")
-                if not 0 <= elite.capability < len(search.capabilities):
-                    raise UsageError(f"{path}: is no record of this search: it has no capability {elite.capability}")
-            guide.learn(lessons)
-    except OSError as error:
-        raise UsageError(
-            f"{search.seed}:{search.op}:{shard}:{number}: a guide proposed this case, and the record of the search is "
-            f"missing: {path}: {error.strerror}; see --findings, or replay its case file. A run with --json keeps it"
-        ) from error
-    except (MsgspecError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise UsageError(f"{path}: is no record of this search: {error!r}") from error
-    found = guide.relatives(index, lambda proposed: search.relatives(placed(proposed), turn))
-    return next((each for each in found if each.case.origin.number % PLACES == place), None)
-
-
-def _text(lessons: bytes) -> str:
-    return msgspec.json.encode(lessons_from(lessons)).decode()

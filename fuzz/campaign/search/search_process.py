@@ -1,4 +1,4 @@
-"""A process of an executor: it takes the turns it is sent, on workers of its own, and reports each of them."""
+"""A process of an executor: it takes the turns that it is sent, with its own workers, and reports each of them."""
 
 from __future__ import annotations
 
@@ -43,17 +43,16 @@ from fuzz.report.records import status_record
 from oracles import escalation
 
 TOLD_S = 1.0
-"""Reports what a case takes once it has run for this many seconds, and again as often; a live line shows it after
-two."""
+"""Seconds after which a running case is reported, and between two reports; a live line shows the case after two."""
 COLLECT_EVERY = 64
-"""New objects are searched for reference cycles after each batch, since they hold arrays of the oracle, hundreds of
-megabytes in some batches; old ones once in this many batches. Measured: collecting all the time, as Python does by
-itself, took 5% of a search."""
+"""The number of batches between two full garbage collections. New objects are collected after each batch, since their
+reference cycles hold arrays of the oracle, hundreds of megabytes in some batches. Measured: the collections that Python
+does by itself took 5% of a search."""
 _KEPT_BYTES = 1 << 28
-"""This much free memory is not given back to the system, which would clear it again for the next batch. Measured: that
-took a fifth of the time of six emulated targets."""
+"""The bytes of free memory that are not given back to the system, which would clear them again for the next batch.
+Measured: this clearing took a fifth of the time of six emulated targets."""
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MOST = -1, -3, 1 << 25
-"""M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of mallopt(3), and the largest value of the latter."""
+"""M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of mallopt(3), and the largest value of the latter in bytes."""
 
 
 class SearchProcess:
@@ -69,7 +68,8 @@ class SearchProcess:
         self._tasks: list[TurnJob] = []
 
     def serve(self) -> None:
-        """Take turns. A thread receives messages at once, so that neither side waits for the other."""
+        """Take turns until the connection is closed. A thread receives messages at once, so that no side has to
+        wait."""
         threading.Thread(target=self._receive, daemon=True).start()
         while self._obey_all():
             while self._turn_runner is not None and (first := self._turn_runner.next_of(self._tasks)):
@@ -83,8 +83,7 @@ class SearchProcess:
         return 0 if self._turn_runner is None else self._turn_runner.on_their_way
 
     def _obey_all(self) -> bool:
-        """Carry out the messages received, waiting for one where there is nothing else to do. Returns False at the
-        end."""
+        """Carry out the received messages, and wait for one if there is nothing else to do. Return False at the end."""
         with suppress(queue.Empty):
             while True:
                 message = self._inbox.get(block=not self._tasks and not self._on_their_way)
@@ -120,7 +119,7 @@ class SearchProcess:
         self._tasks.append(message.task)
 
     def _started(self) -> TurnRunner:
-        """Workers are started when they are asked for: by then what they run is built."""
+        """Start the workers, only when the first message asks for them: by then their kernels are built."""
         self._pool.watch, escalation.watch, escalation.over = self._watch, self.judging, lambda: self._cut
         pool = self._pool.__enter__()
         missing = {name: status.reason for name, status in pool.statuses.items() if isinstance(status, NotRun)}
@@ -129,14 +128,14 @@ class SearchProcess:
         return TurnRunner(pool, self._targets, self._terms)
 
     def report(self, turn_runner: TurnRunner) -> None:
-        """Send what came of the turns that began first, and forget them."""
+        """Send the reports of the turns that began first, and forget these turns."""
         for report in turn_runner.end():
             self._send(taken(report, resident(), self._pool.restarts))
         self._ends += 1
         gc.collect(2 if self._ends % COLLECT_EVERY == 0 else 0)
 
     def _watch(self, waits: Sequence[Wait]) -> Collection[str]:
-        """Report what takes long; once cut off, wait for nothing."""
+        """Report cases that take long. After the connection asked to cut, stop waiting for all cases."""
         now, long = time.monotonic(), [wait for wait in waits if wait.seconds >= TOLD_S]
         if long and now - self._told >= TOLD_S:
             self._told = now
@@ -145,7 +144,7 @@ class SearchProcess:
         return [wait.target for wait in waits] if self._cut else ()
 
     def judging(self, step: escalation.PreciseProgress) -> None:
-        """Report an output that takes long to judge."""
+        """Report an output that the oracle takes long to judge."""
         now = time.monotonic()
         if step.seconds >= TOLD_S and now - self._told >= TOLD_S:
             self._told = now
@@ -158,7 +157,7 @@ class SearchProcess:
 
 
 def resident() -> int:
-    """Return the bytes of memory that this process has."""
+    """Return the resident memory of this process, in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
@@ -166,8 +165,8 @@ def run_search_process(
     connection: Connection, others: Sequence[Connection], targets: Sequence[Target], terms: Terms,
     make_pool: Callable[[Sequence[Target]], WorkerPool], device: str = "",
 ) -> None:  # fmt: skip
-    """Run a forked process until it ends. `others` are ends of connections that belong to other processes; its workers
-    use `device`, or whichever there is."""
+    """Run a forked process until it ends. `others` are the ends of connections that belong to other processes. Its
+    workers use the GPU `device`, or any if it is ''."""
     stand_alone()
     if device:
         use_device(device)
@@ -177,19 +176,19 @@ def run_search_process(
         pool.stop()
         os._exit(0)
 
-    signal.signal(signal.SIGTERM, stop)  # end workers first: one whose kernel hangs would stay for seconds
+    signal.signal(signal.SIGTERM, stop)  # ends workers too: one whose kernel hangs would stay for seconds
     with suppress(OSError, AttributeError):
         library = ctypes.CDLL(None)
         library.mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
         library.mallopt(_MMAP_THRESHOLD, _MMAP_MOST)
-    for each in others:  # while copies of them are open, their closing is not noticed
+    for each in others:  # the other end only notices a closed connection if no copy of it is open
         each.close()
-    gc.freeze()  # the parent's objects are not looked through, and so not copied, at every collection
+    gc.freeze()  # the parent's objects are not looked at, and so not copied, in each collection
     gc.disable()  # see COLLECT_EVERY
     try:
         SearchProcess(connection, targets, terms, pool).serve()
     except (BrokenPipeError, ConnectionResetError):
-        pass  # the parent is gone
+        pass  # the parent has ended
     except BaseException as error:
         words = "".join(traceback.format_exception(error))
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""When a search stops: a signal is a wish, obeyed between two batches."""
+"""Stopping a search: a signal sets a wish, which is obeyed between two batches."""
 
 from __future__ import annotations
 
@@ -18,64 +18,64 @@ from fuzz.report import events
 _T = TypeVar("_T")
 
 GRACE_S = 1.5
-"""This many seconds lie between the wish to stop and the end of what is still running: batches, a build, a shrink."""
+"""Seconds from the wish to stop to the end of the work that still runs: batches, a build, a shrink."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _LEAST_LIMIT_S = 2.0
-"""A case may take so many seconds, however short a run is: a first call takes most of one on a busy machine."""
+"""The least seconds that a case may take, however short a run is: a first call takes a second on a busy machine."""
 
 
 def never() -> bool:
-    """Return False: nothing ends it."""
+    """Return False. It is the default of functions that end a run."""
     return False
 
 
 def late(over: Callable[[], bool]) -> Watch:
-    """Once it is over, whatever has been at one case for a while is waited for no longer."""
+    """Return a watch that, once `over` returns true, gives up calls that have run for GRACE_S seconds."""
     return lambda waits: [wait.target for wait in waits if wait.seconds >= GRACE_S] if over() else ()
 
 
 class Interruption:
-    """While entered, the first SIGINT or SIGTERM only sets `wanted`, and a moment later `overdue`; a second one raises
-    KeyboardInterrupt.
+    """A context in which the first SIGINT or SIGTERM only sets `wanted`, and a moment later `overdue`; a second one
+    raises KeyboardInterrupt.
 
-    Python raises KeyboardInterrupt wherever it happens to be, and drops it where that is a garbage collector's or a
-    weak reference's callback, as Hypothesis has: a Ctrl-C would sometimes be lost, and never leave a batch whole.
+    Python raises KeyboardInterrupt at any instruction, and drops it in a callback of the garbage collector or of a weak
+    reference, such as Hypothesis has. So a Ctrl-C would sometimes be lost, and would leave batches half done.
     """
 
     def __init__(self, told: str = "what is running is judged first") -> None:
         self.wanted = False
         self.terminated = False
-        """True where the signal was SIGTERM: whoever sent it waits for the end, and not for explanations."""
+        """Whether the signal was SIGTERM: its sender waits for the end, and does not want explanations."""
         self._since = math.inf
         self._told = told
 
     @property
     def overdue(self) -> bool:
-        """True once what was running when a stop was wanted has had its time."""
+        """Whether the work that ran when a stop was wanted has had GRACE_S seconds."""
         return time.monotonic() >= self._since + GRACE_S
 
     @property
     def left(self) -> float:
-        """Seconds until a limit. This one has none."""
+        """The seconds until the limit; inf, since this class has none."""
         return math.inf
 
     @property
     def is_over(self) -> bool:
-        """Whether a limit, and no signal, has ended it."""
+        """Whether a limit, and no signal, ended the work; False here."""
         return False
 
     @contextmanager
     def shielded(self) -> Iterator[None]:
-        """Inside, something is done whole. This one cuts nothing off."""
+        """Let the work in this block be done whole. This class cuts nothing off."""
         yield
 
     def within(self, work: Callable[[], _T], seconds: float | None = None) -> _T | None:
-        """Return what some work returns; None where it is cut off, so many seconds after the wish to stop, or not begun
-        as a limit is over. This one cuts nothing off."""
+        """Return the result of `work`; None if it is cut off `seconds` after the wish to stop, or not begun because a
+        limit is over. This class cuts nothing off."""
         return work()
 
     def stop(self) -> None:
-        """Want a stop without a signal: what is needed for more is gone."""
+        """Ask for a stop without a signal, for example because a store is gone."""
         self.wanted, self._since = True, time.monotonic()
 
     def __enter__(self) -> Interruption:
@@ -100,19 +100,18 @@ class Interruption:
 
 @dataclass(frozen=True)
 class RunLimits:
-    """When a run ends; whichever comes first. With neither set it runs until it is interrupted."""
+    """The limits of a run, which ends at the first of them. Without limits it runs until it is interrupted."""
 
     max_time: float | None = None
-    """The run ends after this many seconds."""
+    """The seconds after which the run ends."""
     max_cases: int | None = None
 
     @property
     def longest_case(self) -> float | None:
-        """Return the seconds that a case may take: a quarter of the time, so that one that hangs is a finding by its
-        end."""
+        """The seconds that a case may take: a quarter of the run's time, so that a hanging case is found in time."""
         return None if self.max_time is None else max(_LEAST_LIMIT_S, self.max_time / 4)
 
     def less(self, seconds: float, cases: int) -> RunLimits:
-        """What is left of them once so much is used up."""
+        """Return the limits that are left after so many seconds and cases."""
         time_left = None if self.max_time is None else max(self.max_time - seconds, 0.0)
         return RunLimits(time_left, None if self.max_cases is None else max(self.max_cases - cases, 0))

@@ -1,4 +1,4 @@
-"""Taking turns: a process draws the cases of a turn, has them executed and judged, and reports what came of them."""
+"""Taking turns: a process draws the cases of a turn, has them run and judged, and reports the results."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from fuzz.core.base.verdict import Verdict
 from fuzz.core.execute.corners import Reserved
 from fuzz.core.execute.pool import Batch, Pool
 from fuzz.core.generate.search import SHARDS, Proposal, Search
-from fuzz.core.generate.turn import BATCH, Made, Turn
+from fuzz.core.generate.turn import BATCH, Made, Turn, is_proposed
 from fuzz.core.judge.judge import EntryJudge, Judgement
 from fuzz.core.laws.registry import ONE_IN, Entry, declared, with_twins
 from fuzz.findings.tally import Observer, Sighting, Tally
 from fuzz.report.records import run_lines
 
 FIRST, LATEST = 8, 120
-"""How many calls of a process are kept: the first ones, which a kernel may remember for ever, and the latest."""
+"""The numbers of calls of a process to keep: the first ones, which a kernel may remember for ever, and the latest."""
 
 FindingId = tuple[str, str]
-"""The target, and the digest of the failing case."""
+"""The id of the target, and the digest of the failing case."""
 
 
 @dataclass
 class _CallsOfProcess:
-    """The calls of one process, in order; those in the middle are forgotten."""
+    """The calls of one process, in order, without those between the first and the latest."""
 
     first: list[Case] = field(default_factory=list)
     latest: deque[Case] = field(default_factory=lambda: deque(maxlen=LATEST))
@@ -47,14 +47,14 @@ class _CallsOfProcess:
 
 @dataclass
 class CallLog(Observer):
-    """An observer that keeps the earlier calls of the findings that `kept` returns."""
+    """An observer that keeps the calls before each finding that `kept` returns."""
 
     kept: Callable[[], Collection[FindingId]]
     _processes: dict[str, _CallsOfProcess] = field(default_factory=dict)
     _before: dict[FindingId, tuple[Case, ...]] = field(default_factory=dict)
 
     def before(self, finding: FindingId) -> tuple[Case, ...]:
-        """Return the calls before that finding, as far as they are known."""
+        """Return the known calls before a finding, in the same process."""
         return self._before.get(finding, ())
 
     def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
@@ -66,7 +66,7 @@ class CallLog(Observer):
                 process = self._processes[judgement.target] = _CallsOfProcess()
             if judgement.verdict is not Verdict.PASS and judgement.verdict.is_finding:
                 calls = (*process.first, *process.latest)
-                # A law's evidence is the case, which was called right before the twin judged here.
+                # The evidence for a law is the case, which was called just before the twin that is judged here.
                 broken = judgement.verdict is Verdict.FAIL_LAW
                 self._before[judgement.target, judgement.case] = calls[:-1] if broken else calls
             if judgement.outcome is not None and judgement.outcome.status in (Status.DIED, Status.HUNG):
@@ -75,28 +75,28 @@ class CallLog(Observer):
                 process.add(case)
 
     def progress(self, elapsed: float) -> None:
-        """Forget the earlier calls of findings that nobody keeps: each list holds many cases."""
+        """Forget the calls before findings that are not kept any more, since each list holds many cases."""
         wanted = set(self.kept())
         self._before = {finding: calls for finding, calls in self._before.items() if finding in wanted}
 
 
 TOGETHER = 8
-"""At most this many turns are executed and judged together, so that they share the cost of a message to a worker and of
-a pass over many cases. Measured on one emulated target: 0.78 ms a run with eight at a time, 1.04 with one."""
+"""The most turns that are run and judged together, so that they share the cost of a message to a worker and of a pass
+over many cases. Measured on one emulated target: 0.78 ms a run with eight turns together, 1.04 ms with one."""
 SEARCHES = 64
-"""The number of searches whose state a process keeps, the latest ones: more than are handed out at once."""
+"""The number of latest searches whose state a process keeps: more than are in work at once."""
 AHEAD = 3 * TOGETHER
-"""At most this many turns are given to one process: workers run some while others are judged or wait."""
+"""The most turns that one process is given: workers run some while others are judged or wait."""
 MATES = ((0, 3), (1, 15), (4, 31))
-"""Pairs (from which turn for the same kernels on, how many cases follow each one which the same programs run), used
-where some target's programs are compiled for each length and dtype. Measured on an H100 without such cases: a run of
-RMSNorm took 32 ms for its programs and 3 for the rest. The first turns have few, so that of many ops that share a
-minute each is judged on something."""
+"""Pairs of a turn's number, counted for the same kernels, and of a count: from this turn on, so many cases follow each
+case and run the same programs. They are used if a target compiles programs for each length and dtype. Measured on an
+H100 without such cases: a run of RMSNorm took 32 ms for its programs and 3 ms for the rest. The first turns have few,
+so that each of many ops that share a minute is judged on something."""
 PIECES = 8
-"""A turn is reported in this many pieces where programs are compiled for it. Some take seconds to compile, and a piece
-can be reported once all of it has run."""
+"""The number of pieces in which a turn is reported if programs are compiled for it, which may take seconds: a piece is
+reported as soon as all of it has run."""
 _TOGETHER_S = 0.4
-"""Turns that take more seconds are taken fewer at a time, so that a search can end in time and show its progress."""
+"""The seconds that turns taken together should last, so that a search ends in time and shows progress."""
 
 
 @dataclass(frozen=True)
@@ -104,37 +104,37 @@ class TurnJob:
     """One turn of a search, for one group of targets."""
 
     place: int
-    """Its position in the order of the search."""
+    """The turn's position in the order of the search."""
     op: str
     seed: int
     turn: Turn | int
     """A turn of a shard, or the number of a big case."""
     state: bytes = b""
-    """The shard's state for the turn's capability."""
+    """The state of the shard for the turn's capability."""
     group: int = 0
-    """The group of targets that takes it. Group 0 are the quick ones."""
+    """The index of the group of targets that takes the turn. Group 0 has the quick ones."""
     known: int = 0
-    """Its guide knows the lessons of this many positions, the first ones."""
+    """The number of positions, from the first on, whose lessons the turn's guide knows."""
     most: int | None = None
-    """At most this many of its entries are run, where the search ends with them."""
+    """The most entries that are run, if the search ends with this turn."""
     resting: tuple[str, ...] = ()
-    """Targets that are given nothing, since their cases hung too often."""
+    """The targets that run nothing, since too many of their cases hung."""
     pieces: int = 1
-    """The number of pieces in which it is reported."""
+    """The number of pieces in which the turn is reported."""
     skip: int = 0
-    """How many of them were reported already, by a process that ended."""
+    """The number of pieces that were reported before, by a process that ended."""
     whole: bool = True
-    """Whether its group is given all entries, and not only those that no other group can take."""
+    """Whether the group runs all entries, and not only those that no other group can run."""
 
     @property
     def is_big(self) -> bool:
-        """Whether it is a case that takes the oracle seconds: no turn shall wait for it."""
+        """Whether the turn is a big case, which takes the oracle seconds, so that no other turn may wait for it."""
         return not isinstance(self.turn, Turn)
 
 
 @dataclass
 class TurnReport:
-    """What came of a turn."""
+    """The results of a turn, or of a piece of it."""
 
     task: TurnJob
     tally: Tally = field(default_factory=Tally)
@@ -142,60 +142,60 @@ class TurnReport:
     """The shard's state for its next turn."""
     sightings: list[Sighting] = field(default_factory=list)
     lessons: bytes = NO_LESSONS
-    """What the guides learn from it, packed."""
+    """The lessons that guides learn from the turn, encoded."""
     errors: list[tuple[str, Case]] = field(default_factory=list)
     records: list[str] = field(default_factory=list)
-    """A JSON object for each judged run, where they are wanted."""
+    """A JSON object for each judged run, if records are wanted."""
     seconds: float = 0.0
-    """The time that its process took for it."""
+    """The seconds that the process took for the turn."""
     rest: int = 0
-    """How many further pieces of the turn will be reported; the last one has the lessons."""
+    """The number of pieces still to be reported; the last one has the lessons."""
 
     @property
     def findings(self) -> set[FindingId]:
-        """The findings in it."""
+        """The findings in the report."""
         return {(each.target, each.case) for sighting in self.sightings for each in sighting.judgements}
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What all turns of a run have in common. The cases of a turn follow from the whole pack, whatever targets were
-    chosen."""
+    """The settings that all turns of a run share. The cases of a turn follow from the whole pack, even if only some
+    targets were chosen."""
 
     kernels: Sequence[Kernel]
     """The kernels of the whole pack."""
     laws: Sequence[str] = ()
-    """The laws of the whole pack, by which cases get twins."""
+    """The laws that the kernels of the pack declare: cases get twins for them."""
     groups: Sequence[Collection[str]] = ((),)
     """The targets of each group; the first group has the quick ones."""
     quick: int = 1
-    """The number of groups of quick targets, the first ones; other machines may have them."""
+    """The number of groups of quick targets, which come first; other machines may have several."""
     twin_one_in: int = ONE_IN
-    """One case in this many gets a twin."""
+    """A twin follows one case in this many."""
     slow_every: int = 24
-    """Slow targets are given one turn of a search in this many: a result takes them a hundred times as long."""
+    """Slow targets take one turn of a search in this many: their results take a hundred times as long."""
     slow_first: int = 3
-    """Slow targets are given this many turns of each search first: some kernels take few cases."""
+    """The number of turns of each search that slow targets take first: some kernels accept few cases."""
     guided: bool = True
-    """Whether turns also have cases that follow from earlier judgements. These depend on which targets run."""
+    """Whether turns also have relatives of earlier cases. These depend on which targets run."""
     accuracy: bool = False
     records: bool = False
 
 
 @dataclass
 class _Drawn:
-    """A turn whose cases are being run."""
+    """A turn, or a piece of one, whose cases are being run."""
 
     task: TurnJob
     cases: Sequence[Made]
     entries: Sequence[Entry]
     state: bytes
     judged: list[tuple[Made, Sequence[Judgement]]] = field(default_factory=list)
-    """Its cases, each with its judgements; the pieces of one turn share the list."""
+    """The cases that were judged, with their judgements; the pieces of a turn share the list."""
     rest: int = 0
 
     def pieces(self, count: int) -> Iterator[_Drawn]:
-        """Yield it in `count` pieces, none of which begins with a twin."""
+        """Yield the turn in `count` pieces, none of which begins with a twin."""
         ends = [len(self.entries) * number // count for number in range(1, count + 1)]
         start = case = 0
         for number, end in enumerate(ends):
@@ -209,21 +209,21 @@ class _Drawn:
 
 
 class _Searched:
-    """A search as one process knows it: its draws and its guide."""
+    """The state of a search in one process: its draws, lessons and guide."""
 
     def __init__(self, op: str, seed: int, terms: Terms) -> None:
         self.search = Search(op, seed, terms.kernels)
         of_op = declared(kernel for kernel in terms.kernels if kernel.op == op)
-        self.laws = tuple(law for law in terms.laws if law in of_op)  # undeclared laws would show nothing
+        self.laws = tuple(law for law in terms.laws if law in of_op)  # a twin for an undeclared law would show nothing
         self.lessons: list[bytes] = []
-        """The lessons of each position, in order, as far as they are known here."""
+        """The known lessons of each position, in order."""
         self.latest = Guide(seed, self.search.capabilities)
-        """The guide returned last; it knows only judged positions."""
+        """The guide that was returned last."""
         self._learned = 0
 
     def guide(self, known: int) -> Guide:
-        """Return a guide that has exactly the lessons of the first `known` positions."""
-        if known < self._learned:  # a turn that is taken again
+        """Return a guide that knows exactly the lessons of the first `known` positions."""
+        if known < self._learned:  # the turn is taken a second time
             self.latest, self._learned = Guide(self.search.seed, self.search.capabilities), 0
         for lessons in self.lessons[self._learned : known]:
             self.latest.learn(lessons_from(lessons))
@@ -232,7 +232,7 @@ class _Searched:
 
 
 class TurnRunner:
-    """Takes turns on a pool. They end in the order in which they began."""
+    """Takes turns on a pool; turns end in the order in which they began."""
 
     def __init__(
         self,
@@ -242,11 +242,11 @@ class TurnRunner:
         told: Callable[[EntryJudge], None] = lambda judge: None,
         ended: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`told` hears of each entry as it is judged. What is left of turns once `ended` is true is not judged."""
+        """Call `told` with the judge of each entry. Once `ended` returns true, leave the rest of the turn unjudged."""
         self.terms = terms
         self.kept: Collection[FindingId] = ()
-        """The findings whose earlier calls may be asked for, as far as they are counted yet."""
-        self._uncounted: deque[set[FindingId]] = deque(maxlen=SHARDS)  # a turn counts before the shard's next one
+        """The findings whose earlier calls may be needed, of the turns that were counted."""
+        self._uncounted: deque[set[FindingId]] = deque(maxlen=SHARDS)  # a turn is counted before the shard's next one
         self.calls = CallLog(lambda: set(self.kept).union(*self._uncounted))
         self._pool = pool
         self._targets = [target for target in targets if not isinstance(pool.statuses.get(target.id), NotRun)]
@@ -258,12 +258,12 @@ class TurnRunner:
 
     @property
     def on_their_way(self) -> int:
-        """The number of turns that began and did not end."""
+        """The number of turns that have begun and not ended."""
         return sum(len(turns) for turns, _ in self._begun)
 
     def next_of(self, tasks: Sequence[TurnJob]) -> Sequence[TurnJob]:
-        """Return the turns to begin with now; none while some wait to be judged and others run. A big case is taken
-        alone. Turns of one group go together, as many as the time of the last ones allows."""
+        """Return the turns to begin now; none while two batches are in work. A big case is taken alone. Turns of one
+        group go together, as many as the duration of earlier ones allows."""
         if len(self._begun) > 1 or not tasks:
             return ()
         most = max(1, min(TOGETHER, int(_TOGETHER_S / (self._draw_s + self._judge_s))))
@@ -272,7 +272,7 @@ class TurnRunner:
         return tasks[:1] if first.is_big or first.pieces > 1 else list(islice(alike, most))
 
     def searched(self, op: str, seed: int) -> _Searched:
-        """Return the search of that op and seed, for a turn of it. The state of the last SEARCHES is kept."""
+        """Return the state of a search in this process. The states of the latest SEARCHES are kept."""
         found = self._searched.pop((op, seed), None) or _Searched(op, seed, self.terms)
         self._searched[op, seed] = found
         while len(self._searched) > SEARCHES:
@@ -280,7 +280,7 @@ class TurnRunner:
         return found
 
     def begin(self, *tasks: TurnJob) -> None:
-        """Draw the cases of turns for one group, and send them to the workers together."""
+        """Draw the cases of some turns of one group, and send them to the workers together."""
         started = time.perf_counter()
         turns = [self._drawn(task) for task in tasks]
         others = [name for number, group in enumerate(self.terms.groups) if number != tasks[0].group for name in group]
@@ -315,16 +315,16 @@ class TurnRunner:
         return _Drawn(task, cases, entries, state)
 
     def _of_group(self, task: TurnJob) -> Sequence[Target]:
-        """Return the targets that the turn is for."""
+        """Return the targets that run the turn."""
         names = self.terms.groups[task.group]
         return [each for each in self._targets if each.kernel.op == task.op and each.id in names]
 
     def forget(self) -> None:
-        """Wait for no turn that began."""
+        """Drop all turns that began."""
         self._begun.clear()
 
     def end(self) -> list[TurnReport]:
-        """Wait for the turns that began first, and judge them."""
+        """Wait for the turns that began first, judge them, and return their reports."""
         started = time.perf_counter()
         turns, batch = self._begun.popleft()
         found = self._examiner.examined([each.entries for each in turns], batch)
@@ -338,7 +338,9 @@ class TurnRunner:
         for entry, judgements in zip(turn.entries, found.judgements, strict=False):
             self.calls.judged(entry.case, judgements)
             if self.terms.records:
-                name = f"{task.seed}:{task.op}:{entry.case.origin.place}"
+                origin = entry.case.origin
+                # What a guide proposes follows from judgements, too: such a case has no name to replay it by.
+                name = "" if is_proposed(origin) else f"{task.seed}:{task.op}:{origin.place}"
                 report.records += run_lines(entry.case, judgements, name, twin=entry.check is not None)
         self._uncounted.append(report.findings)
         self.calls.progress(0.0)
@@ -358,16 +360,16 @@ class TurnRunner:
 
 
 def mates_at(number: int) -> int:
-    """Return how many cases follow each of the turn with that number among those for the same kernels."""
+    """Return how many cases follow each case of turn number `number`, counted for the same kernels."""
     return next(count for first, count in reversed(MATES) if number >= first)
 
 
 def placed(proposed: Sequence[Proposal]) -> list[Proposal]:
-    """Return relatives with numbers that follow those of the turn's own cases."""
+    """Return the proposals numbered after the turn's own cases."""
     return [(draw, capability, BATCH + 1 + number) for draw, capability, number in proposed]
 
 
 def _by_case(turn: _Drawn, found: Examined) -> Iterable[tuple[Made, Sequence[Judgement]]]:
-    """Yield each case with its judgements, without twins."""
+    """Return the cases with their judgements, without twins."""
     own = [(entry, each) for entry, each in zip(turn.entries, found.judgements, strict=False) if entry.check is None]
     return [(made, judgements) for made, (_, judgements) in zip(turn.cases, own, strict=False)]

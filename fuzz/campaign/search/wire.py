@@ -1,5 +1,5 @@
-"""Messages between a search and its processes, in MessagePack: records without what both sides know. Pickle is not
-used."""
+"""Messages between a search and its processes, in MessagePack and not in pickle; facts that both sides know are left
+out."""
 
 from __future__ import annotations
 
@@ -22,40 +22,40 @@ from fuzz.core.laws.registry import LAWS
 
 
 class Start(Struct, tag="start"):
-    """Start workers."""
+    """Asks a process to start its workers."""
 
 
 class Cut(Struct, tag="cut"):
-    """Wait no longer for the cases that run."""
+    """Asks a process to stop waiting for the cases that run."""
 
 
 class Take(Struct, tag="take"):
-    """Take a turn."""
+    """Asks a process to take a turn."""
 
     task: TurnJob
     lessons: list[bytes]
-    """The lessons of positions after the last that the process knows, each as in its report."""
+    """The lessons of the positions that the process does not know yet, each as in its report."""
     kept: list[FindingId]
 
 
 class CallsRequest(Struct, tag="ask"):
-    """Asks for the calls before a finding."""
+    """Asks a process for the calls before a finding."""
 
     finding: FindingId
 
 
 class WorkersStarted(Struct, tag="started"):
-    """Workers have started."""
+    """Says that the workers have started."""
 
     missing: dict[str, str]
-    """By target, why it has no worker."""
+    """The reasons why targets have no worker, by target."""
     attested: dict[str, dict[str, Any]]
-    """By other target, what its worker attested."""
+    """The attestations of the other targets, by target."""
 
 
 @dataclass(frozen=True)
 class RemoteWait(Wait):
-    """What another process waits for, in its words."""
+    """A wait in another process, in the words of that process."""
 
     said: str = ""
     named: str = ""
@@ -70,45 +70,45 @@ class RemoteWait(Wait):
 
 
 class Waiting(Struct, tag="waiting"):
-    """Some cases take long."""
+    """Says that some cases take long."""
 
     waits: list[RemoteWait]
 
 
 class Calls(Struct, tag="calls"):
-    """The calls before a finding."""
+    """Answers with the calls before a finding."""
 
     cases: list[Case]
 
 
 class Failed(Struct, tag="failed"):
-    """An error, after which the process ends."""
+    """Says that the process met an error, and ends."""
 
     error: str
     trace: str
     usage: bool = False
-    """Whether it is a user's error, which is reported in one line."""
+    """Whether the user made the error, which is then reported in one line."""
 
 
 class TurnTaken(Struct, tag="taken"):
-    """A turn was taken: its report, and the state of the process."""
+    """Says that a turn was taken: its report, and the state of the process."""
 
     plain: TurnReport
-    """The report without laws, which are code."""
+    """The report without laws, which contain code and cannot be sent."""
     laws: list[tuple[str, int] | None]
-    """The name and key of the law of each failing run."""
+    """The name and key of the law of each failing run, in order; None for a run without a law."""
     resident: int
     restarts: dict[str, int]
 
     @property
     def report(self) -> TurnReport:
-        """The report as it was."""
+        """The whole report, with its laws."""
         laws = iter([None if each is None else LawCheck(LAWS[each[0]], each[1]) for each in self.laws])
         return _with_runs(self.plain, lambda run: replace(run, law=next(laws)))
 
 
 def taken(report: TurnReport, resident: int, restarts: Mapping[str, int]) -> TurnTaken:
-    """Return the message of a report. Of a failing run's case it has only the digest, besides its evidence."""
+    """Return the message for a report. The case of a failing run is sent as a digest only, besides the evidence."""
     checks = [run.law for each in report.sightings for run in each.judgements]
     plain = _with_runs(report, lambda run: replace(run, of=run.case, law=None))
     laws = [None if check is None else (check.name, check.key) for check in checks]
@@ -116,7 +116,7 @@ def taken(report: TurnReport, resident: int, restarts: Mapping[str, int]) -> Tur
 
 
 def _with_runs(report: TurnReport, changed: Callable[[Judgement], Judgement]) -> TurnReport:
-    """Return the report with its failing runs changed."""
+    """Return the report after `changed` was applied to its failing runs."""
     sightings = [replace(each, judgements=list(map(changed, each.judgements))) for each in report.sightings]
     return replace(report, sightings=sightings)
 
@@ -139,22 +139,22 @@ def _back(kind: Any, value: Any) -> Any:
 
 packed = msgspec.msgpack.Encoder(enc_hook=_to).encode
 order = msgspec.msgpack.Decoder(Start | Cut | Take | CallsRequest).decode
-"""Reads what a process is told."""
+"""Decodes a message to a process."""
 
 
 class _Rest(Struct):
-    """What a report says about pieces to come."""
+    """The part of a report that tells how many pieces follow."""
 
     rest: int = 0
 
 
 class Passed(Struct, tag="taken"):
-    """A turn that was taken, as read by a process that hands its report on."""
+    """A taken turn, as read by a process that forwards the report undecoded."""
 
     plain: _Rest
 
 
 passing = msgspec.msgpack.Decoder(WorkersStarted | Waiting | Passed | Calls | Failed).decode
-"""Reads a process whose reports are handed on."""
+"""Decodes a message of a process whose reports are forwarded."""
 answer = msgspec.msgpack.Decoder(WorkersStarted | Waiting | TurnTaken | Calls | Failed, dec_hook=_back).decode
-"""Reads what a process answers."""
+"""Decodes a message of a process."""

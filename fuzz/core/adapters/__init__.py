@@ -1,1 +1,1 @@
-"""Kinds of kernels, and where they run: how each is declared, built, started and attested."""
+"""The kinds of kernels and the sites where they run: how each kind is declared, built, started and attested."""

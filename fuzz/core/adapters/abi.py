@@ -1,6 +1,6 @@
-"""The C interface of an op, generated from its declaration: the header `kernelfuzz.h` that kernels include, and the
-code by which the worker hands them a case. A structure's members are the inputs, the outputs, the axis and the
-parameters, in the op's order."""
+"""The C interface of an op, generated from its declaration: the header `kernelfuzz.h`, which kernels include, and the
+code by which the worker passes a case to a kernel. The members of a structure are the inputs, the outputs, the axis and
+the parameters, in the op's order."""
 
 from __future__ import annotations
 
@@ -28,13 +28,11 @@ _KEYWORDS = {
     "static", "struct", "switch", "template", "this", "throw", "try", "typedef", "typename", "typeof", "union",
     "unix", "unsigned", "using", "virtual", "void", "volatile", "while",
 }  # fmt: skip
-"""Words that cannot be the name of a member: keywords of C and C++, and macros that compilers predefine, such as
-`linux`."""
+"""Words that cannot be names of members: keywords of C and C++, and macros of compilers, such as `linux`."""
 
 
 def header(ops: Iterable[Op]) -> str:
-    """Return `kernelfuzz.h` with the structures of these ops. Raises BuildError if a name in one of them is a word of
-    C."""
+    """Return `kernelfuzz.h` with the structures of these ops. Raise BuildError if a name in one is a keyword of C."""
     rows = [f"    {f'{constant(name)} = {code},':16}/* {DTYPES[name].spelling} */\n" for name, code in CODES.items()]
     return _fixed(HEADER).replace(_DTYPES, "".join(rows)).replace(_FOLLOW, "\n".join(map(declaration, ops)))
 
@@ -45,15 +43,14 @@ def constant(dtype: str) -> str:
 
 
 def dtype_flags() -> list[str]:
-    """Return the compiler flags that tell the worker's C code the code and the item size of each dtype, in the same
-    order."""
+    """Return the compiler flags that define code and item size of each dtype for the worker's C code, in one order."""
     values = (f"{constant(name)} = {code}" for name, code in CODES.items())
     return [f"-DKF_DTYPES={','.join(values)}", f"-DKF_ITEMSIZES={','.join(map(str, ITEMSIZE.values()))}"]
 
 
 def named_ops(own: Op, texts: Iterable[str]) -> tuple[Op, ...]:
     """Return the ops in a kernel's header: its own, and others that its texts name. Other ops are left out, so that a
-    change to one of those does not rebuild the kernel."""
+    change to them does not rebuild the kernel."""
     words = {word for text in texts for word in re.findall(r"\bkf_(\w+)", text)}
     others = (op for name, op in OPS.items() if op != own and {name, f"{name}_call"} & words)
     return (own, *sorted(others, key=lambda op: op.name))
@@ -76,12 +73,12 @@ def prototype(op: Op) -> str:
 
 
 def is_known(op: Op, texts: Iterable[str]) -> bool:
-    """Whether a kernel of these texts has seen the signature of its entry, in the header or in a copy of it."""
+    """Whether a kernel with these texts has the signature of its entry, from the header or a copy of it."""
     return any(HEADER in text or f"kf_{op.name}_call" in text for text in texts)
 
 
 def entry(op: Op) -> str:
-    """Return the worker's C code for one op: it fills the structure and calls the entry."""
+    """Return the worker's C code for one op, which fills the structure and calls the entry."""
     tensors = [
         f'.{each.name} = described(c, "{each.name}", {"OPTIONAL" if each.optional else "REQUIRED"})'
         for each in op.operands
@@ -97,7 +94,7 @@ def entry(op: Op) -> str:
 
 
 def real(value: float) -> str:
-    """Return a number as C writes it exactly, without any header."""
+    """Return an exact C expression for a number, which needs no header."""
     if math.isnan(value):
         return '__builtin_nan("")'
     if math.isinf(value):
@@ -106,7 +103,7 @@ def real(value: float) -> str:
 
 
 def params(op: Op, given: Mapping[str, float | int]) -> dict[str, float | int]:
-    """Return the numeric members of the structure, by name, in a call with these parameters."""
+    """Return the numeric members of the structure, by name, for a call with these parameters."""
     return {name: value for name, value in {**op.neutral, **given}.items() if name in op.params}
 
 

@@ -1,4 +1,4 @@
-"""The prototype of a C function, and what each of its arguments is: a tensor of the op, an extent, a distance, a
+"""The prototype of a C function, and the meaning of each of its arguments: a tensor of the op, an extent, a distance, a
 parameter or a constant."""
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _QUALIFIERS = {
     "const", "volatile", "restrict", "__restrict", "__restrict__", "extern", "static", "inline", "signed", "struct",
     "enum", "int", "register", "__global__",
 }  # fmt: skip
-"""Words of a declaration that say nothing of the size of a type."""
+"""Words of a declaration that do not change the size of a type."""
 _FLOATS = {"float": "f32", "double": "f64", **dict.fromkeys(("_Float16", "__fp16", "half", "__half"), "f16"),
            **dict.fromkeys(("__bf16", "nv_bfloat16", "__nv_bfloat16"), "bf16")}  # fmt: skip
 _BYTES = {"char": 1, "short": 2, "": 4, "long": 8, "long long": 8, "size_t": 8, "ssize_t": 8, "ptrdiff_t": 8,
           "intptr_t": 8, "uintptr_t": 8, **{f"int{8 * size}_t": size for size in (1, 2, 4, 8)},
           **{f"uint{8 * size}_t": size for size in (1, 2, 4, 8)}}  # fmt: skip
-"""The sizes in bytes of C's integers on 64-bit Linux, by the words of their names that `_QUALIFIERS` does not have."""
+"""The sizes in bytes of C's integers on 64-bit Linux, by the words of their names that are not in `_QUALIFIERS`."""
 _CALL = re.compile(r"\s*(?P<result>[\w\s*]*?[\s*])(?P<name>[A-Za-z_]\w*)\s*\((?P<given>.*)\)\s*;?\s*", re.DOTALL)
 _COMMENT = re.compile(
     r"/\*.*?\*/|//[^\n]*|__attribute__\s*\(\(.*?\)\)|__launch_bounds__\s*\([^()]*\)|extern\s+\"C\"", re.DOTALL
@@ -34,27 +34,27 @@ _COMMENT = re.compile(
 
 @dataclass(frozen=True)
 class Type:
-    """A type as C writes it, without what it is pointed at by."""
+    """A type of C, as an argument has it: a number, or a pointer to a type."""
 
     word: str
-    """The type without qualifiers, such as 'float' or 'unsigned long'; for a pointer, the type that it points at."""
+    """The type without qualifiers, like 'float' or 'unsigned long'. For a pointer, it is the type that it points at."""
     pointer: bool = False
     constant: bool = False
-    """Whether what it points at is const."""
+    """Whether the pointer is to a const type."""
 
     @property
     def is_float(self) -> bool:
-        """True for a number that is passed as a float or a double."""
+        """Whether numbers of this type are passed as float or double."""
         return not self.pointer and self.word in ("float", "double")
 
     @property
     def size(self) -> int | None:
-        """The size of an integer in bytes; None for any other type."""
+        """The size of an integer in bytes, or None for any other type."""
         return _BYTES.get(self.word.removeprefix("unsigned").strip())
 
     @property
     def dtypes(self) -> tuple[str, ...]:
-        """The dtypes that elements of this type may have: all of them for a type that is not C's own."""
+        """The dtypes that elements of this type may have. A type that C does not define may have any."""
         if self.word in _FLOATS:
             return (_FLOATS[self.word],)
         if self.size is None:
@@ -65,8 +65,8 @@ class Type:
 
     @property
     def raw(self) -> bool:
-        """Whether it is an unsigned integer of one or two bytes: C has no 8- or 16-bit floats and passes their bits
-        so."""
+        """Whether the type is an unsigned integer of one or two bytes. C has no 8- or 16-bit floats, and passes their
+        bits in these types."""
         return self.word.startswith(("u", "char")) and (self.size or 0) < 4
 
     def __str__(self) -> str:
@@ -83,7 +83,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Prototype:
-    """A function: its name in the library, its arguments, and the type that it returns."""
+    """A function: its name in the library, its arguments, and the type of its result."""
 
     name: str
     result: Type
@@ -91,12 +91,12 @@ class Prototype:
 
     @property
     def is_void(self) -> bool:
-        """True where it returns nothing."""
+        """Whether the function returns nothing."""
         return self.result.word == "void" and not self.result.pointer
 
 
 def parsed(text: str) -> Prototype:
-    """Return the prototype in a text. Raises DeclarationError, which names the argument that is not understood."""
+    """Return the prototype in a text. Raise DeclarationError, which names the argument that is not understood."""
     call = _CALL.fullmatch(_COMMENT.sub(" ", text))
     if call is None:
         raise DeclarationError(f"prototype: {text!r} is not C: write 'void f(const float *x, float *y, int n)'")
@@ -135,11 +135,11 @@ def _typed(text: str) -> Type:
 
 
 STRIDE, SIZE, BYTES = "stride", "size", "bytes"
-"""What an integer argument may say of a tensor, as in 'x.stride': the elements from one row to the next, the number of
-all elements, and the bytes from one row to the next."""
+"""The properties of a tensor that an integer argument may be, as in 'x.stride': the number of elements from one row to
+the next, the number of all elements, and the number of bytes from one row to the next."""
 OF_TENSORS = (STRIDE, SIZE, BYTES)
 STATUS, NOTHING = "status", "nothing"
-"""The meaning of a returned integer: a status, where all but 0 refuses the call, or nothing."""
+"""The meaning of a returned integer: a status, where any value but 0 refuses the call, or nothing."""
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][-+]?\d+)?|NULL")
 
 
@@ -148,7 +148,8 @@ class UnclearError(DeclarationError):
 
     def __init__(self, function: str, unclear: Mapping[str, Sequence[str]]) -> None:
         self.unclear = unclear
-        """The possible meanings of each unclear argument, the likeliest first; a number is always possible, or NULL."""
+        """The possible meanings of each unclear argument, the likeliest first. A number, or NULL for a pointer, is
+        always possible."""
         one = len(unclear) == 1
         words = " and ".join(map(repr, unclear))
         self.what = (
@@ -160,14 +161,14 @@ class UnclearError(DeclarationError):
 
     @property
     def instead(self) -> str:
-        """The meanings that are possible instead of those in the example, in words."""
+        """In words, the other possible meanings besides those in the example."""
         examples = " and ".join(dict.fromkeys(choices[0] for choices in self.unclear.values()))
         others = dict.fromkeys(each for choices in self.unclear.values() for each in choices[1:])
         return f", or in place of {examples} one of {', '.join(others)}" if others else ""
 
 
 class LacksError(DeclarationError):
-    """A tensor or a parameter of the op that a function has no argument for."""
+    """A tensor or a parameter of the op for which a function has no argument."""
 
     def __init__(self, argument: str, op: Op, name: str) -> None:
         self.what = f"no {argument} is {name}, which {op.name} has"
@@ -177,29 +178,29 @@ class LacksError(DeclarationError):
 
 @dataclass(frozen=True)
 class Binding:
-    """The meaning of each argument of a function and of what it returns, in the op's words."""
+    """The meaning of each argument of a function and of its result, in the op's words."""
 
     op: Op
     prototype: Prototype
     meanings: Mapping[str, str]
-    """Each argument's meaning, by its name: 'x', 'n', 'rows', 'x.stride', 'eps', '1'."""
+    """The meaning of each argument, by its name: 'x', 'n', 'rows', 'x.stride', 'eps', '1'."""
     returned: str
-    """The name of the output that it returns, or STATUS or NOTHING."""
+    """The name of the output that the function returns, or STATUS or NOTHING."""
 
     @cached_property
     def tensors(self) -> Mapping[str, Argument]:
-        """The argument that each tensor is passed in, by the tensor's name."""
+        """The argument by which each tensor is passed, by the tensor's name."""
         meant = {self.meanings[each.name]: each for each in self.prototype.arguments}
         return {each.name: meant[each.name] for each in self.op.operands if each.name in meant}
 
     @property
     def handed(self) -> tuple[str, ...]:
-        """The names of the tensors that it is given or returns, in the op's order."""
+        """The names of the tensors that are passed to or returned by the function, in the op's order."""
         return tuple(each.name for each in self.op.operands if each.name in (*self.tensors, self.returned))
 
     @property
     def takes_all_rows(self) -> bool:
-        """Whether one call computes a whole case: some argument is the number of rows or the size of a tensor."""
+        """Whether one call computes a whole case, since some argument is the number of rows or the size of a tensor."""
         told = {*self.meanings.values()}
         return self.op.batch_name in told or any(f"{each.name}.{SIZE}" in told for each in self.op.operands)
 
@@ -220,12 +221,12 @@ class Binding:
 
 
 def own_dims(operand: Operand) -> int:
-    """The number of an operand's dimensions that have a name."""
+    """Return the number of an operand's named dimensions."""
     return sum(dim != OUTER for dim in operand.axes)
 
 
 def bound(op: Op, prototype: Prototype, given: Mapping[str, str], returns: str, able: Capabilities) -> Binding:
-    """Return the meaning of every argument: as `given`, or by its name, or because only one meaning is left. Raises
+    """Return the meaning of every argument: as `given`, or from its name, or because only one meaning is left. Raise
     DeclarationError for unclear arguments, and for tensors and parameters that no argument passes."""
     names = [each.name for each in prototype.arguments]
     for name, meaning in given.items():
@@ -254,7 +255,7 @@ def _is_known(meaning: str, op: Op) -> bool:
 
 
 def extents_in(op: Op) -> tuple[str, ...]:
-    """Return the named dimensions of tensors; those whose extents follow from others come last."""
+    """Return the named dimensions of tensors. Those whose extents follow from others come last."""
     return (*op.named, *dict.fromkeys(dim for each in op.operands for dim in each.axes if dim in op.made))
 
 
@@ -272,7 +273,7 @@ def _of_tensor(op: Op) -> Sequence[str]:
 
 
 def _choices(argument: Argument, op: Op, taken: Collection[str]) -> Sequence[str]:
-    """Return the meanings that an argument of this type may have, without those that are taken; the likeliest first."""
+    """Return the meanings that an argument of this type may have, without the `taken` ones, the likeliest first."""
     if argument.type.pointer:
         found = [*_tensors(argument, op), "NULL"]
     elif argument.type.is_float:
@@ -284,8 +285,7 @@ def _choices(argument: Argument, op: Op, taken: Collection[str]) -> Sequence[str
 
 
 def _by_names(op: Op, prototype: Prototype, given: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the meanings that follow from arguments' names: the op's own names, or names that are common for the same
-    thing."""
+    """Return the meanings that follow from the names of arguments: the op's own, or names in use for the same thing."""
     taken, rest = {*given.values()}, [each for each in prototype.arguments if each.name not in given]
     numbers = [each for each in rest if not each.type.pointer]
     tensors = likely({each.name: {*_tensors(each, op)} - taken for each in rest if each.type.pointer})
@@ -305,15 +305,14 @@ def _by_names(op: Op, prototype: Prototype, given: Mapping[str, str]) -> Mapping
 
 
 def _tensors(argument: Argument, op: Op) -> Iterator[str]:
-    """Return the tensors that a pointer may be. A pointer to const is never an output, whatever it is called."""
+    """Yield the tensors that a pointer may be. A pointer to const is no output, unless it has the output's name."""
     for each in op.operands:
         if each.name == argument.name or not argument.type.constant or op.is_input(each.name):
             yield each.name
 
 
 def _stride(argument: Argument, op: Op, called: Mapping[str, str]) -> str:
-    """Return 'x.stride' if the argument's name contains the name of the argument for x; '' if it is no such
-    distance."""
+    """Return 'x.stride' if the argument's name contains the name of the argument for x in a usual way, else ''."""
     for each in op.operands:
         name, lower = called.get(each.name, each.name).lower(), argument.name.lower()
         if lower in (f"{name}_{STRIDE}", f"{STRIDE}_{name}", f"ld{name}", f"ld_{name}", f"{name}_row_{STRIDE}"):
@@ -322,13 +321,13 @@ def _stride(argument: Argument, op: Op, called: Mapping[str, str]) -> str:
 
 
 def _begun(name: str, parameters: Sequence[str]) -> str:
-    """Return the only parameter whose name begins with `name`; '' if there is none or several."""
+    """Return the only parameter with which `name` begins, or '' if there is none or several."""
     found = [each for each in parameters if len(each) > 2 and name.lower().startswith(each)]
     return found[0] if len(found) == 1 else ""
 
 
 def _fill_rest(op: Op, prototype: Prototype, meanings: dict[str, str]) -> None:
-    """Add the meaning of arguments for which only one is left: the input, the output, the extent."""
+    """Add the meaning of each argument for which only one meaning is left: an input, an output, an extent."""
     taken = {*meanings.values()}
     unclear = [each for each in prototype.arguments if not meanings[each.name]]
     pointers = [each for each in unclear if each.type.pointer]
@@ -347,7 +346,7 @@ def _left(operands: Sequence[Operand], taken: set[str]) -> list[str]:
 
 
 def _check(argument: Argument, meaning: str, op: Op) -> None:
-    """Raise DeclarationError for an argument that cannot have its declared meaning."""
+    """Raise DeclarationError for an argument whose type does not fit its declared meaning."""
     name = argument.name
     is_tensor = any(each.name == meaning for each in op.operands)
     if argument.type.pointer != (is_tensor or meaning == "NULL"):
@@ -377,7 +376,7 @@ def _returned(op: Op, prototype: Prototype, meanings: Mapping[str, str], returns
 
 
 def _check_all(binding: Binding, able: Capabilities) -> None:
-    """Raise DeclarationError for what the function would have to know but no argument passes."""
+    """Raise DeclarationError for a tensor, parameter or extent that the function needs but no argument passes."""
     op, function, told = binding.op, binding.prototype.name, {*binding.meanings.values()}
     lacking = [each.name for each in op.operands if not each.optional and each.name not in binding.handed]
     lacking += [each.name for each in op.parameters if each.neutral is None and each.name not in told]

@@ -1,4 +1,4 @@
-"""What workers are built of: sources with their edits, a cache by content, compilers that can be stopped."""
+"""How workers are built: sources with their edits, a cache by content, and compilers that can be stopped."""
 
 from __future__ import annotations
 
@@ -22,49 +22,49 @@ from fuzz.core.base.files import set_aside, write_whole
 from fuzz.core.base.kernel import Kernel
 
 NATIVE = Path(__file__).resolve().parents[1] / "transport" / "native"
-"""The folder of the worker's C sources and of `kernelfuzz.h`."""
+"""The folder with the worker's C sources and `kernelfuzz.h`."""
 
 COPIES = "pack"
-"""The folder, below the build folder, to which a kernel's files are copied at their own paths."""
+"""The folder, below the build folder, into which a kernel's files are copied with their full paths."""
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 
 
 _ERROR = re.compile(r"error:|undefined reference|multiple definition|cannot find ", re.IGNORECASE)
 NOTE = "kernelfuzz: "
-"""The beginning of a line that we add to a compiler's message."""
+"""The start of a line that is added to a compiler's message."""
 _OFFSET = re.compile(r":\(\.\S+?\)")
-"""The offset in a section that a linker's error names; it depends on flags."""
+"""The offset in a section, in a linker's error. It depends on flags."""
 _OBJECT = re.compile(r"\S*/cc\w{6}\.o\b:? ?")
 """A temporary object file of the compiler."""
 
 
 _PATIENCE_S = 60.0
-"""Seconds to wait for another process that makes the same file: it may have been suspended."""
+"""The seconds to wait for another process that makes the same file. That process may have been suspended."""
 
 
 class BuildError(UsageError):
-    """A kernel that does not compile or cannot be loaded. The message is complete: print it as it is."""
+    """A kernel that does not compile or cannot be loaded. The message is complete and can be printed as it is."""
 
     @property
     def reason(self) -> str:
-        """The message in one line; of a compiler's message, its first error."""
+        """The message in one line. For a compiler's message it is the first error."""
         first, *more = str(self).splitlines()
         wrong = next((line.strip() for line in more if _ERROR.search(line)), "")
         return f"it does not compile: {_OFFSET.sub('', wrong)}" if wrong else first
 
     def noted(self, pattern: str, note: str) -> BuildError:
-        """Return this error with a note of ours as its last line, if one of the compiler's errors matches `pattern`."""
+        """Return this error with the note as its last line, if one of the compiler's errors matches `pattern`."""
         speaks = any(_ERROR.search(line) and re.search(pattern, line) for line in str(self).splitlines())
         return BuildError(f"{str(self).rstrip()}\n{NOTE}{note}") if speaks else self
 
 
 class CacheError(UsageError):
-    """A cache that cannot be used: nothing can be built."""
+    """A cache that cannot be used, so that nothing can be built."""
 
 
 def cache_directory() -> Path:
-    """$KERNELFUZZ_CACHE, else $XDG_CACHE_HOME/kernelfuzz, else ~/.cache/kernelfuzz."""
+    """Return $KERNELFUZZ_CACHE, else $XDG_CACHE_HOME/kernelfuzz, else ~/.cache/kernelfuzz."""
     own = os.environ.get("KERNELFUZZ_CACHE")
     if own:
         return Path(own)
@@ -72,22 +72,22 @@ def cache_directory() -> Path:
 
 
 class Builder:
-    """Builds what workers are started from, into `cache`. It can be used from many threads, and while other processes
-    use the same cache. A file of the cache is used only while it is what was put there. Workers add the names of what
-    they compile to the file `programs`."""
+    """Builds the programs of workers, and keeps them in the folder `cache`. It can be used from many threads, and while
+    other processes use the same cache. A file of the cache is used only if its content is what was put there. Workers
+    append the keys of programs that they compile to the file `programs`."""
 
     def __init__(self, cache: Path | None = None, jobs: int | None = None, programs: str = "") -> None:
         self.cache = cache or cache_directory()
         self.programs = programs
         self.notices: list[str] = []
-        """One line for each damaged file of the cache that was built anew."""
+        """One line for each damaged file of the cache that was built again."""
         self._compiling = threading.Semaphore(jobs or os.cpu_count() or 1)
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen[str]] = set()
         self._stopped = False
 
     def stop(self) -> None:
-        """Kill every compiler, from any thread; builds that are waiting raise BuildError."""
+        """Kill every compiler. May be called from any thread. Builds that are waiting raise BuildError."""
         with self._lock:
             self._stopped = True
             for compiler in self._running:
@@ -95,8 +95,8 @@ class Builder:
                     os.killpg(compiler.pid, signal.SIGKILL)
 
     def compiled(self, name: str, commands: Callable[[Path], Iterable[Sequence[str]]]) -> Path:
-        """Return the file `name`, built by `commands` unless the cache has it. `commands` is given the path to write
-        to."""
+        """Return the file `name`, built by the commands unless the cache has it. `commands` is given the path to
+        write."""
 
         path = self.cache / name
         seal = path.with_name(f"{name}.sha256")
@@ -105,7 +105,7 @@ class Builder:
             with self._compiling:
                 for command in commands(output):
                     self._compile(command, output.parent)
-            # The seal is checked first: a file without one was never finished.
+            # the seal is checked first, since a file without one was never finished
             write_whole(seal, hashlib.sha256(output.read_bytes()).hexdigest())
 
         def is_whole() -> bool:
@@ -114,7 +114,7 @@ class Builder:
         return self._cached(path, make, is_whole)
 
     def text(self, folder: str, name: str, text: str) -> Path:
-        """Return a file with that text in `folder` of the cache."""
+        """Return a file with this text in `folder` of the cache."""
         path = self.cache / folder / name
         return self._cached(
             path,
@@ -123,8 +123,8 @@ class Builder:
         )
 
     def _compile(self, command: Sequence[str], scratch: Path) -> None:
-        """Run a compiler in a process group of its own, so that killing the group also kills its children. In its
-        messages the paths of copies below `scratch` are replaced by those of the originals."""
+        """Run a compiler in its own process group, so that killing the group also kills its children. In its messages,
+        paths of copies below `scratch` are replaced by those of the originals. Raise BuildError if it fails."""
         with self._lock:
             if self._stopped:
                 raise BuildError("the build was stopped")
@@ -140,11 +140,11 @@ class Builder:
                 self._running.discard(compiler)
         if compiler.returncode != 0:
             text = f"compiler failed with exit code {compiler.returncode}:\n$ {shlex.join(command)}\n{said}"
-            # Temporary names differ each time: with them, one error would look like two.
+            # temporary names differ each time, and would make one error look like two
             raise BuildError(_OBJECT.sub("", text.replace(str(scratch / COPIES), "")).replace(f"{scratch}/", ""))
 
     def _cached(self, path: Path, make: Callable[[Path], object], is_whole: Callable[[], bool]) -> Path:
-        """Return the file, made unless it exists. It appears by rename, so nobody ever sees a half-written one."""
+        """Return the file, made unless it exists. It appears by rename, so nobody ever sees a half-written file."""
         try:
             if path.exists() and _holds(is_whole):
                 return path
@@ -178,11 +178,11 @@ class Builder:
                 yield
             finally:
                 lock.unlink(missing_ok=True)
-                fcntl.flock(held, fcntl.LOCK_UN)  # to close it is not enough: a process forked meanwhile holds it too
+                fcntl.flock(held, fcntl.LOCK_UN)  # closing is not enough, since a process forked meanwhile holds it too
 
 
 def _is_locked(descriptor: int) -> bool:
-    """Whether the lock could be taken, at once."""
+    """Try to take the lock without waiting, and return whether it was taken."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -198,13 +198,12 @@ def _holds(is_whole: Callable[[], bool]) -> bool:
 
 
 def machine(arch: str) -> str:
-    """Return the flag that tells our C code which architecture's header to include."""
+    """Return the flag that tells the worker's C code which architecture's header to include."""
     return f'-DKF_MACHINE="{arch}.h"'
 
 
 def edited_sources(kernel: Kernel) -> dict[Path, str]:
-    """Return the texts of the kernel's sources after its edits, by path. Raises BuildError unless each edit matches
-    exactly once."""
+    """Return the texts of the kernel's edited sources, by path. Raise BuildError unless each edit fits exactly once."""
     texts = {path: text_of(kernel, path) for path in kernel.written}
     for old, new in kernel.edits:
         found = sum(text.count(old) for text in texts.values())
@@ -216,12 +215,12 @@ def edited_sources(kernel: Kernel) -> dict[Path, str]:
 
 
 def edited_source(kernel: Kernel) -> str:
-    """Return the edited text of the file `source` alone. Raises BuildError."""
+    """Return the edited text of the kernel's file `source` alone. Raise BuildError."""
     return edited_sources(kernel)[kernel.source]
 
 
 def text_of(kernel: Kernel, path: Path) -> str:
-    """Return the text of a file of the kernel as it was when it was first read. Raises BuildError."""
+    """Return the text of a file of the kernel, as it was when first read. Raise BuildError if it cannot be read."""
     known = kernel.texts.get(path)
     if known is not None:
         return known
@@ -236,7 +235,7 @@ def text_of(kernel: Kernel, path: Path) -> str:
 def included_files(kernel: Kernel, source: Path, text: str, folders: Sequence[Path] = ()) -> dict[Path, str]:
     """Return the files that a source includes, directly and indirectly, with their texts. Files in quotes are looked up
     in the source's folder and the worker's, others in `folders`. Conditions are ignored: an extra file costs a needless
-    build, a missing one would run stale code."""
+    build, but a missing one would run stale code."""
     texts: dict[Path, str] = {}
     directory = plain_path(source.parent)
     waiting = [(name, directory) for name in _INCLUDE.findall(text)]
@@ -253,11 +252,10 @@ def included_files(kernel: Kernel, source: Path, text: str, folders: Sequence[Pa
 
 
 def plain_path(path: Path) -> Path:
-    """Return the absolute path without '..'. Symbolic links are not followed: the neighbours of a link are not those of
-    its file."""
+    """Return the absolute path without '..'. Symbolic links are not followed, since a link has other neighbours."""
     return Path(os.path.normpath(path.absolute()))
 
 
 def digest_of(parts: Iterable[object]) -> str:
-    """Return the digest of everything that decides what is built."""
+    """Return the digest of all parts that decide what is built."""
     return hashlib.sha256(json.dumps(list(parts)).encode()).hexdigest()

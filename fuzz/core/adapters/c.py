@@ -1,6 +1,6 @@
-"""The adapter of kernels in C and C++: it builds one worker executable for each way of compiling them, native or
-emulated; checks by what the worker attests that it is what the target asked for; and writes a failure as a C
-program."""
+"""The adapter of kernels in C and C++. It builds one worker executable for each way of compiling a kernel, native or
+emulated. It checks by the worker's attestation that the worker is what the target requested. And it writes a failure as
+a C program."""
 
 from __future__ import annotations
 
@@ -52,38 +52,38 @@ from oracles.ops import OPS
 
 @dataclass(frozen=True)
 class CAttestation(Attestation):
-    """What a worker observed about its processor, and what its compiler wrote into it."""
+    """The attestation of a C worker: what it observed about its processor, and what its compiler wrote into it."""
 
     arch: str
     processor: str
-    """The processor's maker and model."""
+    """The maker and model of the processor."""
     features: frozenset[str]
     """The instruction sets that the processor has and the operating system enables."""
     needs: frozenset[str]
     """The instruction sets that the compiler was free to use in the kernel."""
     lacks: frozenset[str]
-    """Instruction sets that the compiler could not use in the kernel: code that asks for them takes another way."""
+    """The instruction sets that the compiler could not use in the kernel, so that code for them was left out."""
     settings: Mapping[str, Value]
-    """The values of what instruction sets leave open, by the settings' words, read back from the hardware."""
+    """The values of settings that instruction sets leave open, by the settings' words, read back from the hardware."""
     emulator: str
-    """This is 'tcg' under QEMU's translator, 'none', or 'unknown'."""
+    """'tcg' under QEMU's translator, 'none' on hardware, or 'unknown'."""
     compiler: str
-    """The compiler of the kernel's own object."""
+    """The compiler of the kernel's own object file."""
     flags: str
     page: int
     """The size of a page in bytes."""
     flushes: bool
     """Whether subnormals were flushed to zero when the worker started."""
     misreads: bool
-    """Whether a masked load was seen to read the lanes that it leaves out."""
+    """Whether a masked load was seen to read lanes that its mask leaves out."""
     unloadable: str = ""
-    """Why the library that it loads cannot be called; '' if it can, or if it loads no library."""
+    """The reason why the library that the worker loads cannot be called; '' if it can, or if no library is loaded."""
     loaded: str = ""
-    """The name of the library that it loads, with the beginning of its digest."""
+    """The name of the library that the worker loads, with the start of its digest."""
 
     @classmethod
     def said(cls, hello: str) -> CAttestation:
-        """Return the attestation in a worker's first message: a line for each field, as `attest.c` writes it."""
+        """Return the attestation in a worker's first message, with one line for each field, as `attest.c` writes it."""
         lines = dict(line.split("=", 1) for line in hello.splitlines())
         return cls(
             arch=lines["arch"],
@@ -138,13 +138,13 @@ def _pairs(line: str) -> Iterator[tuple[str, str]]:
 
 
 OPTS = ("O0", "O2")
-"""The optimisation levels that each kernel is built with. -O0 too: a real shipped SVE kernel was wrong only there."""
+"""The optimisation levels at which each kernel is built. -O0 is one since a shipped SVE kernel was wrong only there."""
 WORKER_FLAGS = ("-O3", "-std=gnu11")
 _START_LIMIT_S = 30.0
-"""Chosen: a worker starts in milliseconds, an emulated one in tenths of a second; this leaves room for busy
-machines."""
+"""The seconds that a worker may take to start. Chosen: a native worker takes milliseconds, an emulated one tenths of a
+second, and the rest is room for busy machines."""
 _BYSTANDER_LIMIT_S = 10.0
-"""Seconds to wait for a program that does nothing, after its kernel's worker failed to start. Chosen."""
+"""The seconds to wait for a program that does nothing, after the worker of a kernel failed to start. Chosen."""
 
 
 class CAdapter(Adapter):
@@ -183,7 +183,7 @@ class CAdapter(Adapter):
         return self._lacking(target)
 
     def _lacking(self, target: Target) -> str | None:
-        """Return which tools are not installed or which libraries cannot be linked; None if nothing is missing."""
+        """Return which tools are not installed or which libraries cannot be linked, or None if nothing is missing."""
         lacking = "; ".join(tool.missing for tool in self.tools(target) if tool.missing is not None)
         return lacking or _unlinkable(target)
 
@@ -203,7 +203,7 @@ class CAdapter(Adapter):
             entry = f"the entry is {abi.prototype(op)}; what it is given: kernelfuzz header {op.name}"
             raise error.noted(rf"\bkf_{op.name}(_call)?\b", entry) from None
         libraries = [each for each in c_kernel(target.kernel).libraries if isinstance(each, Path)]
-        beside = [path for each in libraries for path in each.absolute().parent.glob("*.so*")]  # what they may need
+        beside = [path for each in libraries for path in each.absolute().parent.glob("*.so*")]  # they may need these
         sandbox = sandbox_of(target.kernel, *libraries, *beside)
         idle = None if target.own is None and target.emulator is None else partial(_idle, self, target, builder)
         return CProgram(target, path, digest, helper, tuple(build.files), sandbox, idle)
@@ -230,15 +230,15 @@ class CAdapter(Adapter):
 
 
 def _meant(missing: Sequence[str], known: Collection[str]) -> str:
-    """Return which known features are probably meant by missing ones that Linux spells differently."""
+    """Return a hint about the known features that missing ones probably mean, if Linux spells them differently."""
     plain = {re.sub(r"\W|_", "", each): each for each in sorted(known)}
     found = [plain[word] for each in missing if (word := re.sub(r"\W|_", "", each)) in plain]
     return f"; Linux calls it {' '.join(found)}, and a row has features by those names" if found else ""
 
 
 def _unlinkable(target: Target) -> str | None:
-    """Return why the libraries cannot be linked for this target; None if they can. A broken file is reported when it is
-    built."""
+    """Return why the libraries cannot be linked for this target, or None if they can. A broken file is reported when
+    the target is built."""
     kernel = c_kernel(target.kernel)
     try:
         return linking.unusable(
@@ -249,7 +249,7 @@ def _unlinkable(target: Target) -> str | None:
 
 
 def prefix_of(target: Target) -> tuple[str, ...]:
-    """What to put before a program's path to run it."""
+    """Return the words that come before a program's path to run it."""
     if target.own is not None and target.own.prefix:
         return (*target.own.tools[0].command, *target.own.prefix[1:])
     if target.emulator is None:
@@ -272,7 +272,7 @@ def _root(target: Target) -> tuple[str, ...]:
 
 
 def _worker_parts(target: Target, tool: Tool, builder: Builder) -> tuple[tuple[Path, Path], str]:
-    """Return the objects of the worker without a kernel, one of them for the op, and their digest."""
+    """Return the object files of the worker without a kernel, one of them for the op, and their digest."""
     # A file in an architecture's folder replaces the general file of the same name.
     folders = NATIVE, NATIVE / target.arch
     sources = {path.name: path for folder in folders for path in sorted(folder.glob("*.c"))}.values()
@@ -294,8 +294,8 @@ def _worker_parts(target: Target, tool: Tool, builder: Builder) -> tuple[tuple[P
 
 
 def _idle(adapter: CAdapter, target: Target, builder: Builder) -> CProgram:
-    """Build a program like the target's, with a kernel that does nothing: it tells a broken emulator from a broken
-    kernel. Raises BuildError."""
+    """Build a program like the target's, with a kernel that does nothing. It tells a broken emulator from a broken
+    kernel. Raise BuildError."""
     op = next(iter(OPS))
     text = f'#include "{abi.HEADER}"\nint kf_{op}(const kf_{op}_call *call) {{ return call == 0; }}\n'
     source = builder.text("idle", f"{op}.c", text)
@@ -311,19 +311,18 @@ class CProgram:
     target: Target
     path: Path
     digest: str
-    """The digest of sources, headers, flags and compiler; it is also compiled into the executable."""
+    """The digest of sources, headers, flags and compiler. It is also compiled into the executable."""
     helper: str = ""
-    """The library that the emulator is started with, if any; the kernel does not see it."""
+    """The library that is preloaded into the emulator, if any. The kernel does not see it."""
     libraries: tuple[Library, ...] = ()
-    """The libraries that the kernel is linked with or loads, as files."""
+    """The library files that the kernel is linked with or loads."""
     sandbox: Sandbox | None = None
     idle: Callable[[], CProgram] | None = None
-    """Builds a worker with a kernel that does nothing, if the target has an emulator or is a row of the pack's; else
-    None."""
+    """Builds a worker with a kernel that does nothing, if the target has an emulator or is a row of the pack's
+    `targets.toml`; else None."""
     household = order = ""
     compiled_here: ClassVar[bool] = True
-    """Whether the kernel itself was compiled here, so that it has only instructions that its compiler was allowed to
-    use."""
+    """Whether the kernel itself was compiled here, so it has only instructions that its compiler was allowed to use."""
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -378,7 +377,7 @@ class CProgram:
         return " ".join(sorted((ISAS[c_kernel(self.target.kernel).isa].features | found.needs) - found.features))
 
     def _wrong(self, found: CAttestation) -> Iterator[str]:
-        """Yield each difference between the worker and what the target asked for, in words."""
+        """Yield each difference between the worker and the target's request, in words."""
         target = self.target
         if found.arch != target.arch:
             yield f"architecture {target.arch} was requested, the worker runs on {found.arch}"
@@ -400,7 +399,7 @@ _INCLUDE_LINE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"[^\n]*$', re.MU
 
 
 def code_of(target: Target) -> str:
-    """Return the whole kernel if it is one C file with its includes; else the header with its entry."""
+    """Return the whole kernel if it is one C file with its includes, else the header that declares its entry."""
     kernel = c_kernel(target.kernel)
     if _is_alone(kernel):
         return _with_includes(kernel, edited_source(kernel))
@@ -410,8 +409,8 @@ def code_of(target: Target) -> str:
 
 def commands_of(target: Target, name: str) -> list[str]:
     """Return the commands that compile the exported program `name` to `repro`. If the kernel is not inside the program,
-    its sources are compiled where they lie. Raises UsageError for an edited kernel of several files, since the edited
-    texts are in no file."""
+    its sources are compiled in place. Raise UsageError for an edited kernel of several files, since no file has its
+    texts."""
     kernel, static = c_kernel(target.kernel), ["-static"] if is_static(target) else []
     flags = [f"-std={kernel.standard_of('c')}", *target.flags]
     if _is_alone(kernel):
@@ -431,7 +430,7 @@ def commands_of(target: Target, name: str) -> list[str]:
 
 
 def _is_alone(kernel: CKernel) -> bool:
-    """Whether the kernel is one C file and what that includes, with no libraries."""
+    """Whether the kernel is one C file with its includes, and has no libraries."""
     return len(kernel.written) == 1 and language_of(kernel.source) == "c" and not (kernel.libraries or kernel.include)
 
 
@@ -440,13 +439,12 @@ def _line(tool: Tool, words: Sequence[str]) -> str:
 
 
 def _pattern(line: str) -> str:
-    """Return a regular expression of `sed` for the line."""
+    """Return a regular expression of `sed` that matches the line."""
     return f"/^{line.replace('/', '.').replace('*', '.')}$/"
 
 
 def _with_includes(kernel: CKernel, source: str) -> str:
-    """Return the source with each include in quotes replaced by that file; headers guard themselves against a second
-    inclusion."""
+    """Return the source with each include in quotes replaced by that file. Headers guard against a second inclusion."""
     texts = [text for path, text in included_files(kernel, kernel.source, source).items() if path.parent != NATIVE]
     header = abi.header(abi.named_ops(OPS[kernel.op], [source, *texts]))
 

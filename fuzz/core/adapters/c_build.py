@@ -30,35 +30,35 @@ _OBJECT = ".o"
 _EXPORTED = NATIVE / "dynamic" / "malloc.c"
 _HAS_MALLOC = re.compile(r"-fsanitize=.*(address|leak|memory|thread)")
 _USUAL = "gcc"
-"""The compiler for targets that do not name one: their results do not depend on it."""
+"""The compiler for targets that do not name one, since their results do not depend on it."""
 
 
 @dataclass(frozen=True)
 class Unit:
-    """One source file: its text, which of the kernel's files it includes, and how it is compiled."""
+    """One source file: its text, the kernel's files that it includes, and how it is compiled."""
 
     path: Path
     text: str
     included: Mapping[Path, str]
     tool: Tool
     words: tuple[str, ...]
-    """Compiler options: the language standard, and a header that is included although the source does not name it."""
+    """The compiler options: the language standard, and a header that is included though the source does not name it."""
 
 
 def own_headers(kernel: CKernel, path: Path, text: str) -> dict[Path, str]:
-    """Return the kernel's own files that a source includes, with their texts; our headers are left out."""
+    """Return the kernel's own files that a source includes, with their texts, without the worker's headers."""
     found = included_files(kernel, path, text, kernel.include)
     return {each: text for each, text in found.items() if not each.is_relative_to(NATIVE)}
 
 
 def compiler_of(target: Target, language: str = "c") -> Tool:
-    """The compiler that builds the target."""
+    """Return the compiler that builds the target's sources in a language."""
     assert target.host is not None
     return toolchain.compiler(target.name.compiler or _USUAL, target.arch, target.host, language)
 
 
 def compilers_of(target: Target) -> tuple[Tool, ...]:
-    """Return the compilers of the target: one for our own C, and one for its C++ if it has any."""
+    """Return the compilers of the target: one for the worker's C code, and one for C++ if the kernel has any."""
     languages = dict.fromkeys(("c", *map(language_of, c_kernel(target.kernel).written)))
     return tuple(compiler_of(target, language) for language in languages)
 
@@ -69,19 +69,19 @@ def linker_of(target: Target) -> Tool:
 
 
 def is_static(target: Target) -> bool:
-    """Whether its worker is one file with all that it needs."""
+    """Return whether the worker is linked statically into one file."""
     return (target.emulated or target.remote) and not c_kernel(target.kernel).loads
 
 
 def runtime_of(target: Target) -> list[str]:
-    """Return the arguments for C's own libraries, which come last when linking."""
+    """Return the linker's arguments for C's own libraries, which come last."""
     links_by = toolchain.COMPILERS[target.name.compiler or _USUAL].links_by
     return ["-lm", *links_by, *(["-ldl"] if c_kernel(target.kernel).loads else [])]
 
 
 @dataclass(frozen=True)
 class Build:
-    """Everything that a worker is built from, as it was read. Raises BuildError if a file cannot be read."""
+    """All inputs of the build of a worker, as they were read. Raise BuildError if a file cannot be read."""
 
     target: Target
 
@@ -92,8 +92,8 @@ class Build:
 
     def _unit(self, kernel: CKernel, path: Path, text: str) -> Unit:
         included, language = own_headers(kernel, path, text), language_of(path)
-        # A source that does not include the signature of the entry is compiled with it all the same: C would accept any
-        # call.
+        # A source that does not include the signature of the entry is compiled with it nevertheless, since C would
+        # accept any call.
         known = abi.is_known(OPS[kernel.op], [text, *included.values()])
         unseen = not known and (path == kernel.source or f"kf_{kernel.op}" in text)
         words = (f"-std={kernel.standard_of(language)}", *(("-include", abi.HEADER) if unseen else ()))
@@ -101,13 +101,13 @@ class Build:
 
     @cached_property
     def texts(self) -> dict[Path, str]:
-        """The text of each of the kernel's files."""
+        """The text of each of the kernel's files, by path."""
         included = {path: text for unit in self.units for path, text in unit.included.items()}
         return {**included, **{plain_path(unit.path): unit.text for unit in self.units}}
 
     @cached_property
     def header(self) -> str:
-        """`kernelfuzz.h` as the kernel's sources include it."""
+        """The text of `kernelfuzz.h` for the kernel's sources."""
         return abi.header(abi.named_ops(OPS[self.target.kernel.op], self.texts.values()))
 
     @cached_property
@@ -118,7 +118,7 @@ class Build:
 
     @property
     def files(self) -> list[Library]:
-        """The libraries that are given as files, including those that are loaded at run time."""
+        """The libraries that are files, including those that are loaded at run time."""
         kernel = c_kernel(self.target.kernel)
         loaded = [linking.library(each, kernel.binaries) for each in kernel.loads]
         return [*(each for each in self.libraries if isinstance(each, Library)), *loaded]
@@ -130,8 +130,8 @@ class Build:
 
     @property
     def exported(self) -> Path | None:
-        """The library that fills memory which shared libraries allocate; None if there are none, or if a sanitizer has
-        its own malloc."""
+        """The source of the library that fills memory allocated by shared libraries. None if there are no such
+        libraries, or if a sanitizer has its own malloc."""
         wanted = any(each.shared for each in self.files) and not is_static(self.target)
         sanitized = any(map(_HAS_MALLOC.match, self.target.flags))
         return _EXPORTED if wanted and not sanitized else None
@@ -141,7 +141,7 @@ class Build:
         target, linker = self.target, linker_of(self.target)
         tools = [tool.version for tool in compilers_of(target)]
         units = [(each.words, each.text, [text for _, text in sorted(each.included.items())]) for each in self.units]
-        # A shared library is looked up at run time in the folder where it was when it was linked.
+        # at run time, a shared library is looked up in the folder where it was linked
         places = [each.words for each in self.files if each.shared]
         libraries = linking.digests([*self.libraries, *self.files], linker, static=is_static(target))
         described = [
@@ -198,5 +198,5 @@ class Build:
 
 
 def below(root: Path, path: Path) -> Path:
-    """Return the path of a file, or of its copy, below another root."""
+    """Return the path of a file's copy below another root."""
     return root / path.relative_to(path.anchor)

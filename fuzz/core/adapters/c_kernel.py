@@ -1,4 +1,4 @@
-"""Kernels in C and C++ as their authors declare them."""
+"""Kernels in C and C++, as their authors declare them."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from oracles.formula.contract import Contract
 LANGUAGES: Mapping[str, str] = {".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++"}
 """The language of a source, by its suffix."""
 STANDARDS: Mapping[str, str] = {"c": "gnu11", "c++": "gnu++17"}
-"""The standard of each language where a kernel names none."""
+"""The standard of each language, for kernels that name none."""
 _STANDARD = re.compile(r"(?:c|gnu|iso\d+:)(\+\+)?\w+")
 _NOWHERE = Path()
 """The `source` of a kernel that declares only `sources`."""
 
 
 class CompiledKernel(Kernel):
-    """A kernel for which a compiler builds the worker."""
+    """A kernel whose worker is built by a compiler."""
 
     @property
     def compiled(self) -> CKernel:
-        """The C kernel that is compiled: this one, or a shim that calls it."""
+        """The C kernel that is compiled: this kernel, or a shim that calls it."""
         raise NotImplementedError
 
 
@@ -40,32 +40,32 @@ class CKernel(CompiledKernel):
     name: str
     op: str
     source: Path = _NOWHERE
-    """The file that defines the entry; by default the first of `sources`."""
+    """The file that defines the entry. By default it is the first of `sources`."""
     isa: str = "any"
-    """The instruction set that the source needs, by its name in `core/adapters/isa.py`; 'any' is portable C; with
+    """The instruction set that the source needs, by its name in `core/adapters/isa.py`. 'any' is portable C. With
     'runtime' the kernel chooses instructions when it runs, so it is tried on every architecture."""
     contract: Contract = PLAIN
     capabilities: Capabilities = CONTIGUOUS_F32
     flags: tuple[str, ...] = ()
-    """The compiler flags that the kernel is shipped with; they follow those of the target."""
+    """The compiler flags with which the kernel is shipped. They follow the flags of the target."""
     edits: tuple[tuple[str, str], ...] = ()
     laws: tuple[str, ...] = ("rerun",)
     summary: str = ""
     keeps: tuple[str, ...] = ()
     sources: tuple[Path, ...] = ()
-    """The files that are compiled, if there are several: .c is C; .cc, .cpp and .cxx are C++."""
+    """The files that are compiled, if there are several. Files ending in .c are C; in .cc, .cpp and .cxx, C++."""
     libraries: tuple[Path | str, ...] = ()
-    """What is linked after the objects, in this order: archives and shared libraries by their paths, or "-lname". An
-    emulated worker is linked statically, with archives of its architecture."""
+    """The libraries that are linked after the objects, in this order: archives and shared libraries by their paths, or
+    "-lname". An emulated worker is linked statically, with archives for its architecture."""
     include: tuple[Path, ...] = ()
     """The folders in which headers are looked up."""
     standard: str = ""
-    """The language standard, such as 'c++20' or 'c99'; by default gnu11 and gnu++17."""
+    """The language standard, such as 'c++20' or 'c99'. By default it is gnu11 or gnu++17."""
     untrusted: bool = False
-    """Whether its workers run in a sandbox, because nobody vouches for the kernel."""
+    """Whether the kernel's workers run in a sandbox, because nobody vouches for it."""
     fetch: str = ""
     beside: tuple[OwnTarget, ...] = ()
-    """Further ways to run it, from the `targets.toml` of its pack."""
+    """Further ways to run the kernel, from the `targets.toml` of its pack."""
 
     def __post_init__(self) -> None:
         for field in ("sources", "libraries", "include"):
@@ -110,13 +110,13 @@ class CKernel(CompiledKernel):
 
     @property
     def loads(self) -> tuple[Path, ...]:
-        """The shared libraries that it loads at run time; a worker that loads any is linked dynamically."""
+        """The shared libraries that the kernel loads at run time. A worker that loads any is linked dynamically."""
         return ()
 
     @property
     def sysroot(self) -> Path | None:
-        """The folder with the system libraries of another architecture, for libraries that it loads; None for the
-        compiler's own."""
+        """The folder with the system libraries of another architecture, for libraries that the kernel loads; None for
+        the compiler's own folder."""
         return None
 
     @property
@@ -135,13 +135,13 @@ class CKernel(CompiledKernel):
         return {}
 
     def standard_of(self, language: str) -> str:
-        """Return the standard in which the kernel's sources of that language are compiled."""
+        """Return the standard in which the kernel's sources in this language are compiled."""
         named = "c++" if "++" in self.standard else "c"
         return self.standard if self.standard and named == language else STANDARDS[language]
 
 
 def language_of(path: Path) -> str:
-    """The language of a source."""
+    """Return the language of a source."""
     return LANGUAGES[path.suffix]
 
 

@@ -15,13 +15,13 @@ from oracles.formula.contract import Contract
 
 @dataclass(frozen=True)
 class CommandKernel(Kernel):
-    """An executable, in whatever language, that reads cases on stdin and answers on stdout: see
+    """An executable, in any language, that reads cases on stdin and answers on stdout; see
     `fuzz/docs/worker-protocol.md`."""
 
     name: str
     op: str
     program: Path | str
-    """The executable, or the file that its interpreter runs; a relative path starts at the pack's folder."""
+    """The executable, or the file that its interpreter runs. A relative path starts at the pack's folder."""
     interpreter: tuple[str, ...] = ()
     """The words before the program, such as ("node",) or ("qemu-ppc64le",)."""
     options: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class CommandKernel(Kernel):
     summary: str = ""
     keeps: tuple[str, ...] = ()
     untrusted: bool = False
-    """Whether its workers run in a sandbox, because nobody vouches for the kernel."""
+    """Whether the kernel's workers run in a sandbox, because nobody vouches for it."""
 
     shares_memory: ClassVar[bool] = False  # it is sent elements, without a place in memory
 
@@ -72,6 +72,6 @@ class CommandKernel(Kernel):
 
 
 def command_kernel(kernel: Kernel) -> CommandKernel:
-    """The kernel, which is an executable."""
+    """Return the kernel, which must be a CommandKernel."""
     assert isinstance(kernel, CommandKernel)
     return kernel

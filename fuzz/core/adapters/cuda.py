@@ -1,5 +1,5 @@
-"""CUDA devices of this machine, queried without creating a context, since a process with one must not fork; and the
-tools of Compute Sanitizer, each of which makes one more target. For their options and output see NVIDIA's
+"""CUDA devices of this machine, queried without creating a context, since a process with a context must not fork. Also
+the tools of Compute Sanitizer, each of which makes one more target. For their options and output see NVIDIA's
 documentation, "Compute Sanitizer", command line options."""
 
 from __future__ import annotations
@@ -19,41 +19,39 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 @lru_cache(maxsize=1)
 def no_cuda_device() -> str | None:
-    """Return why there is no CUDA device; None if there is one. The driver is asked, because importing torch takes
-    seconds."""
+    """Return why there is no CUDA device, or None if there is one. The driver is asked, since torch loads slowly."""
     if _driver_devices() is None:
         return "no CUDA device (the driver, libcuda.so.1, is not installed)"
     return None if visible_devices() else "no CUDA device"
 
 
 def use_device(name: str) -> None:
-    """Make the workers that this process starts see only that device."""
+    """Make workers that this process starts later see only this device."""
     os.environ[VISIBLE] = name
 
 
 def visible_devices() -> tuple[str, ...]:
-    """Return the CUDA devices that there are for this process, each as $CUDA_VISIBLE_DEVICES names it alone."""
+    """Return the CUDA devices that this process can use, each by its name in $CUDA_VISIBLE_DEVICES."""
     count = _driver_devices() or 0
     named = [name for each in os.environ.get(VISIBLE, "").split(",") if (name := each.strip())]
     return tuple(named[:count] if named else map(str, range(count)))
 
 
 def capability() -> str:
-    """Return the compute capability of the first device, such as sm_90; without a device, the oldest that nvcc 13
-    knows."""
-    found = _driver()
+    """Return the compute capability of the first device, such as sm_90, or without a device the oldest of nvcc 13."""
+    found = driver_answer()
     return found[1] if found is not None and found[1] else _OLDEST
 
 
 def _driver_devices() -> int | None:
-    found = _driver()
+    found = driver_answer()
     return None if found is None else found[0]
 
 
 @lru_cache(maxsize=1)
-def _driver() -> tuple[int, str] | None:
-    """Return how many devices the driver has and the capability of the first; None without a driver. Both are read at
-    once: in a process forked afterwards, the driver answers nothing."""
+def driver_answer() -> tuple[int, str] | None:
+    """Return the number of the driver's devices and the capability of the first, or None without a driver. Both are
+    read at once, since in a process forked afterwards the driver answers nothing."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -73,14 +71,14 @@ _OLDEST = "sm_75"
 
 
 class _DeviceMemory(ctypes.Structure):
-    """nvmlMemory_t of nvml.h."""
+    """The structure nvmlMemory_t of nvml.h."""
 
     _fields_ = tuple((name, ctypes.c_ulonglong) for name in ("total", "free", "used"))
 
 
 def free_device_memory() -> tuple[int, ...]:
-    """Return the free bytes of each visible CUDA device that something tells of. The management library is asked: it
-    needs no context, and this process must not have one when others are forked."""
+    """Return the free bytes of each visible CUDA device, as far as they are known. They come from the management
+    library, which needs no context: this process must have none when it forks others."""
     try:
         library = ctypes.CDLL("libnvidia-ml.so.1")
     except OSError:
@@ -102,7 +100,7 @@ def _free_memory_of(library: ctypes.CDLL, name: str) -> int | None:
 
 
 SETTING = "sanitizer"
-"""The setting in a target's id that names its tool."""
+"""The setting in a target's id that names the target's tool."""
 TOOLS = {
     "memcheck": "accesses outside of what is allocated",
     "initcheck": "reads of device memory that nothing was written to",
@@ -111,17 +109,16 @@ TOOLS = {
 """What each tool reports."""
 MISSING = "compute-sanitizer is not installed; it comes with NVIDIA's CUDA toolkit"
 _TOOLKIT = "/usr/local/cuda/bin"
-"""The CUDA toolkit's default folder; it is often not on the PATH."""
+"""The default folder of the CUDA toolkit, which is often not on the PATH."""
 _ONLY = {"memcheck": ("--destroy-on-device-error", "kernel")}
-"""Options for one tool. With this one a stray access ends the kernel but not the context: otherwise the process would
-have to be restarted after each, and torch aborts when it cannot free a tensor."""
+"""Options for one tool. This one makes an access outside of memory end the kernel but not the context. Otherwise the
+process would have to be restarted after each error, and torch aborts when it cannot free a tensor."""
 _SLOWER = 4
-"""The factor on the limit of a case, since a tool checks each access. Chosen, not measured."""
+"""The factor on the time limit of a case, since a tool checks each access. Chosen, not measured."""
 
 
 def sanitized(target: Target) -> Iterator[Target]:
-    """Yield the target under each tool that is of use for it. It gets small cases, one at a time, so that each report
-    belongs to one call."""
+    """Yield the target under each useful tool. It gets small cases, one at a time, so a report belongs to one call."""
     for tool in TOOLS if target.sanitizable else ():
         yield replace(
             target,
@@ -138,10 +135,9 @@ def sanitized(target: Target) -> Iterator[Target]:
 
 
 def program_of(tool: str) -> tuple[str, ...] | None:
-    """Return the command that a worker runs under, without the file for its reports; None if the tool is not
-    installed."""
+    """Return the command under which a worker runs, without the file for its reports, or None without the tool."""
     found = shutil.which("compute-sanitizer", path=os.pathsep.join([os.environ.get("PATH", ""), _TOOLKIT]))
-    # Each report belongs to a call of its own, so there is no limit on their number. Errors that libraries get from the
-    # driver on purpose, by trying something, are no fault of the kernel.
+    # Each report belongs to one call, so their number is not limited. Errors that libraries provoke in the driver on
+    # purpose are no fault of the kernel.
     errors = ("--print-limit", "0", "--show-backtrace", "device", "--report-api-errors", "no")
     return None if found is None else (found, "--tool", tool, *errors, *_ONLY.get(tool, ()))

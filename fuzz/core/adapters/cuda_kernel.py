@@ -1,4 +1,4 @@
-"""Kernels in CUDA C++ as their authors declare them: a file, a prototype, and how many threads run it."""
+"""Kernels in CUDA C++, as their authors declare them: a file, a prototype, and the number of threads that run it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from oracles.ops import OPS
 Size = str | int | tuple[str | int, ...]
 """A size as authors write it: 256, "rows", "(n + 255) // 256, rows" or ("rows", 4)."""
 FUNCTIONS = ("cdiv", "min", "max")
-"""Functions that an expression may call; cdiv(n, 256) divides and rounds up."""
+"""Functions that an expression may call. cdiv(n, 256) divides and rounds up."""
 _MOST = 3
 _ALLOWED = (
     ast.Expression, ast.BinOp, ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.LShift, ast.RShift, ast.UnaryOp,
@@ -30,7 +30,7 @@ _ALLOWED = (
 
 
 def expressions(field: str, size: object, names: Collection[str], most: int = _MOST) -> tuple[str, ...]:
-    """Return the size as Python expressions, one for each dimension of a grid or block. Raises DeclarationError for
+    """Return the size as Python expressions, one for each dimension of a grid or block. Raise DeclarationError for
     anything but numbers, `names` and FUNCTIONS."""
     parts = [str(each) for each in (size if isinstance(size, tuple) else (size,)) if isinstance(each, str | int)]
     wrong = f"{field}: {size!r}: write numbers and expressions of {', '.join(names)}, such as "
@@ -57,30 +57,30 @@ _FAST = ("--use_fast_math", "-use_fast_math")
 
 @dataclass(frozen=True)
 class CudaKernel(PrototypedKernel):
-    """A `__global__` function in a `.cu` file, compiled by nvcc, or by NVRTC if there is no nvcc. Each call launches it
-    once."""
+    """A `__global__` function in a `.cu` file, compiled by nvcc, or by NVRTC if there is no nvcc. Each call launches
+    the function once."""
 
     name: str
     op: str
     file: Path | str
-    """The file; a relative path starts at the pack's folder."""
+    """The file. A relative path starts at the pack's folder."""
     prototype: str
-    """The function's declaration: "void softmax_f32(const float *x, float *y, int rows, int n)". Arguments that are
-    called like a tensor, dimension or parameter of the op are that."""
+    """The function's declaration, such as "void softmax_f32(const float *x, float *y, int rows, int n)". An argument
+    with the name of a tensor, dimension or parameter of the op has that meaning."""
     grid: Size = "rows"
     """The number of blocks in up to three dimensions: numbers, or expressions of the op's dimensions, such as "rows" or
     "cdiv(n, 256), rows". If one of them is 0, nothing is launched."""
     block: Size = 256
     """The number of threads of a block, written like `grid`."""
     shared: str | int = 0
-    """The bytes of dynamic shared memory, written like `grid`: "4 * n"."""
+    """The number of bytes of dynamic shared memory, written like `grid`, such as "4 * n"."""
     arguments: Mapping[str, str] | tuple[tuple[str, str], ...] = ()
-    """The meaning of arguments with other names, by name: see `SharedKernel.arguments`."""
+    """The meanings of arguments with other names, by name; see `SharedKernel.arguments`."""
     contract: Contract = PLAIN
     capabilities: Capabilities = CONTIGUOUS_F32
-    """Dtypes, layouts and tensors that follow from the prototype need not be declared."""
+    """The capabilities. Dtypes, layouts and tensors that follow from the prototype need not be declared."""
     flags: tuple[str, ...] = ()
-    """The flags of nvcc that it is shipped with, such as ("--use_fast_math",)."""
+    """The flags of nvcc with which the kernel is shipped, such as ("--use_fast_math",)."""
     include: tuple[Path | str, ...] = ()
     """The folders in which headers are looked up."""
     edits: tuple[tuple[str, str], ...] = ()
@@ -88,7 +88,7 @@ class CudaKernel(PrototypedKernel):
     summary: str = ""
     keeps: tuple[str, ...] = ()
     untrusted: bool = False
-    """Whether its workers run in a sandbox, because nobody vouches for the kernel."""
+    """Whether the kernel's workers run in a sandbox, because nobody vouches for it."""
 
     shares_memory: ClassVar[bool] = False  # its tensors are torch's, which cannot overlap
 
@@ -137,7 +137,7 @@ class CudaKernel(PrototypedKernel):
 
     @cached_property
     def launched(self) -> Mapping[str, tuple[str, ...]]:
-        """The expressions in Python that give grid, block and shared memory of a launch."""
+        """The Python expressions for the grid, the block and the shared memory of a launch."""
         op = OPS[self.op]
         names = dict.fromkeys((op.batch_name, *op.named))
         return {
@@ -148,6 +148,6 @@ class CudaKernel(PrototypedKernel):
 
 
 def cuda_kernel(kernel: Kernel) -> CudaKernel:
-    """The kernel, which is one in CUDA C++."""
+    """Return the kernel, which must be a CudaKernel."""
     assert isinstance(kernel, CudaKernel)
     return kernel

@@ -1,6 +1,5 @@
 """A failing case as one file: a C program that needs only a compiler, or a Python program that needs numpy and, if the
-kernel does, torch and Triton. Its calls, and the values that are allowed for the outputs of the last one, are plain
-data."""
+kernel does, torch and Triton. The calls, and the allowed outputs of the last call, are plain data in it."""
 
 from __future__ import annotations
 
@@ -25,13 +24,13 @@ from oracles.ops import OPS
 
 POSITIVE_ZERO, NEGATIVE_ZERO, MAY_BE_NAN, MUST_BE_NAN, MAY_BE_ZERO, OF_EITHER_SIGN = 1, 2, 4, 8, 16, 32
 MAY_BE_INFINITE, MAY_BE_MINUS_INFINITE = 64, 128
-"""Bits of `Allowed` that let an element be infinite; other bits say the sign that a zero must have, and NaN."""
+"""Bits of `Allowed` that let an element be infinite. The bits above are for a zero's sign and for NaN."""
 
 
 @dataclass(frozen=True)
 class Allowed:
-    """What one element may be: its flat index in C order, the ends of the allowed interval, and bits for special
-    values."""
+    """The allowed values of one element: its flat index in C order, the ends of the allowed interval, and bits for
+    special values."""
 
     index: int
     low: float
@@ -41,7 +40,7 @@ class Allowed:
 
 @dataclass(frozen=True)
 class Script:
-    """Calls in order, of which the last is judged. Each is named after its op in the program."""
+    """Calls in order, of which the last is judged. In the program, each is named after its op."""
 
     cases: tuple[Case, ...]
     allowed: Mapping[str, list[Allowed]] = field(default_factory=dict)
@@ -49,19 +48,19 @@ class Script:
     invalid: bool = False
     """Whether the last call must be rejected."""
     law: bool = False
-    """Whether the last call is the twin, by a law, of the one before it."""
+    """Whether the last call is the twin, by a law, of the call before it."""
     origins: Mapping[str, list[int]] = field(default_factory=dict)
-    """For a law that picks rows: by output, which element of the case each element of the twin must equal."""
+    """For a law that picks rows, by output: the index of the case's element that each one of the twin must equal."""
     limit_s: int = 0
-    """Seconds after which the calls together count as hung; 0 for no limit. Only a call that hung has one, because a
-    reader's machine may be slow."""
+    """The seconds after which all calls together count as hung; 0 for no limit. Only a call that hung has a limit,
+    because a reader's machine may be slow."""
 
     def __post_init__(self) -> None:
         for case in self.cases:
             check_case(case)
 
     def wanted(self, number: int, name: str) -> tuple[list[Allowed], list[int] | None]:
-        """Return the allowed values and the origins of an output; nothing unless the call is the last one."""
+        """Return the allowed values and the origins of an output; ([], None) unless the call is the last one."""
         last = number == len(self.cases) - 1
         return (self.allowed.get(name, []), self.origins.get(name)) if last else ([], None)
 
@@ -77,7 +76,7 @@ _WORDS_PER_LINE = 12
 
 
 def c_script(code: str, script: Script, about: Sequence[str]) -> str:
-    """Return the program's text. `about` is in its first comment, so it is never run. Its `code` declares the entries,
+    """Return the program's text. `about` is only in its first comment, so it is never run. `code` declares the entries,
     or defines them."""
     return "\n".join(
         [
@@ -95,7 +94,7 @@ def c_script(code: str, script: Script, about: Sequence[str]) -> str:
 
 
 def _c_formats() -> Iterator[str]:
-    """Yield the C description of each dtype's format; integers have no precision."""
+    """Yield the C description of each dtype's format. Integers have no precision."""
     yield "static const struct { int size, precision, emin, infinities; } kfs_formats[] = {"
     for name, each in DTYPES.items():
         bits = (each.precision, each.emin, int(each.infinities)) if isinstance(each, Format) else (0, 0, 0)
@@ -104,14 +103,14 @@ def _c_formats() -> Iterator[str]:
 
 
 def _c_comment(lines: Sequence[str]) -> str:
-    """Return lines as a C comment. Each line begins with ' *', so that no text in it can end the comment early."""
+    """Return lines as a C comment. Each line starts with ' *', so that no text in it can end the comment early."""
     plain = (printable(line).replace("*/", "* /") for line in lines)
     return "/*" + "\n *".join(f" {line}".rstrip() for line in plain) + "\n */"
 
 
 def _python_comment(lines: Sequence[str]) -> list[str]:
-    """Return lines as comments in Python, after a line that declares the encoding: Python looks for one in the first
-    two lines, and in some encodings the text of a comment would become code."""
+    """Return lines as Python comments, after a line that declares the encoding. Python looks for one in the first two
+    lines, and in some encodings the text of a comment would become code."""
     return ["# -*- coding: utf-8 -*-", *(f"# {printable(line)}".rstrip() for line in lines)]
 
 
@@ -190,8 +189,8 @@ def python_script(
     beside: Sequence[tuple[str, str]] = (),
 ) -> str:
     """Return the text of a Python program that makes the calls. `about` is its first comment. The function `maker`
-    makes its tensors, if they are not the library's own; `own` has the function's names for what the op calls
-    otherwise; the files `beside` its source are included."""
+    makes its tensors, unless they are the library's own. `own` maps names of the op to other names of the function. The
+    files `beside` the kernel's source are included."""
     sources = _sources(kernel, dict(beside))
     return "\n".join(
         [

@@ -1,4 +1,4 @@
-"""Libraries that C kernels are linked with: archives and shared libraries, by their files or by their names."""
+"""Libraries that C kernels are linked with: archives and shared libraries, given by their files or by their names."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ _SHARED = 3
 WRAPPED = tuple(
     f"-Wl,--wrap={name}" for name in ("malloc", "realloc", "aligned_alloc", "posix_memalign", "_Znwm", "_Znam")
 )
-"""The linker's options by which functions that give a kernel memory also fill it: see `native/poison.c`."""
+"""The linker's options that replace functions which give memory to a kernel, so that they also fill it; see
+`native/poison.c`."""
 _START = "crt1.o"
-"""A file of every C library; its format shows for which machine a compiler links."""
+"""A file of every C library. Its format shows for which machine a compiler links."""
 
 
 _STATIC = "and what is emulated or sent elsewhere is linked statically"
@@ -36,15 +37,15 @@ class Library:
     path: Path
     digest: str
     stamp: tuple[int, int]
-    """Its size in bytes, and when it was written, in nanoseconds."""
+    """The size of the file in bytes, and its time of modification in nanoseconds."""
     machine: bytes
-    """The class, the byte order and the machine of its code, as an ELF header has them."""
+    """The class, the byte order and the machine of the code, as in an ELF header."""
     shared: bool
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The linker's arguments for this library. A shared one is looked up at run time where it lies now, even if
-        only another library needs it."""
+        """The linker's arguments for this library. A shared library is looked up at run time in its present folder,
+        even if only another library needs it."""
         if not self.shared:
             return (str(self.path),)
         folder = str(self.path.parent)
@@ -52,7 +53,7 @@ class Library:
 
     @property
     def changed(self) -> bool:
-        """Whether it differs from what was read."""
+        """Whether the file differs from what was read."""
         try:
             return _stamp(self.path) != self.stamp
         except OSError:
@@ -60,7 +61,7 @@ class Library:
 
 
 def library(path: Path, known: dict[Path, Library]) -> Library:
-    """Return the library in that file, which is read unless it is known. Raises BuildError."""
+    """Return the library in a file, which is read unless it is known. Raise BuildError."""
     if path not in known:
         try:
             known[path] = _read(path.absolute())
@@ -70,8 +71,7 @@ def library(path: Path, known: dict[Path, Library]) -> Library:
 
 
 def linked(libraries: Sequence[Path | str], known: dict[Path, Library], tool: Tool) -> list[Library | str]:
-    """Return what is linked for a compiler's machine: its files among the libraries, and the names. Raises
-    BuildError."""
+    """Return the libraries that are linked for a compiler: files for its machine, and all names. Raise BuildError."""
     wanted = _machine(tool.command) if any(isinstance(each, Path) for each in libraries) else b""
     files = [library(each, known) if isinstance(each, Path) else each for each in libraries]
     return [each for each in files if isinstance(each, str) or wanted in (b"", each.machine)]
@@ -80,7 +80,7 @@ def linked(libraries: Sequence[Path | str], known: dict[Path, Library], tool: To
 def unusable(
     libraries: Sequence[Path | str], known: dict[Path, Library], tool: Tool, arch: str, *, static: bool
 ) -> str | None:
-    """Return why a target cannot be linked with these, in one line; None where it can. Raises BuildError."""
+    """Return in one line why a target cannot be linked with these libraries, or None if it can. Raise BuildError."""
     files = [each for each in libraries if isinstance(each, Path)]
     found = linked(libraries, known, tool)
     if files and not any(isinstance(each, Library) for each in found):
@@ -96,7 +96,7 @@ def unusable(
 
 
 def file_of(name: str, tool: Tool, *, static: bool) -> Path | None:
-    """Return the file that `-lname` means to a compiler; None where it has none."""
+    """Return the file that `-lname` means to a compiler, or None if it finds none."""
     return next((path for each in _file_names(name, static) if (path := _found(tool.command, each)) is not None), None)
 
 
@@ -116,14 +116,14 @@ def _file_names(name: str, static: bool) -> tuple[str, ...]:
 
 
 def sysroot(tool: Tool) -> Path | None:
-    """Return the folder of another architecture's system, for its compiler; None where that is unknown."""
+    """Return the root folder of another architecture's system, as its compiler finds it, or None if unknown."""
     start = _found(tool.command, _START)
     return None if start is None else start.resolve().parents[1]
 
 
 @lru_cache(maxsize=256)
 def _found(command: tuple[str, ...], name: str) -> Path | None:
-    """Return where a compiler has a file of its libraries."""
+    """Return the path at which a compiler finds a file of its libraries, or None."""
     answer = subprocess.run([*command, f"-print-file-name={name}"], capture_output=True, text=True, check=False)
     path = Path(answer.stdout.strip())
     return path if path.is_absolute() and path.is_file() else None
@@ -131,7 +131,7 @@ def _found(command: tuple[str, ...], name: str) -> Path | None:
 
 @lru_cache(maxsize=16)
 def _machine(command: tuple[str, ...]) -> bytes:
-    """Return the machine that a compiler links for, from its start files; empty where that is unknown."""
+    """Return the machine for which a compiler links, from its start files, or b"" if unknown."""
     path = _found(command, _START)
     return b"" if path is None else _read(path).machine
 
@@ -155,13 +155,13 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 
 def _header(path: Path) -> bytes | None:
-    """Return the ELF header of a file, or of the first object of an archive."""
+    """Return the ELF header of a file, or of the first object in an archive, or None if there is none."""
     with path.open("rb") as file:
         start = file.read(_HEADER_BYTES)
         if not start.startswith(_ARCHIVE):
             return start if start.startswith(_ELF) and len(start) == _HEADER_BYTES else None
         place = len(_ARCHIVE)
-        # A member has a header of 60 bytes, the last ones of which are its size, and begins at an even place.
+        # Each member starts at an even offset with a header of 60 bytes, which ends with its size.
         while True:
             file.seek(place)
             member = file.read(60)

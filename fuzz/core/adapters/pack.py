@@ -1,4 +1,4 @@
-"""Packs: folders of kernels, loaded by their path and never imported by name."""
+"""Packs: folders of kernels, which are loaded by path and never imported by name."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ _UNKNOWN = re.compile(r"(\w+)\.__init__\(\) got an unexpected keyword argument '
 
 
 IMPORT_S = 600.0
-"""The most seconds for the import of a pack, by the clock. Torch takes one to three seconds of a processor, a minute if
-that is busy, and a pack may compile something; an import that takes longer counts as hanging. Chosen."""
+"""The longest time in seconds for importing a pack, by the wall clock. Torch takes one to three seconds of a processor,
+a minute if it is busy, and a pack may compile something. A longer import counts as hanging. Chosen."""
 _IMPORTED = 87
-"""The exit code of a process that has imported a pack. Any code that is seldom used would do."""
+"""The exit code of a process that has imported a pack. Any rarely used code would do."""
 
 
 class PackError(UsageError):
@@ -79,7 +79,7 @@ class Pack:
     ops: tuple[Op, ...] = ()
 
     def kernel(self, name: str) -> Kernel:
-        """Return the kernel of that name. Raises PackError."""
+        """Return the kernel of this name. Raise PackError if there is none."""
         for kernel in self.kernels:
             if kernel.name == name:
                 return kernel
@@ -90,18 +90,18 @@ class Pack:
         return replace(self, kernels=tuple(replace(kernel, untrusted=True) for kernel in self.kernels))
 
     def mutated_kernels(self) -> tuple[Kernel, ...]:
-        """Return every mutant as a kernel of its own name."""
+        """Return every mutant as a kernel under the mutant's name."""
         return tuple(mutant.apply(self.kernel(mutant.base)) for mutant in self.mutants)
 
 
 def found() -> Path | None:
-    """Return the folder used where no pack is named: `kernels/` of the checkout that this package runs from, or of the
-    current folder; None where neither exists."""
+    """Return the default folder of kernels: `kernels/` of the checkout that this package runs from, or of the current
+    folder; None if neither exists."""
     return next((folder for folder in _candidates() if (folder / "pack.py").is_file()), None)
 
 
 def built_in() -> Path:
-    """Return the folder used where no pack is named. Raises PackError where there is none."""
+    """Return the default folder of kernels. Raise PackError if there is none."""
     folder = found()
     if folder is None:
         raise PackError(
@@ -116,12 +116,12 @@ def _candidates() -> tuple[Path, ...]:
 
 
 def load(path: Path | None, *, sources: bool = True, rehearsed: bool = False) -> Pack:
-    """Load the pack in folder `path`, or the built-in one.
+    """Return the pack in folder `path`, or the built-in one.
 
     `pack.py` is executed as a package under a private name, so that it can use relative imports and cannot collide with
-    any distribution called `kernels`. It defines `KERNELS` and, optionally, `MUTANTS` and `OPS`, ops of
-    its own, which are known from then on. Without `sources` kernels may not be written yet. If it is to be `rehearsed`,
-    a pack that ends the process, or whose import never ends, raises PackError too.
+    any distribution called `kernels`. It defines `KERNELS` and, optionally, `MUTANTS` and `OPS`. Its ops are known from
+    then on. With `sources=False`, sources of kernels need not exist yet. With `rehearsed`, a pack that ends the
+    process, or whose import never ends, raises PackError too.
     """
     path = path or built_in()
     entry = path / "pack.py"
@@ -140,7 +140,7 @@ def load(path: Path | None, *, sources: bool = True, rehearsed: bool = False) ->
     if not kernels:
         raise PackError(f"{entry} declares no kernels: define KERNELS = (CKernel(...), ...)")
     lost = [f"kernel {kernel.name}: {kernel.lost}" for kernel in kernels if kernel.lost]
-    if len(lost) == len(kernels) and sources:  # where some are there they run, and the others are reported as broken
+    if len(lost) == len(kernels) and sources:  # else the others run, and these are reported as broken
         raise PackError(f"{entry}: {lost[0]}")
     for kernel in kernels:
         try:
@@ -166,7 +166,7 @@ def _make_known(op: Op, entry: Path) -> None:
 
 
 def make_known(op: Op) -> None:
-    """Register an op that somebody brings. Raises OpError for one that contradicts itself or cannot be drawn."""
+    """Register an op that a pack or a user defines. Raise OpError if it contradicts itself or cannot be drawn."""
     check(op)
     check_symmetries(op)
     check_menus(op)
@@ -174,15 +174,15 @@ def make_known(op: Op) -> None:
 
 
 def _rehearse(entry: Path) -> None:
-    """Import the pack in a process of its own first, since a pack that ends its process would end this one, without a
-    word and with any exit code, even 0. Raises PackError."""
+    """Import the pack in a separate process first. A pack that ends its process would otherwise end this one without a
+    message and with any exit code, even 0. Raise PackError."""
     if threading.active_count() > 1 or sys.modules.keys() & {"torch", "jax"}:
-        return  # in a forked process there are no threads, and the import could wait for them for ever
-    from multiprocessing import get_context  # imported here, since that takes longer than importing most packs
+        return  # a forked process has no threads, so the import could wait for them forever
+    from multiprocessing import get_context  # imported here, since this takes longer than importing most packs
 
     process = get_context("fork").Process(target=_imported, args=(entry,), daemon=False)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # Python warns of NumPy's threads, which wait
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python warns about NumPy's threads, which only wait
         process.start()
     try:
         process.join(IMPORT_S)
@@ -198,8 +198,7 @@ def _rehearse(entry: Path) -> None:
 
 
 def _imported(entry: Path) -> None:
-    """Import the pack, and end with a code of its own. What it prints or raises is shown when it is imported for
-    use."""
+    """Import the pack, and end with a special exit code. A later import shows its output and errors."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (1, 2):
         os.dup2(nothing, stream)
@@ -210,7 +209,7 @@ def _imported(entry: Path) -> None:
 
 def _execute(entry: Path) -> ModuleType:
     name = "_kernelfuzz_pack_" + hashlib.sha256(os.fsencode(entry.resolve())).hexdigest()[:12]
-    for op in list(OPS.known.values()):  # they may come from a pack that was loaded before, and may have changed
+    for op in list(OPS.known.values()):  # they may come from an earlier load of the pack, and may have changed
         if f"{op.formula.__module__}.".startswith(f"{name}."):
             del OPS[op.name]
     spec = importlib.util.spec_from_file_location(name, entry, submodule_search_locations=[str(entry.parent)])
@@ -229,8 +228,8 @@ def _execute(entry: Path) -> ModuleType:
 
 
 def _unknown_field(error: BaseException, folder: Path) -> str | None:
-    """Return the pack's line that gives a declaration a field it does not have, and the field that may be meant; None
-    for any other error."""
+    """Return a message if an error is about a declaration with an unknown field: the line in the pack, and the field
+    that may be meant. Return None for any other error."""
     unknown = _UNKNOWN.search(str(error)) if isinstance(error, TypeError) else None
     frames = [each for each in traceback.extract_tb(error.__traceback__)
               if Path(each.filename).is_relative_to(plain_path(folder))]  # fmt: skip
@@ -245,16 +244,17 @@ def _unknown_field(error: BaseException, folder: Path) -> str | None:
 
 
 def _said(error: BaseException) -> str:
-    """Return a declaration's own message; for any other error its type and the line of the pack that raised it."""
+    """Return the message of a declaration's error; for other errors the type and the line of the pack that raised
+    it."""
     if isinstance(error, (DeclarationError, NumericsError, OpError)):
         return str(error)
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith("pack.py")]
-    where = f"line {lines[-1]}: " if lines and not isinstance(error, SyntaxError) else ""  # which says it itself
+    where = f"line {lines[-1]}: " if lines and not isinstance(error, SyntaxError) else ""  # which names its line
     return printable(f"{where}{type(error).__name__}: {error}")
 
 
 def _declared(module: ModuleType, name: str, kind: type, entry: Path) -> tuple[Any, ...]:
-    """Return the tuple called `name`. Raises PackError for what is easily written instead of one."""
+    """Return the tuple called `name`. Raise PackError for a value that is easily written instead of a tuple."""
     declared, example = getattr(module, name, ()), "CKernel" if kind is Kernel else kind.__name__
     if not isinstance(declared, (tuple, list)):
         raise PackError(f"{entry}: {name} must be a tuple: {name} = ({example}(...),) - mind the comma")

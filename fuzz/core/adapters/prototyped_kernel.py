@@ -1,4 +1,4 @@
-"""Kernels that are declared by a prototype in C, and what follows from it: tensors, dtypes, layouts."""
+"""Kernels that are declared by a prototype in C. Their tensors, dtypes and layouts follow from the prototype."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from oracles.operand import AXIS
 from oracles.ops import OPS
 
 _LAYOUTS = ("contiguous", "spaced", "pitched", "rows")
-"""The strides that arguments of C functions can express, each including those before it."""
+"""The strides that arguments of C functions can express. Each includes those before it."""
 
 
 class PrototypedKernel(Kernel):
@@ -41,7 +41,7 @@ class PrototypedKernel(Kernel):
 
     @cached_property
     def binding(self) -> Binding:
-        """What its arguments mean."""
+        """The meaning of each argument."""
         return bound(OPS[self.op], self.function, dict(self.arguments), self.returns, self.capabilities)
 
     @cached_property
@@ -56,7 +56,7 @@ class PrototypedKernel(Kernel):
         return replace(found, dtypes=self._dtypes(), strides=loosest, mixed=mixed)
 
     def _dtypes(self) -> tuple[str, ...]:
-        """The dtypes of the first input; its pointer names the dtype, if it has just one."""
+        """Return the dtypes of the first input. If its pointer has only one dtype, it need not be declared."""
         declared, argument = self.capabilities.dtypes, self.binding.tensors.get(OPS[self.op].main)
         known = argument.type.dtypes if argument is not None else declared
         if len(known) == 1 and declared == CONTIGUOUS_F32.dtypes:
@@ -70,7 +70,7 @@ class PrototypedKernel(Kernel):
         return declared
 
     def _mixed(self, declared: set[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Return the dtypes of other tensors whose pointers name another dtype than the first input's."""
+        """Yield the dtypes of other tensors whose pointers have another dtype than the first input."""
         op, main = OPS[self.op], self._dtypes()
         for name, argument in self.binding.tensors.items():
             operand, known = op.operand(name), argument.type.dtypes

@@ -1,4 +1,4 @@
-"""The adapter of kernels written in Python: their workers, what these attest, their programs."""
+"""The adapter of kernels written in Python: their workers, attestations and programs."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from oracles.ops import OPS
 if TYPE_CHECKING:
     from fuzz.core.adapters.export import Script
 
-# Output of a tool on stdout would be taken for the worker's frames, so these go elsewhere.
+# Output of a tool on stdout would be taken for the worker's frames, so it goes to stderr.
 _WATCHED = f'{REPORT}=$(mktemp) && export {REPORT} && exec "$0" --log-file "${REPORT}" "$@" 3>&1 1>&2'
 _NO_TORCH = "torch is not installed, which has the tensors on a GPU: pip install torch"
 
 
 @dataclass(frozen=True)
 class PythonAdapter(Adapter):
-    """Kernels of one framework."""
+    """The adapter of kernels of one framework."""
 
     framework: Framework
     suffix = ".py"
@@ -67,7 +67,7 @@ class PythonAdapter(Adapter):
         return missing or next((tool.missing for tool in self.tools(target) if tool.missing), None)
 
     def tools(self, target: Target) -> tuple[Tool, ...]:
-        """Return no tools without the packages, or on a device that compiles by itself."""
+        """Return the programs that the kernel needs; none if packages are missing, or on a GPU, which needs none."""
         if target.name.place == "cuda" or self.missing_package() is not None:
             return ()
         return tuple(program(name) for name in python_kernel(target.kernel).programs)
@@ -96,24 +96,24 @@ class PythonAdapter(Adapter):
         return python_kernel(kernel).shown or f"def {python_kernel(kernel).function}"
 
     def files(self, kernel: Kernel) -> Mapping[Path, str]:
-        """Return the kernel's files; those beside it and the modules in its folder that it names count too."""
+        """Return the kernel's files, with files that belong to it and modules in its folder that its source names."""
         source, text = kernel.source.resolve(), edited_source(kernel)
         named = [path for path in source.parent.glob("*.py") if re.search(rf"\b{path.stem}\b", text)]
         beside = [*named, *belonging(source, text).values()]
-        # All modules of a package count: which of them it imports is known only as it runs.
+        # All modules of a package count, since only a run shows which of them are imported.
         beside += [module for folder in beside if folder.is_dir() for module in folder.rglob("*.py")]
         found = {path.resolve() for path in beside if path.is_file()}
         return {source: text, **{path: path.read_text("utf-8", "replace") for path in found if path != source}}
 
     def missing_package(self) -> str | None:
-        """Return why its framework cannot be used and how to get it, or None."""
+        """Return why the framework cannot be used and how to install it, or None."""
         missing = next((package for package in self.framework.packages if find_spec(package) is None), None)
         return None if missing is None else f"{missing} is not installed: pip install {missing}"
 
 
 def imports_of(framework: str, *, untrusted: bool) -> tuple[str, ...]:
-    """Return what is imported before workers of a framework are forked: where nobody vouches for their kernel, they
-    have a server of their own, and so no use for what kernels of another framework import."""
+    """Return the modules to import before workers of a framework are forked. Untrusted kernels have a server of their
+    own, which need not import modules for other frameworks."""
     return _imports(FRAMEWORKS[framework], untrusted=untrusted)
 
 
@@ -126,9 +126,10 @@ def _sandbox_of(kernel: Kernel, builder: Builder) -> Sandbox | None:
 
 
 def sandbox_at(home: Path, builder: Builder) -> Sandbox:
-    """Return the sandbox of kernels whose files are in a folder: it shows that, and of what was built only theirs."""
+    """Return the sandbox of kernels whose files are in folder `home`. It shows this folder and, of the build cache,
+    only what was built for it."""
     apart = builder.cache / _apart(home)
-    with suppress(OSError):  # a later write there says why it failed
+    with suppress(OSError):  # a later write there reports the error
         apart.mkdir(parents=True, exist_ok=True)
     return Sandbox().showing(home, apart, *map(Path, filter(None, [fault_watcher(builder)])))
 
@@ -141,13 +142,13 @@ def _apart(home: Path) -> str:
 def _is_installed(package: str) -> bool:
     try:
         return find_spec(package) is not None
-    except ValueError:  # a module that was made by hand has no spec
+    except ValueError:  # a module made by hand has no spec
         return True
 
 
 def spec_of(target: Target, builder: Builder) -> tuple[Spec, str]:
-    """Return what a worker of `target` is told, and the digest of the code. The source is written to the cache, where
-    Triton looks it up, with the files that it may import. Raises BuildError."""
+    """Return the spec for a worker of `target`, and the digest of the code. The source is written to the cache, where
+    Triton looks it up, with the files that it may import. Raise BuildError."""
     kernel = python_kernel(target.kernel)
     texts = {**kernel.modules, kernel.source.name: edited_source(kernel)}
     digest, op = source_digest(texts), OPS[kernel.op]
@@ -168,9 +169,9 @@ def spec_of(target: Target, builder: Builder) -> tuple[Spec, str]:
             "TRITON_CACHE_DIR": caches.get("TRITON_CACHE_DIR", str(compiled / "triton")),
             "TORCHINDUCTOR_CACHE_DIR": caches.get("TORCHINDUCTOR_CACHE_DIR", str(compiled / "inductor")),
             "TORCHINDUCTOR_COMPILE_THREADS": "1",
-            # They are larger than any file that a worker may write, and would be left behind half written.
+            # These headers are larger than any file that a worker may write, and would be left half written.
             "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
-            # Under a tool every tensor is an allocation of its own, whose very end it watches.
+            # Under a tool every tensor is an allocation of its own, so that the tool watches its exact end.
             **({"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"} if target.sanitizer else {}),
             **({VISIBLE: os.environ[VISIBLE]} if VISIBLE in os.environ else {}),
             **framework.variables.get(device, {}),
@@ -194,19 +195,20 @@ def spec_of(target: Target, builder: Builder) -> tuple[Spec, str]:
 
 @dataclass(frozen=True)
 class PythonProgram:
-    """A Python kernel's source, ready to be run."""
+    """The source of a Python kernel, ready to be run."""
 
     target: Target
     spec: Spec
     digest: str
     mode: str
-    """How its code must run for the worker to be accepted."""
+    """The way in which the code must run for the worker to be accepted, such as 'compiled'."""
     sandbox: Sandbox | None = None
 
     @property
     def household(self) -> str:
-        """What a process has from its start: the tool that watches it, what it imports, and the environment that
-        libraries read at first use. Kernels with modules of one name beside them do not share it."""
+        """The properties that a process has from its start: the tool that watches it, its imports, and the environment
+        that libraries read at first use. '' for a kernel that needs its own process, like one with modules beside
+        it."""
         if not self.target.shares or self.sandbox is not None or self.spec.siblings:
             return ""
         imports = imports_of(self.spec.framework, untrusted=False)
@@ -219,7 +221,7 @@ class PythonProgram:
 
     def process(self, limit: float) -> Process:
         interpreted = self.target.name.place == "interpret"
-        # CUDA reserves far more addresses than it uses.
+        # CUDA reserves far more addresses than it uses
         memory = None if self.target.name.place == "cuda" else MEMORY_LIMIT
         if self.target.sanitizer:
             tool = program_of(self.target.sanitizer)
@@ -241,7 +243,7 @@ class PythonProgram:
         return Process(start, limit, memory, journal=journal, sandboxed=self.sandbox is not None)
 
     def bystander(self) -> None:
-        return None  # nothing stands between it and this machine
+        return None  # no emulator or other program is between the kernel and this machine
 
     def attested(self, hello: str) -> PythonAttestation:
         said = dict(line.split("=", 1) for line in hello.splitlines())
@@ -274,24 +276,24 @@ class PythonProgram:
 
 @dataclass(frozen=True)
 class PythonAttestation(Attestation):
-    """What the worker of a Python kernel observed about itself."""
+    """The attestation of a Python worker."""
 
     mode: str
-    """How its code runs: 'compiled' or 'interpreted' by Triton, or 'torch' or 'numpy'."""
+    """How the code runs: 'compiled' or 'interpreted' by Triton, or 'torch' or 'numpy'."""
     device: str
-    """The device of the target; `name` and the rest are of the hardware, where there is a CUDA device."""
+    """The device of the target. The fields from `name` on are about the hardware, if there is a CUDA device."""
     versions: Mapping[str, str]
-    """The versions of its framework and of the packages that its kernel names."""
+    """The versions of the framework and of the packages that the kernel names."""
     variables: Mapping[str, str] = field(default_factory=dict)
-    """The environment variables that its kernel asks for."""
+    """The environment variables that the kernel declares."""
     name: str = ""
     capability: str = ""
     driver: str = ""
-    """The newest CUDA version that the driver has."""
+    """The newest CUDA version that the driver supports."""
     processor: str = ""
-    """Maker, model and vector instructions of the processor, where it does the arithmetic."""
+    """The maker, model and vector instructions of the processor, if it does the arithmetic."""
     bf16: str = ""
-    """What is wrong with bf16 here; empty when nothing is."""
+    """The errors of bf16 on this worker, or '' if there are none."""
 
     @property
     def words(self) -> str:

@@ -1,4 +1,5 @@
-"""Kernels written in Python as their authors declare them; how Triton, torch and NumPy differ are rows."""
+"""Kernels written in Python, as their authors declare them. The differences between Triton, torch, NumPy and other
+frameworks are rows of data."""
 
 from __future__ import annotations
 
@@ -32,46 +33,46 @@ Device = Literal["interpret", "cpu", "cuda"]
 
 @dataclass(frozen=True)
 class DevicePlacement:
-    """Where kernels of a framework run."""
+    """A device on which kernels of a framework run."""
 
     device: Device
     mode: str
-    """How their code must run there: 'interpreted' or 'compiled' by Triton, or by 'torch' or 'numpy'."""
+    """How code must run on this device: 'interpreted' or 'compiled' by Triton, or by 'torch', 'numpy' and so on."""
     case_limit: float
-    """The limit of a case in seconds. The first call of a compiled kernel compiles it, and a GPU has a whole frame in
-    flight."""
+    """The time limit of a case in seconds. The first call may compile, and a GPU has a whole frame in flight."""
     size_limit: SizeLimit | None = None
     slow: bool = False
 
 
 @dataclass(frozen=True)
 class Framework:
-    """A library that kernels in Python are written with."""
+    """A library with which Python kernels are written."""
 
     packages: tuple[str, ...]
     places: tuple[DevicePlacement, ...]
     imports: tuple[str, ...]
     """The modules that are imported before workers are forked."""
     threads: bool = False
-    """Whether its kernels can be told how many threads to use."""
+    """Whether kernels of the framework can be told how many threads to use."""
     makers: Mapping[str, str] = field(default_factory=dict)
-    """What makes its arrays on each device, where they are not NumPy's or torch's: a function with its module."""
+    """The dotted name of the function that makes the framework's arrays, by device, unless they are NumPy's or
+    torch's."""
     variables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """The environment variables that it needs on each device."""
+    """The environment variables that the framework needs on each device."""
 
     @property
     def is_foreign(self) -> bool:
-        """Whether its arrays are made of those in the memory of a case, and read again by DLPack."""
+        """Whether the framework's arrays are made from those in the memory of a case, and converted back by DLPack."""
         return not {"torch", "numpy"} & {*self.packages}
 
 
 _TORCH = ("torch", "triton.language")
-"""Imported by one server for both: torch takes most of the time of either."""
+"""The imports of one server for both frameworks, since importing torch takes most of the time of either."""
 
 FRAMEWORKS: dict[str, Framework] = {
     "triton": Framework(
         ("torch", "triton"),
-        # The interpreter needs milliseconds for each program.
+        # the interpreter needs milliseconds for each program
         (
             DevicePlacement("interpret", "interpreted", 30.0, SMALL, slow=True),
             DevicePlacement("cuda", "compiled", 120.0),
@@ -90,7 +91,7 @@ FRAMEWORKS: dict[str, Framework] = {
         (DevicePlacement("cpu", "jax", 60.0), DevicePlacement("cuda", "jax", 120.0)),
         ("numpy",),
         makers={"cpu": "jax.numpy.array", "cuda": "fuzz.core.transport.python.foreign.jax_array"},
-        # It takes most of a GPU's memory otherwise.
+        # otherwise JAX takes most of a GPU's memory
         variables={"cpu": {"JAX_PLATFORMS": "cpu"}, "cuda": {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}},
     ),
     "mlx": Framework(("mlx",), (DevicePlacement("cpu", "mlx", 60.0),), ("numpy",), makers={"cpu": "mlx.core.array"}),
@@ -101,7 +102,7 @@ FRAMEWORKS: dict[str, Framework] = {
         (), (DevicePlacement("cpu", "dlpack", 60.0), DevicePlacement("cuda", "dlpack", 120.0)), ("numpy",)
     ),
 }
-"""All frameworks. A kernel of "dlpack" declares itself what makes its arrays."""
+"""All frameworks. A kernel of "dlpack" declares itself which function makes its arrays."""
 _LIBRARIES = frozenset(package for each in FRAMEWORKS.values() for package in each.packages)
 
 
@@ -110,54 +111,55 @@ class PythonKernel(Kernel):
     """A kernel written in Python, with Triton, torch or NumPy: a function of tensors in the file `source`.
 
     The function is called as `entry(**inputs, **params, **outputs, **options)` with torch tensors, or NumPy arrays, of
-    exactly the case's shapes, dtypes and strides; NumPy has bf16 and the formats of 8 bits from ml_dtypes. Optional
-    tensors that the case does not have are not passed; the axis, and numbers that a case may do without, only where
-    there are parameters for them. It imports and reads what lies beside it, as at home. It either writes its outputs in
-    place, or, where it has no parameters of their names, returns them: one tensor, or a dict by name. To return another
-    tensor for an output that is a parameter ends the run, as a usage error.
+    exactly the case's shapes, dtypes and strides. In NumPy, bf16 and formats of 8 bits are dtypes of ml_dtypes.
+    Optional tensors that the case does not have are not passed. The axis, and parameters that a case may omit, are
+    passed only if the function has parameters for them. The module can import and read the files beside it, as in its
+    own folder. The function either writes its outputs in place or, if it has no parameters with their names, returns
+    them: one tensor, or a dict by name. Returning another tensor for an output that is a parameter ends the run with a
+    usage error.
 
-    It may itself raise ValueError or NotImplementedError, having written nothing, for what it does not take: by a
-    `raise` in its own file or one below its folder. What a library raises is a crash.
+    For input that it does not take, the function may raise ValueError or NotImplementedError before it writes anything,
+    by a `raise` in its own file or one below its folder. An exception that a library raises is a crash.
     """
 
     name: str
     op: str
     source: Path
     framework: str
-    """The framework is 'triton', 'torch', 'numpy', 'jax', 'mlx' or 'cupy', or 'dlpack' with `arrays`."""
+    """The name of the framework: 'triton', 'torch', 'numpy', 'jax', 'mlx' or 'cupy', or 'dlpack' with `arrays`."""
     contract: Contract = PLAIN
     capabilities: Capabilities = CONTIGUOUS_F32
     entry: str = ""
-    """The name of the function; by default that of the op."""
+    """The name of the function. By default it is the name of the op."""
     shown: str = ""
-    """How the line in its source begins that reports name, such as "class Kernel", where `entry` only calls that."""
+    """The start of the source line that reports name, such as "class Kernel", if `entry` only calls that."""
     options: tuple[tuple[str, str | int | float | bool], ...] = ()
     """More keyword arguments, such as (("mode", "multi_wave_cached"),)."""
     arguments: Mapping[str, str] | tuple[tuple[str, str], ...] = ()
-    """The op's tensor or parameter by the function's parameter, where the names differ, such as {"gamma": "weight"}."""
+    """The op's tensor or parameter for function parameters that have another name, such as {"gamma": "weight"}."""
     devices: tuple[Device, ...] = ()
-    """The devices that it runs on; by default all that its framework does."""
+    """The devices that the kernel runs on. By default these are all devices of its framework."""
     slow: bool = False
-    """Whether it takes seconds now and then, as to compile for another dtype: a search gives it fewer cases."""
+    """Whether a call sometimes takes seconds, say to compile for another dtype. A search then gives it fewer cases."""
     programs: tuple[str, ...] = ()
-    """What must be installed for it to run on a processor, such as the compiler that torch.compile calls."""
+    """The programs that must be installed for the kernel to run on a processor, like the compiler for torch.compile."""
     packages: tuple[str, ...] = ()
-    """The packages besides its framework's that it imports, such as ("keras",), as it imports them. Where one is not
-    installed it does not run; their versions are attested and reported."""
+    """The packages that the kernel imports besides its framework's, by the names under which they are imported, such as
+    ("keras",). If one is not installed, the kernel does not run. Their versions are attested and reported."""
     environment: Mapping[str, str] | tuple[tuple[str, str], ...] = ()
-    """The environment variables that its worker has when its source is imported, such as {"KERAS_BACKEND": "torch"}.
+    """The environment variables that the worker has when the source is imported, such as {"KERAS_BACKEND": "torch"}.
     The framework itself is imported before."""
     arrays: str = ""
-    """What makes its arrays, where the framework is 'dlpack': a function, with its module, of an array of NumPy's,
-    or on a GPU of a tensor of torch's, such as "dask.array.from_array"."""
+    """The dotted name of the function that makes the kernel's arrays, if the framework is 'dlpack'. Its argument is an
+    array of NumPy or, on a GPU, a tensor of torch. An example is "dask.array.from_array"."""
     edits: tuple[tuple[str, str], ...] = ()
     laws: tuple[str, ...] = ("rerun",)
     summary: str = ""
     keeps: tuple[str, ...] = ()
     untrusted: bool = False
-    """Nobody vouches for it: its workers run in a sandbox."""
+    """Whether the kernel's workers run in a sandbox, because nobody vouches for it."""
 
-    shares_memory: ClassVar[bool] = False  # torch allows nothing of this
+    shares_memory: ClassVar[bool] = False  # torch allows none of this
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "environment", _pairs(self.environment))
@@ -202,7 +204,7 @@ class PythonKernel(Kernel):
 
     @property
     def imported(self) -> tuple[str, ...]:
-        """The packages that it needs and that say their versions: those that it names, and that of its arrays."""
+        """The packages that the kernel needs, with attested versions: those that it names, and that of its arrays."""
         own = FRAMEWORKS[self.framework]
         arrays = own.packages if own.is_foreign else ()
         return tuple(
@@ -223,7 +225,7 @@ class PythonKernel(Kernel):
 
     @property
     def signature(self) -> Signature:
-        """The signature of its function, as its source says, with the op's names of what it calls otherwise."""
+        """The signature of the function, as its source has it, with parameters renamed to the op's names."""
         try:
             text = self.source.read_text("utf-8", "replace")
         except OSError:
@@ -232,8 +234,8 @@ class PythonKernel(Kernel):
 
     @cached_property
     def modules(self) -> Mapping[str, str]:
-        """The Python files in its folder, which it may import, as they were when it was first started. Where its source
-        is a symbolic link, those beside the file that it leads to count too."""
+        """The Python files in the kernel's folder, which it may import, as they were when it was first started. If its
+        source is a symbolic link, files beside the link's target count too."""
         found: dict[str, str] = {}
         for folder in (self.source.resolve().parent, self.source.parent):
             for path in sorted(folder.glob("*.py")):
@@ -243,13 +245,13 @@ class PythonKernel(Kernel):
 
     @cached_property
     def siblings(self) -> tuple[str, ...]:
-        """The modules beside it that it, or one of these, imports as a program does whose folder is the first place to
-        look. What is called like a library is that: a folder may well have a `triton.py`."""
+        """The modules beside the kernel that it, or one of them, imports as if their folder came first on the path. A
+        module with the name of a library is not among them: a folder may well have a `triton.py`."""
         return imported_beside(self.source.parent, self.modules, {*self.packages, *_LIBRARIES})
 
     @cached_property
     def asks_tf32(self) -> bool:
-        if DOUBLE.name in self.capabilities.dtypes:  # TF32 is of f32, and a contract says it of any dtype
+        if DOUBLE.name in self.capabilities.dtypes:  # TF32 is for f32, but a contract would allow it for any dtype
             return False
         try:
             text = self.source.read_text("utf-8", "replace")
@@ -259,12 +261,12 @@ class PythonKernel(Kernel):
 
     @property
     def function(self) -> str:
-        """The name of its function."""
+        """The name of the kernel's function."""
         return self.entry or self.op
 
 
 def _pairs(environment: object) -> tuple[tuple[str, str], ...]:
-    """Return the variables as pairs, which can be hashed. Raises DeclarationError."""
+    """Return the environment variables as pairs, which can be hashed. Raise DeclarationError."""
     example = '{"NAME": "value"}'
     try:
         pairs = tuple(sorted(dict(environment).items()))  # type: ignore[call-overload]
@@ -279,6 +281,6 @@ def _pairs(environment: object) -> tuple[tuple[str, str], ...]:
 
 
 def python_kernel(kernel: Kernel) -> PythonKernel:
-    """Return the kernel, after checking that it is in Python."""
+    """Return the kernel, which must be a PythonKernel."""
     assert isinstance(kernel, PythonKernel)
     return kernel

@@ -1,4 +1,4 @@
-"""The adapters by name, which is most often that of a kind of kernel, and every target of kernels of any kind."""
+"""The adapters by name, which is usually the name of a kind of kernel, and all targets of kernels of any kind."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _MODULES: Mapping[str, str] = {
     "cuda": "fuzz.extras.cuda",
     "wasm": "fuzz.extras.wasm",
 }
-"""The module of each adapter, which is loaded when a kernel names it. The others are of frameworks in Python."""
+"""The module of each adapter, loaded when a kernel names the adapter. Other adapters are for Python frameworks."""
 NAMES = (*_MODULES, *FRAMEWORKS)
 
 
 @cache
 def adapter_named(name: str) -> Adapter:
-    """Return the adapter of that name."""
+    """Return the adapter of this name."""
     if name in FRAMEWORKS:
         return PythonAdapter(FRAMEWORKS[name])
     found: Adapter = import_module(_MODULES[name]).ADAPTER
@@ -33,12 +33,12 @@ def adapter_named(name: str) -> Adapter:
 
 
 def adapter_of(kernel: Kernel) -> Adapter:
-    """Return what acts on kernels of its kind."""
+    """Return the adapter for kernels of this kernel's kind."""
     return adapter_named(kernel.adapter)
 
 
 def expand(kernels: Iterable[Kernel], host: Host | None = None) -> tuple[Target, ...]:
-    """Return every target of these kernels on `host`, by default this one, whether or not it can run here: nothing is
-    left out silently."""
+    """Return every target of these kernels on `host`, by default this machine. Targets that cannot run here are
+    included, so that nothing is left out silently."""
     host = host or this_host()
     return tuple(target for kernel in kernels for target in adapter_of(kernel).targets(kernel, host))

@@ -1,6 +1,7 @@
-"""Workers on another machine, as a row of a pack's says: a program such as `ssh` runs the command that it is given.
+"""Workers on another machine, as a row of a pack's `targets.toml` declares it: a program such as `ssh` runs a command
+there.
 
-The worker is sent once, and each start looks whether it is what was built. Frames come on its stdin.
+The worker is sent once, and each start checks whether it is what was built. Frames arrive on its stdin.
 """
 
 from __future__ import annotations
@@ -18,23 +19,23 @@ from fuzz.core.transport.child import CUT, Remote
 from fuzz.core.transport.process import MEMORY_LIMIT, Process
 
 _SENT_S = 120.0
-"""The seconds that a worker may take to be sent: a static one has about a megabyte."""
+"""The seconds that sending a worker may take. A static worker has about a megabyte."""
 _FOLDER = "${XDG_CACHE_HOME:-$HOME/.cache}/kernelfuzz"
-# What is called $0 here is the name of the worker, $1 its digest, and $2 the architecture.
+# In these scripts $0 is the name of the worker, $1 its digest, and $2 the architecture.
 _THERE = f'w="{_FOLDER}/$0"; echo "$1  $w" | sha256sum -c --status 2> /dev/null'
 _SEND = f"""
 [ "$(uname -m)" = "$2" ] || {{ echo "that machine is $(uname -m), not $2" >&2; exit 1; }}
 {_THERE} && exit
 mkdir -p "{_FOLDER}" && cat > "$w.$$" && chmod 700 "$w.$$" && mv "$w.$$" "$w"
 {_THERE} || {{ echo "what came to $w is not what was sent" >&2; exit 1; }}"""
-# A shell stays above it, whose exit code is never the one that tells of a connection.
+# A shell stays above the worker. Its exit code is never the one that reports a lost connection.
 _START = f"""
 {_THERE} || {{ echo "$w is not what was sent" >&2; exit {CUT}; }}
 ulimit -d {MEMORY_LIMIT >> 10}; ulimit -c 0; "$w"; c=$?; [ $c -lt {CUT} ] || c=254; exit $c"""
 
 
 def unavailable(target: Target) -> str | None:
-    """Return why a kernel cannot be run on any other machine."""
+    """Return why a kernel cannot be run on another machine, or None if it can."""
     assert target.own is not None
     kernel, place = c_kernel(target.kernel), target.own.place
     if kernel.loads:
@@ -49,7 +50,7 @@ def unavailable(target: Target) -> str | None:
 
 
 def process(target: Target, path: Path, limit: float, start_limit: float) -> Process:
-    """Start the worker there, which is sent where that has not been done. Raises OSError."""
+    """Start the worker on the other machine. It is sent first, unless it was sent before. Raise OSError."""
     assert target.own is not None
     prefix = (*target.own.tools[0].command, *target.own.prefix[1:])
     digest = _sent(prefix, path, target.arch)
@@ -59,7 +60,7 @@ def process(target: Target, path: Path, limit: float, start_limit: float) -> Pro
 
 @lru_cache(maxsize=4096)
 def _sent(prefix: tuple[str, ...], path: Path, arch: str) -> str:
-    """Copy a worker to the other machine and return its digest. Raises OSError."""
+    """Copy a worker to the other machine, and return its digest. Raise OSError."""
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     words = [*prefix, _command(_SEND, path, digest, arch)]
     try:
@@ -76,5 +77,5 @@ def _sent(prefix: tuple[str, ...], path: Path, arch: str) -> str:
 
 
 def _command(script: str, path: Path, digest: str, arch: str) -> str:
-    """Return a single command for any shell."""
+    """Return the script as a single command for any shell."""
     return shlex.join(["sh", "-c", script.strip(), path.name, digest, arch])

@@ -1,4 +1,4 @@
-"""Kernels in shared libraries as their authors declare them: a symbol, and its prototype in C."""
+"""Kernels in shared libraries, as their authors declare them: a symbol, and its prototype in C."""
 
 from __future__ import annotations
 
@@ -21,40 +21,41 @@ from oracles.formula.contract import Contract
 
 @dataclass(frozen=True)
 class SharedKernel(PrototypedKernel, CompiledKernel):
-    """A function of a shared library. Its prototype says how it is called, and a few lines of C that are written from
-    that call it: once for each row, or once for all where it is told how many there are."""
+    """A function of a shared library. Its prototype says how to call it. A few lines of C that are generated from the
+    prototype call it: once for each row, or once for all rows if an argument is their number."""
 
     name: str
     op: str
     library: Path | str
-    """The library: a path, or one from the folder of the pack."""
+    """The path of the library. A relative path starts at the pack's folder."""
     prototype: str
-    """The function as C declares it: "void softmax_f32(const float *x, float *y, int n)". Arguments whose names are
-    those of the op's tensors, dimensions and parameters are these."""
+    """The function's declaration in C, such as "void softmax_f32(const float *x, float *y, int n)". Arguments with the
+    names of the op's tensors, dimensions and parameters have these meanings."""
     arguments: Mapping[str, str] | tuple[tuple[str, str], ...] = ()
-    """What other arguments are, by their names: a tensor, a dimension, "rows" (their number, so that one call does
-    them all), "x.stride" (the elements from a row of x to the next), "x.bytes" (the same in bytes), "x.size" (all
-    elements of x), a parameter, or a number such as "1"."""
+    """The meanings of other arguments, by their names: a tensor, a dimension, "rows" (the number of rows, so that one
+    call computes all), "x.stride" (the elements from one row of x to the next), "x.bytes" (the same in bytes), "x.size"
+    (the number of elements of x), a parameter, or a number such as "1"."""
     returns: str = ""
-    """What it returns: an output, or, of an integer, 'status' (all but 0 refuses the call) or 'nothing'."""
+    """The meaning of the result: an output, or of an integer 'status' (all but 0 refuses the call) or 'nothing'."""
     isa: str = "runtime"
-    """The instruction set that it needs, as `core/adapters/isa.py` names it: then it runs at each setting of that."""
+    """The instruction set that the library needs, by its name in `core/adapters/isa.py`. The kernel then runs at each
+    of the instruction set's settings."""
     contract: Contract = PLAIN
     capabilities: Capabilities = CONTIGUOUS_F32
-    """Dtypes, layouts and tensors that the prototype settles need not be declared."""
+    """The capabilities. Dtypes, layouts and tensors that follow from the prototype need not be declared."""
     before: tuple[Path | str, ...] = ()
-    """The libraries that are loaded before it, for what it lacks."""
+    """Libraries that are loaded before this one, for symbols that it lacks."""
     sysroot: Path | None = None
-    """The folder in which a library of another architecture finds those of its system; by default the compiler's."""
+    """The folder with the system libraries that a library for another architecture needs. By default the compiler's."""
     edits: tuple[tuple[str, str], ...] = ()
     laws: tuple[str, ...] = ("rerun",)
     summary: str = ""
     keeps: tuple[str, ...] = ()
     untrusted: bool = False
-    """Nobody vouches for it: its workers run in a sandbox."""
+    """Whether the kernel's workers run in a sandbox, because nobody vouches for it."""
     fetch: str = ""
     beside: tuple[OwnTarget, ...] = ()
-    """Where else it runs, as the `targets.toml` of its pack says."""
+    """Further ways to run the kernel, from the `targets.toml` of its pack."""
 
     def __post_init__(self) -> None:
         for field in ("library", "before"):
@@ -98,9 +99,9 @@ class SharedKernel(PrototypedKernel, CompiledKernel):
 
     @cached_property
     def compiled(self) -> CKernel:
-        """The shim, beside the library as the compiler sees it."""
+        """The shim. To the compiler, it lies beside the library."""
         place = self.source.with_name(f"{self.name}.shim.c")
-        # No name without a folder: the loader looks for that among the system's.
+        # the loader would look up a name without a folder among the system's libraries
         library, *before = (plain_path(Path(each)) for each in (self.library, *self.before))
         found = Shim(
             self.name, self.op, place, self.isa, self.contract, self.able, edits=self.edits, untrusted=self.untrusted,
@@ -119,6 +120,6 @@ class Shim(CKernel):
 
 
 def shared_kernel(kernel: object) -> SharedKernel:
-    """Return the kernel, after checking that it is in a shared library."""
+    """Return the kernel, which must be a SharedKernel."""
     assert isinstance(kernel, SharedKernel)
     return kernel

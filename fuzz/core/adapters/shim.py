@@ -1,4 +1,4 @@
-"""The few lines of C by which a worker calls a function of a shared library, written from its prototype."""
+"""The shim: a few lines of C, generated from a prototype, by which a worker calls a function of a shared library."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SHIM, _LOADER = (Path(__file__).with_name(name) for name in ("shim.c", "shim_lo
 
 
 def shim(binding: Binding, library: Path, first: Sequence[Path] = ()) -> str:
-    """Return the text of the shim. The libraries `first` are loaded before, for all to use."""
+    """Return the text of the shim. The libraries `first` are loaded before, and their symbols are visible to all."""
     loader = _with(
         _LOADER,
         function=binding.prototype.name,
@@ -39,7 +39,7 @@ def shim(binding: Binding, library: Path, first: Sequence[Path] = ()) -> str:
 
 
 def caller(binding: Binding, source: Path) -> str:
-    """Return the text that calls the function where it is linked, from a source of it."""
+    """Return the text of C code that calls a function which is linked with it, given the function's source."""
     name = binding.prototype.name
     declared = f"extern {_c(binding.prototype.result)} {name}({_types(binding)});\n"
     return _text(binding, source, f"{declared}#define function {name}\n\n", [])
@@ -54,7 +54,7 @@ def _text(binding: Binding, place: Path, before: str, first: Sequence[str]) -> s
 
 
 def _with(file: Path, **words: str) -> str:
-    """Return the text of a file with words in place of their names between two @."""
+    """Return the text of a file in which each @name@ is replaced by the word of this name."""
     return re.sub(r"@(\w+)@", lambda name: words[name[1]], file.read_text(encoding="utf-8"))
 
 
@@ -78,7 +78,7 @@ def _body(binding: Binding) -> Iterator[str]:
         yield "const int64_t count = 1;"
         yield "for (int64_t row = 0; row < rows; row++) {"
     else:
-        # No caller would pass a distance that its argument's type cannot hold: such rows come singly.
+        # Rows come one at a time if their distance does not fit the type of its argument, as no caller would pass it.
         fits = " && ".join(_fitting(binding))
         yield f"const int64_t count = {f'rows == 0 || ({fits}) ? rows : 1' if fits else 'rows'};"
         yield "for (int64_t row = 0; row == 0 || row < rows; row += count > 0 ? count : 1) {"
@@ -106,7 +106,7 @@ def _fitting(binding: Binding) -> Iterator[str]:
 
 def _place(binding: Binding, name: str) -> str:
     operand = binding.op.operand(name)
-    if own_dims(operand) == len(operand.axes):  # the distance is the same for all rows
+    if own_dims(operand) == len(operand.axes):  # all rows share it
         return f"call->{name}.data"
     return f"at(&call->{name}, {own_dims(operand)}, row)"
 
@@ -133,7 +133,7 @@ def _number(meaning: str, binding: Binding) -> str:
 
 
 def _extent(dim: str, binding: Binding) -> str:
-    """Return the extent of a dimension, read from a tensor that is there in every call."""
+    """Return the extent of a dimension, read from a tensor that is present in every call."""
     operands = sorted(binding.op.operands, key=lambda each: each.optional)
     operand = next(each for each in operands if dim in each.axes)
     return f"extent(&call->{operand.name}, {len(operand.axes) - operand.axes.index(dim)})"

@@ -1,5 +1,5 @@
-"""What the source of a Python kernel says: the signature of its function, and which files beside it belong to it. The
-source is only read, not executed: a pack is loaded in this process, its kernels in their workers."""
+"""Facts about the source of a Python kernel: the signature of its function, and the files beside it that belong to it.
+The source is only read, not executed: a pack is loaded in this process, but its kernels in their workers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import ast
 import inspect
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import lru_cache
@@ -22,22 +22,21 @@ from oracles.synonyms import alike
 
 @dataclass(frozen=True)
 class Signature:
-    """The parameters that a function can be given by keyword."""
+    """The parameters that can be passed to a function by keyword."""
 
     parameters: Mapping[str, bool]
-    """Every parameter by name, and whether it may be left out."""
+    """All parameters by name, each with whether it may be left out."""
     takes_all: bool = False
-    """Whether it also takes keywords by other names."""
+    """Whether the function also takes keywords of other names."""
     lines: Mapping[str, int] = field(default_factory=dict)
-    """The line of each parameter in the source, and of the function itself, by its name; empty where a decorator may
-    make another function of it."""
+    """The lines in the source of the parameters and of the function, by name. Empty if a decorator may replace it."""
 
     def takes(self, name: str) -> bool:
-        """Whether the function can be given `name`."""
+        """Whether `name` can be passed to the function."""
         return self.takes_all or name in self.parameters
 
     def renamed(self, names: Mapping[str, str]) -> Signature:
-        """Return the same signature with parameters by other names: a new one by the old one."""
+        """Return the signature with parameters renamed. `names` has the new names by the old ones."""
         parameters = {names.get(each, each): left for each, left in self.parameters.items()}
         return replace(
             self, parameters=parameters, lines={names.get(each, each): at for each, at in self.lines.items()}
@@ -45,11 +44,11 @@ class Signature:
 
 
 NOTHING_KNOWN = Signature({}, takes_all=True)
-"""The signature of a source that cannot be read, which allows everything."""
+"""The signature for a source that cannot be read. It allows everything."""
 
 
 def signature_of(function: Callable[..., Any]) -> Signature:
-    """Return the signature of a function in this process. Raises TypeError or ValueError where it has none."""
+    """Return the signature of a function in this process. Raise TypeError or ValueError if it has none."""
     kinds = inspect.Parameter
     parameters = inspect.signature(function).parameters.values()
     by_keyword = [each for each in parameters if each.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)]
@@ -59,12 +58,8 @@ def signature_of(function: Callable[..., Any]) -> Signature:
 
 @lru_cache(maxsize=1024)
 def signature_in(source: str, function: str) -> Signature:
-    """Return the signature of the function that a module of this text defines by a `def` at its top."""
-    try:
-        body = ast.parse(source).body
-    except _UNREADABLE:
-        return NOTHING_KNOWN  # its worker says what is wrong
-    found = [each for each in _functions(body) if each.name == function]
+    """Return the signature of the function that a module with this text defines at its top level by `def`."""
+    found = [each for each in _functions_in(source) if each.name == function]
     if not found:
         return NOTHING_KNOWN
     given = found[-1].args
@@ -75,8 +70,18 @@ def signature_in(source: str, function: str) -> Signature:
     return Signature({**plain, **named}, given.kwarg is not None, {} if found[-1].decorator_list else lines)
 
 
+@lru_cache(maxsize=256)
+def _functions_in(source: str) -> Sequence[ast.FunctionDef]:
+    """Return the functions that a module with this text defines at its top level; none if it is not Python, an error
+    that the worker reports."""
+    try:
+        return tuple(_functions(ast.parse(source).body))
+    except _UNREADABLE:
+        return ()
+
+
 _UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
-"""What the parser raises for text that is not Python."""
+"""The exceptions that the parser raises for text that is not Python."""
 
 
 def _functions(body: list[ast.stmt]) -> Iterator[ast.FunctionDef]:
@@ -89,14 +94,15 @@ def _functions(body: list[ast.stmt]) -> Iterator[ast.FunctionDef]:
 
 
 _ALIKE, _ONE_LETTER = 0.6, 0.8
-"""How similar two names are that may mean the same: 'epsilon' and 'eps', by the default of difflib; and 'wieght' and
-'weight', where nothing else suggests a mistake, so that a parameter 'num' does not count as 'sum'."""
+"""The similarity, as difflib measures it, of two names that may mean the same. The first, difflib's default, is for
+names like 'epsilon' and 'eps'. The second is for names like 'wieght' and 'weight', if nothing else suggests a mistake,
+so that a parameter 'num' does not count as 'sum'."""
 
 
 def misfits(op: Op, signature: Signature, given: Collection[str] = ()) -> Iterator[tuple[str, str]]:
-    """Return why a call by keyword, with the op's tensors and parameters and with `given`, always fails or leaves out
-    what is meant: the parameter, and what is wrong. Names that are nearly the same, or usual for the same thing, count
-    as one."""
+    """Yield the reasons why a call by keyword with the op's tensors and parameters, and with `given`, always fails or
+    ignores what is meant. Each is a pair of the parameter's name, or '', and a message. Names that are nearly the same,
+    or commonly mean the same, count as the same."""
     known = {*(operand.name for operand in op.operands), *op.params, *given}
     has = f"{op.name} has {', '.join((*(operand.name for operand in op.operands), *op.params))}"
     for name, may_be_left_out in signature.parameters.items():
@@ -119,10 +125,10 @@ def misfits(op: Op, signature: Signature, given: Collection[str] = ()) -> Iterat
 def completed(
     declared: Capabilities, op: Op, signature: Signature, given: Collection[str] = (), returns: Collection[str] = ()
 ) -> Capabilities:
-    """Return the capabilities, completed by the signature where they leave optional tensors and parameters open. Those
-    without a default are needed, besides what is declared; those with one are taken, unless `takes` is declared, which
-    may have fewer (() has none). `given` are parameters that are passed in other ways, and `returns` optional outputs
-    that are returned. Raises DeclarationError."""
+    """Return the capabilities, with open optional tensors and parameters completed from the signature. Those without a
+    default are added to `needs`. Those with a default become `takes`, unless `takes` is declared; () declares none.
+    `given` are parameters passed in another way, and `returns` optional outputs that are returned. Raise
+    DeclarationError."""
     if declared.axis == "any" and not signature.takes(AXIS):
         raise DeclarationError(f"capabilities.axis: 'any' needs a parameter {AXIS!r}")
     optional = [operand.name for operand in op.operands if operand.optional and operand.name not in given]
@@ -140,7 +146,7 @@ def completed(
 
 
 def pairs(arguments: object) -> tuple[tuple[str, str], ...]:
-    """Return the arguments as pairs, which have a hash. Raises DeclarationError."""
+    """Return the arguments as pairs, which can be hashed. Raise DeclarationError."""
     try:
         found = tuple(sorted(dict(arguments).items()))  # type: ignore[call-overload]
     except (TypeError, ValueError) as error:
@@ -152,14 +158,14 @@ def pairs(arguments: object) -> tuple[tuple[str, str], ...]:
 
 @lru_cache(maxsize=256)
 def asks_tf32(text: str, function: str) -> bool:
-    """Return whether a call asks for TF32 that is in the function of that name, or in what it names in its source; in
-    all of it where the source does not define the function by a statement of its own."""
+    """Return whether some call in a function asks for TF32, or in functions and values of the same source that it uses.
+    If the source does not define the function at its top level, all of the source counts."""
     if "tf32" not in text:
         return False
     try:
         source = ast.parse(text)
     except _UNREADABLE:
-        return False  # its worker says what is wrong
+        return False  # the worker reports the error
     defined = {name: statement for statement in source.body for name in _defines(statement)}
     reached, waiting = set[str](), [function]
     while waiting:
@@ -184,8 +190,8 @@ def _defines(statement: ast.stmt) -> Iterator[str]:
 
 
 def imported_beside(folder: Path, texts: Mapping[str, str], libraries: Collection[str]) -> tuple[str, ...]:
-    """Return the modules of a folder that its texts, by their names, import as if it were the first place to look. What
-    is called like a library is that."""
+    """Return the modules of a folder that the given files of the folder import as if it came first on the path. A
+    module with the name of a library is left out. `texts` are by file name."""
     packages = (path.name for path in folder.glob("*/") if _is_package(path))
     there = {*(name.removesuffix(".py") for name in texts), *packages}
     imported = {name for text in texts.values() for name, dots in _imports(text) if not dots}
@@ -193,8 +199,8 @@ def imported_beside(folder: Path, texts: Mapping[str, str], libraries: Collectio
 
 
 def belonging(source: Path, text: str) -> Mapping[str, Path]:
-    """Return what lies beside a source that its text names, or that of a module that belongs to it, by their names:
-    modules and packages that are imported, files, folders in quotes, and what is called like the source itself."""
+    """Return the files and folders beside a source that belong to it, by name. A source, or a module that belongs to
+    it, may import modules and packages, or name files and folders. Files with the source's stem belong to it too."""
     there = {
         path.name: path for path in sorted(source.absolute().parent.iterdir()) if path.name[0] != "." and path.exists()
     }
@@ -222,10 +228,10 @@ def _is_package(path: Path) -> bool:
 
 @lru_cache(maxsize=1024)
 def _imports(text: str) -> frozenset[tuple[str, int]]:
-    """Return the first names of what is imported, each with the number of dots before it."""
+    """Return the first parts of imported names, each with the number of dots before it."""
     try:
         nodes = [*ast.walk(ast.parse(text))]
-    except (SyntaxError, ValueError):  # who runs it says so
+    except (SyntaxError, ValueError):  # whoever runs the source reports the error
         return frozenset()
     return frozenset(each for node in nodes for each in _named(node))
 

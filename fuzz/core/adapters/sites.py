@@ -1,4 +1,4 @@
-"""Sites, where compiled code is tried: this processor, emulators, and what the rows of a pack's `targets.toml` name."""
+"""Sites on which compiled code is tried: this processor, emulators, and rows of a pack's `targets.toml`."""
 
 from __future__ import annotations
 
@@ -16,39 +16,38 @@ from fuzz.core.base.errors import UsageError
 
 FILE = "targets.toml"
 TAKEN = ("native", "qemu", "wasm", "interpret", "cpu", "cuda")
-"""Names of sites that exist without such a file."""
+"""Names of sites that exist without a `targets.toml`."""
 _PLACE = re.compile(r"[a-z][a-z0-9+-]*")
 _KEYS = ("prefix", "flags", "package", "seconds", "arch", "settings")
 _SECONDS = 5.0
 
 
 class OwnTargetError(UsageError):
-    """A file of targets that cannot be read. The message names the file, the row and what is wrong."""
+    """A `targets.toml` that cannot be read. The message names the file, the row and the error."""
 
 
 @dataclass(frozen=True)
 class OwnTarget:
-    """A further way to run kernels in C and of libraries: under a program, with compiler flags, or both."""
+    """A further way to run kernels in C and in libraries: under a program, with compiler flags, or both."""
 
     place: str
-    """The site as targets' ids say it: 'valgrind' in c-mine@valgrind:gcc-O2."""
+    """The name of the site in the ids of targets, such as 'valgrind' in c-mine@valgrind:gcc-O2."""
     prefix: tuple[str, ...] = ()
-    """The program that starts the worker, and its arguments; the worker's command follows them."""
+    """The program that starts the worker, with its arguments. The worker's command follows."""
     flags: tuple[str, ...] = ()
-    """Flags for compiling and linking the kernel; they follow its own."""
+    """Flags for compiling and linking the kernel. They follow its own flags."""
     package: str = ""
     """The Debian package that has the program."""
     seconds: float = _SECONDS
-    """The limit of a case."""
+    """The time limit of a case in seconds."""
     arch: str = ""
-    """The architecture of another machine, on which the program runs the command that it is given; '' if it runs the
-    worker here."""
+    """The architecture of another machine, on which the program runs a command; '' if it runs the worker here."""
     settings: Mapping[str, int | str] = field(default_factory=dict, hash=False)
-    """By word, that machine's value of each setting that an instruction set leaves to the processor."""
+    """The other machine's values of the settings that instruction sets leave open, by the settings' words."""
 
     @property
     def remote(self) -> bool:
-        """Whether it is another machine, to which the worker is sent."""
+        """Whether the site is another machine, to which the worker is sent."""
         return bool(self.arch)
 
     @property
@@ -58,12 +57,12 @@ class OwnTarget:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """The program."""
+        """The program, if there is one."""
         return tuple(Tool(name, self.package, shutil.which(name)) for name in self.prefix[:1])
 
 
 def own_targets(folder: Path) -> tuple[OwnTarget, ...]:
-    """Return the rows of a pack's file, or () if it has no such file. Raises OwnTargetError."""
+    """Return the rows of a pack's `targets.toml`, or () if there is no such file. Raise OwnTargetError."""
     path = folder / FILE
     if not path.is_file():
         return ()
@@ -99,7 +98,7 @@ def _row(folder: Path, place: str, row: object, where: str) -> OwnTarget:
         raise OwnTargetError(f"{where}: package: write the name of a Debian package, not {package!r}")
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < float("inf"):
         raise OwnTargetError(f"{where}: seconds: write a number above 0, not {seconds!r}")
-    if prefix and "/" in prefix[0]:  # a file of the pack, from wherever it is started
+    if prefix and "/" in prefix[0]:  # relative to the pack's folder
         prefix = (str((folder / prefix[0]).absolute()), *prefix[1:])
     return OwnTarget(place, prefix, flags, package, float(seconds), arch, dict(settings))
 
@@ -117,36 +116,36 @@ def _words(row: Mapping[str, object], key: str, where: str) -> tuple[str, ...]:
 
 _CASE_LIMIT_S = 5.0
 _FEW = 1 << 9
-"""The most elements of a case whose kernel spills each vector to memory under an emulator: long rows show nothing there
-that they do not show in optimised code."""
+"""The largest number of elements of a case under an emulator that is slow to spill vectors to memory. Longer rows show
+nothing that they do not show in optimised code too."""
 
 
 @dataclass(frozen=True)
 class Site:
-    """Where code is tried: an architecture, its emulator if any, what is set there, and the pack's row if it is one."""
+    """A site on which code is tried: an architecture, its emulator and settings, and the pack's row if there is one."""
 
     arch: str
     emulator: Emulator | None = None
     settings: Settings = ()
     own: OwnTarget | None = None
     spills_slowly: bool = False
-    """Whether its emulator takes long for what was not optimised."""
+    """Whether the emulator takes long for code without optimisation."""
 
     @property
     def name(self) -> str:
-        """The site as targets' ids say it."""
+        """The name of the site in the ids of targets."""
         if self.own is not None:
             return self.own.place
         return "native" if self.emulator is None else self.emulator.place
 
     @property
     def told(self) -> tuple[tuple[str, str], ...]:
-        """The settings as targets' ids have them."""
+        """The settings as the ids of targets have them."""
         return tuple((setting.word, str(value)) for setting, value in self.settings)
 
     @property
     def traits(self) -> tuple[tuple[str, str | int], ...]:
-        """What a cause may be tied to when a kernel fails there."""
+        """The properties of the site that may be the cause of a failure."""
         own: tuple[tuple[str, str], ...] = () if self.own is None else (("own target", self.own.place),)
         return (
             ("processor", f"{'native' if self.emulator is None else 'emulated'} {self.arch}"),
@@ -156,17 +155,17 @@ class Site:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Compiler flags that follow the kernel's own."""
+        """The compiler flags that follow the kernel's own."""
         return () if self.own is None else self.own.flags
 
     @property
     def case_limit(self) -> float:
-        """The limit of a case in seconds."""
+        """The time limit of a case in seconds."""
         return _CASE_LIMIT_S if self.own is None else self.own.seconds
 
     def size_limit(self, opt: str) -> SizeLimit | None:
-        """Return the largest case that is sent here: emulated and unoptimised code is slow, and code that is both takes
-        several microseconds for each row."""
+        """Return the limits of cases that are sent to this site, or None. Emulated code is slow, as is code without
+        optimisation. Code that is both takes several microseconds for each row."""
         if self.spills_slowly and opt == "O0":
             return SizeLimit(_FEW, _FEW)
         if self.emulator is not None or self.own is not None:
@@ -175,13 +174,13 @@ class Site:
 
 
 def sites(isa: str, beside: Sequence[OwnTarget], host: Host) -> Iterator[Site]:
-    """Yield the sites for code of an instruction set, whether or not it can run there: this machine, emulators, and the
-    pack's own rows."""
+    """Yield the sites for code of an instruction set: this machine, emulators, and the pack's own rows. Sites on which
+    the code cannot run are included."""
     row = ISAS[isa]
     elsewhere = [arch for arch in architectures() if arch != host.arch] if row.emulator is not None else []
     for arch in (row.arch,) if row.arch is not None else (host.arch, *elsewhere):
         native = arch == host.arch
-        if native or row.emulator is None:  # a site without an emulator reports elsewhere why it cannot run
+        if native or row.emulator is None:  # a site elsewhere without an emulator reports why it cannot run
             here = host.settings if native else {}
             plain = Site(arch, settings=tuple((each, here[each.word]) for each in row.settings if each.word in here))
             yield plain

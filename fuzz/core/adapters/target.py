@@ -1,4 +1,4 @@
-"""Targets and adapters: where and how a kernel runs, as one row, and what is done with kernels of one kind."""
+"""Targets and adapters. A target is one row: where and how a kernel runs. An adapter treats kernels of one kind."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Bystander:
-    """A program without the kernel: if it does not start either, the kernel is not to blame."""
+    """A program without the kernel. If it does not start either, the kernel is not to blame."""
 
     process: Process
     place: str
-    """The program that starts it, such as 'qemu'."""
+    """The name of the program that starts the bystander, such as 'qemu'."""
     command: Sequence[str]
 
     def hindrance(self) -> Steps[str]:
-        """Return why it does not start, in one line; '' where it does. Its process has ended then."""
+        """Return why the bystander does not start, in one line, or '' if it starts. Its process has ended then."""
         try:
             yield from self.process.hello()
         except EndedError as error:
@@ -57,13 +57,14 @@ class Bystander:
 
 @dataclass(frozen=True)
 class TargetId:
-    """Which kernel runs where, and how it was built: `c-sve@qemu:vl=256,gcc-O0`, `triton-persistent@interpret`."""
+    """The id of a target: the kernel, where it runs, and how it was built, as in `c-sve@qemu:vl=256,gcc-O0` or
+    `triton-persistent@interpret`."""
 
     kind: str
-    """The kind of the kernel: the name of its adapter."""
+    """The kind of the kernel, such as 'c'."""
     kernel: str
     place: str
-    """'native', an emulator, 'interpret' or a device."""
+    """'native', an emulator, 'interpret', a device, or a row of the pack's `targets.toml`."""
     settings: tuple[tuple[str, str], ...] = ()
     """The settings of the site, such as ("vl", "256")."""
     compiler: str = ""
@@ -72,7 +73,7 @@ class TargetId:
     @classmethod
     @lru_cache(maxsize=4096)
     def parse(cls, text: str) -> TargetId:
-        """Return the id that `str` wrote. Other text is read as far as it goes: case files may hold anything."""
+        """Return the id that `str` wrote. Other text is read as far as possible, since case files may hold anything."""
         head, _, where = text.partition("@")
         kind, dash, kernel = head.partition("-")
         place, _, details = where.partition(":")
@@ -86,66 +87,66 @@ class TargetId:
 
     @property
     def implementation(self) -> str:
-        """The kernel with its kind, wherever it runs: `c-sve`."""
+        """The kernel with its kind, wherever it runs, such as `c-sve`."""
         return f"{self.kind}-{self.kernel}" if self.kind else self.kernel
 
     @property
     def where(self) -> str:
-        """The id without the kernel: `qemu:vl=256,gcc-O0`."""
+        """The id without the kernel, such as `qemu:vl=256,gcc-O0`."""
         details = [*self.set_there, *([f"{self.compiler}-{self.opt}"] if self.compiler else [])]
         return f"{self.place}:{','.join(details)}" if details else self.place
 
     @property
     def set_there(self) -> tuple[str, ...]:
-        """The settings as they are printed: `vl=256`."""
+        """The settings as they are printed, such as `vl=256`."""
         return tuple(f"{name}={value}" for name, value in self.settings)
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where and how a kernel runs: one row, the same for kernels of every kind. Its adapter acts on it."""
+    """Where and how a kernel runs: one row with the same fields for kernels of every kind. Its adapter acts on it."""
 
     name: TargetId
     kernel: Kernel
     adapter: Adapter = field(repr=False)
     traits: tuple[tuple[str, str | int], ...]
-    """Its properties, in the words in which a rule of failing is stated."""
+    """The properties of the target, in the words in which a rule of failing is stated."""
     case_limit: float
-    """The limit of a case in seconds: long enough for a busy machine, and an end for endless loops."""
+    """The time limit of a case in seconds: long enough for a busy machine, and an end for endless loops."""
     size_limit: SizeLimit | None = None
-    """The largest case that a search dispatches to it."""
+    """The limits of cases that a search dispatches to the target."""
     slow: bool = False
-    """Whether a case takes it hundreds of times as long as other targets, so that a search gives it fewer."""
+    """Whether a case takes hundreds of times as long as on other targets, so a search gives this target fewer cases."""
     costly: bool = False
-    """Whether a case takes it milliseconds, and not microseconds: explaining a failure probes it sparingly."""
+    """Whether a case takes milliseconds rather than microseconds, so that a failure is explained with few probes."""
     batched: bool = False
     """Whether cases of one frame are launched together, so that a death does not tell which of them caused it.
-    Otherwise every case is answered before the next one starts: silence names the culprit."""
+    Otherwise every case is answered before the next one starts, and silence names the culprit."""
     specialised: bool = False
-    """Whether a program is compiled for it for each length, dtype and alignment that it is called with: a case then
-    takes it seconds, and further ones of the same program next to nothing."""
+    """Whether a program is compiled for each length, dtype and alignment with which the kernel is called. A case may
+    then take seconds, and further cases of the same program next to nothing."""
     shares: bool = False
-    """Whether its workers take over one another's processes, each of which takes hundreds of megabytes of a device."""
+    """Whether workers take over processes from one another, since each takes hundreds of megabytes of a device."""
     sanitizable: bool = False
-    """Whether tools that watch device memory are of use to it."""
+    """Whether tools that watch device memory are useful for the target."""
     sanitizer: str = ""
-    """The tool that watches it."""
+    """The tool that watches the target; '' for none."""
     arch: str = ""
-    """The architecture that the code is compiled for. This and what follows are for code that is compiled ahead."""
+    """The architecture for which the code is compiled. This field and the next are for code compiled ahead."""
     emulator: Emulator | None = None
-    """The emulator that it runs under; None on a real processor."""
+    """The emulator under which the code runs; None on a real processor."""
     own: OwnTarget | None = None
-    """Its row in the pack's `targets.toml`, if it comes from there."""
+    """The target's row in the pack's `targets.toml`, if it comes from there."""
     settings: Settings = ()
-    """Its values of what its instruction set leaves open."""
+    """The values of settings that the instruction set leaves open."""
     flags: tuple[str, ...] = ()
-    """The compiler flags of the kernel's object."""
+    """The compiler flags of the kernel's object file."""
     host: Host | None = None
-    """The machine that compiles it and starts its workers."""
+    """The machine that compiles the kernel and starts the workers."""
 
     @cached_property
     def id(self) -> str:
-        """Its name as text, such as `c-sve@qemu:vl=256,gcc-O0`; unique among the targets of one host."""
+        """The id as text, such as `c-sve@qemu:vl=256,gcc-O0`. It is unique among the targets of one host."""
         return str(self.name)
 
     def __post_init__(self) -> None:
@@ -156,63 +157,63 @@ class Target:
 
     @property
     def _width(self) -> int | None:
-        """The width of its vectors in bits, where that is a setting."""
+        """The width of vectors in bits, if it is a setting; else None."""
         return next((int(value) for setting, value in self.settings if setting.is_width), None)
 
     @property
     def lanes(self) -> int | None:
-        """The number of float32 lanes of its vectors, where their width is a setting."""
+        """The number of float32 lanes of vectors, if their width is a setting; else None."""
         return None if self._width is None else self._width // LANE_BITS
 
     @cached_property
     def contract(self) -> Contract:
-        """The kernel's contract where it runs."""
+        """The kernel's contract on this target."""
         return self.meant(self.kernel.contract)
 
     def meant(self, contract: Contract) -> Contract:
-        """Return the contract with what its platform documents, at the width of its vectors."""
+        """Return a contract completed by the platform's facts, at the width of the target's vectors."""
         kernel = self.kernel
         found = self.platform.completed(contract, OPS[kernel.op], kernel.able.dtypes, asks_tf32=kernel.asks_tf32)
         return found.at(self._width)
 
     @property
     def platform(self) -> Platform:
-        """What is documented of its arithmetic."""
+        """The documented facts about the target's arithmetic."""
         return platform_of(self.kernel.arithmetic, self.name.place)
 
     @property
     def emulated(self) -> bool:
-        """Whether a program stands in for the processor."""
+        """Whether the code runs under an emulator."""
         return self.emulator is not None
 
     @property
     def remote(self) -> bool:
-        """Whether it is on another machine, to which its worker is sent."""
+        """Whether the target is on another machine, to which the worker is sent."""
         return self.own is not None and self.own.remote
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether it is on a machine with another processor."""
+        """Whether the target is on a machine with another processor."""
         return self.host is not None and self.host.arch != this_host().arch
 
     def unavailable(self) -> str | None:
-        """Return why this target cannot run here and how to get it, or None when it can."""
+        """Return why the target cannot run here and what to do, or None if it can."""
         missing = self.kernel.unfetched or self.adapter.unavailable(self)
         return missing or (unusable() if self.kernel.untrusted else None)
 
 
 LANE_BITS = 32
-"""The size of a lane in bits: kernels compute in float32, whatever they store."""
+"""The size of a lane in bits. Kernels compute in float32, whatever dtype they store."""
 
 
 def lane_counts() -> frozenset[int]:
-    """Return the numbers of lanes that targets have by their settings."""
+    """Return the numbers of float32 lanes that targets may have by their settings."""
     widths = (int(value) for setting in isa.settings() if setting.is_width for value in setting.options)
     return frozenset(width // LANE_BITS for width in widths)
 
 
 def causes_by_trait() -> Mapping[str, str]:
-    """Return the cause of a failure that depends on a trait of a target, by trait; other traits are of cases."""
+    """Return, for each trait of a target, the cause of a failure that depends on it. Other traits are about cases."""
     return {
         "optimisation": "compiler and flags",
         "compiler": "compiler and flags",
@@ -225,60 +226,60 @@ def causes_by_trait() -> Mapping[str, str]:
 
 
 class AttestationError(InternalError):
-    """A worker that is not what its target asked for: nothing it computes may be judged. An internal error."""
+    """A worker that is not what its target requested, so that nothing it computes may be judged. An internal error."""
 
 
 class Unavailable(Exception):  # noqa: N818 (a state of the machine, not a mistake)
-    """A worker that finds, once started, that its target cannot run here. The message says why."""
+    """A worker found after its start that its target cannot run here. The message says why."""
 
 
 @dataclass(frozen=True)
 class Attestation:
-    """What a worker observed about itself when it started; each kind of kernel adds its own facts."""
+    """What a worker observed about itself when it started. Each kind of kernel adds its own facts."""
 
     digest: str
-    """The digest of the code that it runs, which must be what was built."""
+    """The digest of the code that the worker runs. It must be the digest of what was built."""
 
     @property
     def words(self) -> str:
-        """One line for people."""
+        """The attestation as one line for people."""
         raise NotImplementedError
 
     @property
     def kind(self) -> str:
-        """Its words without what similar targets differ in, such as vector lengths."""
+        """The words without properties in which similar targets differ, such as vector lengths."""
         return self.words
 
     @property
     def wrong_dtypes(self) -> Mapping[str, str]:
-        """By dtype, what this worker's surroundings get wrong whatever the kernel does, and how that was seen."""
+        """The errors of this worker's surroundings that no kernel causes, by dtype, with how they were seen."""
         return {}
 
     @property
     def surroundings(self) -> str:
-        """What measured figures depend on other than the kernel: processor, emulator, compiler, libraries."""
+        """Everything besides the kernel on which measured figures depend: processor, emulator, compiler, libraries."""
         raise NotImplementedError
 
     @property
     def undecidable(self) -> str:
-        """What this worker's surroundings get wrong, as only the call itself shows: the reason why such a case is
-        NOT_RUN; empty when there is nothing."""
+        """An error of the worker's surroundings that only a call itself shows. It is the reason why such a case is
+        NOT_RUN; '' if there is none."""
         return ""
 
 
 @dataclass(frozen=True)
 class NotRun:
-    """A target that has no worker, and so is not judged."""
+    """A target that has no worker and so is not judged."""
 
     reason: str
-    """One line."""
+    """The reason, in one line."""
     broken: str = ""
-    """All that is known, where the kernel itself is to blame: it does not compile or load, or its worker is not what it
-    must be. '' where this machine is to blame."""
+    """All known details if the kernel itself is to blame: it does not compile or load, or its worker is not what it
+    must be. '' if this machine is to blame."""
 
     @classmethod
     def broken_by(cls, error: Exception) -> NotRun:
-        """Return a kernel of which no worker can be built or started."""
+        """Return the record for a kernel whose worker could not be built or started because of an error."""
         said = str(error).strip() or repr(error)
         return cls(error.reason if isinstance(error, BuildError) else said.splitlines()[0], said)
 
@@ -287,73 +288,72 @@ class NotRun:
 
 
 def sandbox_of(kernel: Kernel, *paths: Path) -> Sandbox | None:
-    """Return the sandbox that the workers of a kernel run in, from which they see these paths; None for one that
-    somebody vouches for."""
+    """Return the sandbox for workers of an untrusted kernel, which shows these paths, or None for a trusted kernel."""
     return Sandbox().showing(*paths) if kernel.untrusted else None
 
 
 class Program(Protocol):
-    """Starts worker processes of one target, and knows what they must attest."""
+    """Starts worker processes of one target, and checks their attestations."""
 
     @property
     def household(self) -> str:
-        """Equal for programs that can run in one process, one after the other; '' for a program that needs its own."""
+        """A text that is equal for programs that can run in one process in turn; '' for one that needs its own."""
         ...
 
     @property
     def order(self) -> str:
-        """The message by which a process of its household is told to run it."""
+        """The message that tells a process of the same household to run this program."""
         ...
 
     def process(self, limit: float) -> Process:
-        """Start a process. Raises OSError."""
+        """Start a process. Raise OSError."""
         ...
 
     def attested(self, hello: str) -> Attestation:
-        """Return what a process said of itself. Raises AttestationError where it is not what the target asks for,
-        Unavailable where the target turns out not to run here, BuildError where its kernel cannot be loaded."""
+        """Return the attestation in a process's hello. Raise AttestationError if the process is not what the target
+        requests, Unavailable if the target cannot run here, and BuildError if the kernel cannot be loaded."""
         ...
 
     def bystander(self) -> Bystander | None:
-        """Return a process started like its own, with another kernel; None where these run directly on this machine. It
-        is only asked for after a process ended without saying what it is. Raises BuildError and OSError."""
+        """Return a process that is started like the program's own, but with another kernel. Return None if processes
+        run directly on this machine. Call this only if a process ended without a hello. Raise BuildError or OSError."""
         ...
 
 
 NO_PROGRAM = "."
-"""The suffix of an adapter that writes no programs for its kernels; no file has it."""
+"""The suffix of an adapter that writes no programs for its kernels. No file has it."""
 
 
 class Adapter(ABC):
-    """What is done with kernels of one kind. Nothing else depends on the kind of a kernel."""
+    """Everything that depends on the kind of a kernel."""
 
     suffix: str
-    """The suffix of files in its language."""
+    """The suffix of files in the language of the kernels."""
     kernel_per_source: bool = True
-    """Whether a source belongs to one kernel; otherwise a file may have many, and sharing it means nothing."""
+    """Whether each source belongs to one kernel. Otherwise a file may define many, so that sharing it means nothing."""
 
     @abstractmethod
     def targets(self, kernel: Kernel, host: Host) -> Iterator[Target]:
-        """Return every target of the kernel, whether or not it can run here: nothing is left out silently."""
+        """Yield every target of the kernel, also those that cannot run here, so that nothing is left out silently."""
 
     @abstractmethod
     def unavailable(self, target: Target) -> str | None:
-        """Return why the target cannot run here and how to get it, or None when it can."""
+        """Return why the target cannot run here and what to do, or None if it can."""
 
     @abstractmethod
     def tools(self, target: Target) -> tuple[Tool, ...]:
-        """Return the programs that must be installed for it."""
+        """Return the programs that must be installed for the target."""
 
     @abstractmethod
     def program(self, target: Target, builder: Builder) -> Program:
-        """Return what its workers are started from, built unless the cache has it. Raises BuildError."""
+        """Return the program that starts the target's workers, built unless the cache has it. Raise BuildError."""
 
     def share(self, target: Target, builder: Builder) -> None:  # noqa: B027  (most have nothing to share)
-        """Start what its workers have in common, before the processes that start them are forked. Raises OSError."""
+        """Start what the target's workers share, before the processes that start workers are forked. Raise OSError."""
 
     @abstractmethod
     def export(self, target: Target, script: Script, about: Sequence[str], name: str) -> str:
-        """Return a program of that name that makes the calls by itself; its first comment contains `about`."""
+        """Return the text of a program called `name` that makes the calls. Its first comment contains `about`."""
 
     @abstractmethod
     def definition(self, kernel: Kernel) -> str:
@@ -361,5 +361,5 @@ class Adapter(ABC):
 
     @abstractmethod
     def files(self, kernel: Kernel) -> Mapping[Path, str]:
-        """Return the files that the kernel is made of, without ours, with their texts as they are built, or the digest
-        of a library. Raises BuildError."""
+        """Return the files that make up the kernel, without those of this package. Each has its text as it is built, or
+        the digest of a library. Raise BuildError."""

@@ -1,5 +1,5 @@
-"""What this machine has: its processor, compilers and emulators; which package provides what is missing; and the
-libraries of ours that workers are started with."""
+"""The tools of this machine: its processor, compilers and emulators; the packages that provide missing ones; and
+libraries of this package with which workers are started."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from fuzz.core.adapters.isa import ISAS, Emulator, Value, architectures
 from fuzz.core.base.packages import how
 
 _RENAMED_ARCHES = {"ppc64le": "powerpc64le"}
-"""The names of architectures for compilers, where they differ from Linux's and QEMU's."""
+"""The names of architectures that compilers use, if they differ from those of Linux and QEMU."""
 
 
 @dataclass(frozen=True)
 class Compiler:
-    """A family of compilers. In names {arch} stands for the architecture, in packages for its spelling with dashes."""
+    """A family of compilers. {arch} stands for the architecture in names, and for its dashed spelling in packages."""
 
     program: str
     package: str
     cross: str
-    """The program that makes code for another architecture."""
+    """The program that compiles for another architecture."""
     cross_package: str
     cross_arguments: tuple[str, ...] = ()
     links_with: str = ""
-    """The family whose cross compiler's libraries it needs there."""
+    """The family whose cross compiler provides the libraries."""
     optional: bool = False
-    """Whether it may be missing: then nothing is built with it, and no message says so."""
+    """Whether the compiler may be missing. Then nothing is built with it, and no message says so."""
     usual: bool = True
-    """Whether it builds kernels that name no compiler."""
+    """Whether the family builds kernels that name no compiler."""
     links_by: tuple[str, ...] = ()
-    """Further options for its linker."""
+    """Further options for the linker."""
 
 
 _WASI = Compiler(
@@ -46,7 +46,7 @@ _WASI = Compiler(
     "clang-19",
     ("--target=wasm32-wasi", "-D_WASI_EMULATED_SIGNAL"),
     usual=False,
-    # A stack that is too small ends below address 0, and not in other data.
+    # a stack overflow then ends below address 0, not in other data
     links_by=("-Wl,--stack-first", "-Wl,-z,stack-size=8388608"),
 )
 COMPILERS: dict[str, Compiler] = {
@@ -75,14 +75,14 @@ CPP_COMPILERS: dict[str, Compiler] = {
         usual=False,
     ),
 }
-"""The compilers of C++ of the same families."""
+"""The C++ compilers of the same families."""
 USUAL = tuple(name for name, row in COMPILERS.items() if row.usual)
-"""The families that build kernels that name no compiler."""
+"""The families that build kernels which name no compiler."""
 
 
 @dataclass(frozen=True)
 class Tool:
-    """A program that a target needs: found at `path`, or to be had from the Debian or Ubuntu `package`."""
+    """A program that a target needs. It was found at `path`, or the Debian or Ubuntu `package` has it."""
 
     name: str
     package: str
@@ -99,15 +99,15 @@ class Tool:
 
     @property
     def version(self) -> str:
-        """First line of what `--version` prints; empty when the tool is missing."""
+        """The first line of the output of `--version`, or '' if the tool is missing."""
         return _version(self.path) if self.path is not None else ""
 
     @property
     def missing(self) -> str | None:
-        """Why it cannot be used and how to get it, or None when it is there."""
+        """Why the tool cannot be used and how to install it, or None if it was found."""
         if self.path is not None:
             return None
-        if "/" in self.name:  # a file that somebody names, which is in no package
+        if "/" in self.name:  # a file that a user named, which is in no package
             wrong = f"is not executable: chmod +x {self.name}" if Path(self.name).exists() else "does not exist"
             return f"{self.name} {wrong}"
         return f"{self.name} is not installed{how(self.package)}"
@@ -115,17 +115,16 @@ class Tool:
 
 @dataclass(frozen=True)
 class Host:
-    """The processor this process runs on. `features` use the names of `CAttestation.features`."""
+    """The processor that this process runs on. `features` uses the names in `CAttestation.features`."""
 
     arch: str
     features: frozenset[str]
     settings: Mapping[str, Value] = field(default_factory=dict, hash=False)
-    """Its values of what its instruction sets leave open, by the settings' words."""
+    """The values of settings that the processor's instruction sets leave open, by the settings' words."""
 
 
 def compiler(family: str, arch: str, host: Host, language: str = "c") -> Tool:
-    """Return the compiler of that family that produces code for `arch` on `host`; where there is none, the one that is
-    needed."""
+    """Return the family's compiler that produces code for `arch` on `host`, or a missing tool that this needs."""
     row = (CPP_COMPILERS if language == "c++" else COMPILERS)[family]
     if arch == host.arch:
         return _find(row.program, row.package, optional=row.optional)
@@ -134,32 +133,32 @@ def compiler(family: str, arch: str, host: Host, language: str = "c") -> Tool:
     package = row.cross_package.format(arch=called.replace("_", "-"))
     found = _find(row.cross.format(arch=called), package, arguments, row.optional)
     if row.links_with and (linker := compiler(row.links_with, arch, host, language)).path is None:
-        # Both are reported at once: somebody who installs one should not hear of the other only then.
+        # report both at once, so that nobody installs one only to hear about the other
         both = found.path is None and not found.optional
         return replace(linker, package=f"{linker.package} {package}") if both else linker
     return found
 
 
 def emulator(row: Emulator, arch: str) -> Tool:
-    """Return the emulator's program for `arch`: the first one that is installed."""
+    """Return the emulator's program for `arch`: the first one that is installed, or else the first name."""
     tools = [_find(name.format(arch=arch), row.package) for name in row.programs]
     return next((tool for tool in tools if tool.path is not None), tools[0])
 
 
 def program(name: str, package: str = "") -> Tool:
-    """Return a program whose package has its name, such as g++, or another one."""
+    """Return a program. Its package has the same name, such as g++, unless another one is given."""
     return _find(name, package or name)
 
 
 def families(host: Host) -> tuple[str, ...]:
-    """Return the usual families of compilers: gcc always, so that its absence shows; clang where it is installed."""
+    """Return the usual families of compilers: gcc in any case, so its absence shows, and clang if it is installed."""
     return tuple(
         name for name in USUAL if not COMPILERS[name].optional or compiler(name, host.arch, host).path is not None
     )
 
 
 def this_host() -> Host:
-    """Return the machine we are on. Raises RuntimeError on an architecture that has no C targets."""
+    """Return the machine that this process runs on. Raise RuntimeError on an architecture that has no C targets."""
     arch = platform.machine()
     if arch not in architectures():
         raise RuntimeError(f"C kernels run on {' and '.join(architectures())}, not on {arch}")
@@ -180,12 +179,12 @@ def _version(path: str) -> str:
 
 
 _RENAMED = {"asimd": "neon", "asimdhp": "fp16"}
-"""Compilers' names of aarch64 features, by Linux's."""
+"""The compilers' names of aarch64 features, by Linux's names."""
 
 
 @lru_cache(maxsize=1)
 def _cpu_features() -> frozenset[str]:
-    """Return the flags of the first processor in /proc/cpuinfo, those of `_RENAMED` by the names of our rows."""
+    """Return the flags of the first processor in /proc/cpuinfo, renamed by `_RENAMED`."""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         name, _, value = line.partition(":")
         if name.strip() in ("flags", "Features"):
@@ -195,19 +194,19 @@ def _cpu_features() -> frozenset[str]:
 
 _FLAGS = ("-O2", "-std=gnu11", "-shared", "-fPIC")
 LINKED = ("-Wl,--no-as-needed", "-lm", "-ldl")
-"""Libraries that a kernel may call, linked whatever the emulator itself needs."""
+"""Libraries that a kernel may call. They are linked whatever the emulator itself needs."""
 
 
 def fault_watcher(builder: Builder) -> str:
-    """Return the path of the library by which a worker of Python kernels notes what they touch beyond their tensors. ''
-    where no compiler can make it; then such a touch ends the worker."""
+    """Return the path of the library by which a worker of Python kernels records accesses beyond tensors. Return '' if
+    no compiler can build it; such an access then ends the worker."""
     arch = platform.machine()
     headers = [path for path in (NATIVE / "machine.h", NATIVE / f"{arch}.h") if path.is_file()]
     return library(builder, NATIVE.parent / "python" / "faults.c", (machine(arch),), also=headers)
 
 
 def emulator_helper(builder: Builder, host: Host) -> str:
-    """Return the path of the library that makes an emulator faster; '' if it is useless, or no compiler makes it."""
+    """Return the path of the library that makes an emulator faster, or '' if it would not help or cannot be built."""
     if host.arch != "x86_64" or "avx" not in host.features:
         return ""
     return library(builder, Path(__file__).with_name("vzeroupper.c"), ("-mavx", "-fno-builtin"), LINKED)
@@ -216,7 +215,7 @@ def emulator_helper(builder: Builder, host: Host) -> str:
 def library(
     builder: Builder, source: Path, flags: Sequence[str] = (), linked: Sequence[str] = (), also: Sequence[Path] = ()
 ) -> str:
-    """Return the path of the library built of `source`, kept where it was built before; '' where no compiler is."""
+    """Return the path of the library built from `source`, perhaps before, or '' if no compiler can build it."""
     tool = next((found for name in COMPILERS if (found := program(name)).path is not None), None)
     if tool is None:
         return ""

@@ -1,6 +1,6 @@
-"""What all stages share: cases, layouts, dtypes, random streams, capabilities, outcomes, verdicts.
+"""The modules that all stages share: cases, layouts, dtypes, random streams, capabilities, outcomes, verdicts.
 
-It imports no other stage.
+They import no other stage.
 """
 
 __version__ = "0.2.0"

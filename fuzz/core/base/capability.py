@@ -1,4 +1,4 @@
-"""What a kernel declares that it accepts, and which cases these are."""
+"""The capabilities that a kernel declares, and which cases are within them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from oracles.operand import AXIS
 from oracles.ops import OPS
 
 MAX_RANK = 6
-"""A tensor that a kernel is given has no higher rank; it is KF_MAX_RANK in kernelfuzz.h."""
+"""The highest rank of a tensor that is passed to a kernel. It is KF_MAX_RANK in kernelfuzz.h."""
 
 Strides = Literal["contiguous", "spaced", "pitched", "rows", "any"]
 
@@ -26,19 +26,19 @@ _ANY = get_args(Strides).index("any")
 
 
 class Refusal(NamedTuple):
-    """Why a case is to be rejected."""
+    """The reason why a case must be rejected."""
 
     what: str
-    """What of it is invalid, such as 'dtype of x'."""
+    """The part of the case that is invalid, such as 'dtype of x'."""
     reason: str
 
 
 class DeclarationError(ValueError):
-    """A declaration that says something impossible. The message starts with the name of the field."""
+    """A declaration that is impossible. The message starts with the name of the field."""
 
 
 def one_of(field: str, value: object, known: tuple[str, ...]) -> None:
-    """Raise DeclarationError unless `value` is one of those."""
+    """Raise DeclarationError unless `value` is one of the `known` values."""
     if value not in known:
         close = get_close_matches(str(value), known, 1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
@@ -47,50 +47,49 @@ def one_of(field: str, value: object, known: tuple[str, ...]) -> None:
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a kernel accepts. The generator gives it nothing else, except as deliberately invalid input."""
+    """The inputs that a kernel accepts. It is given no others, except invalid input on purpose."""
 
     dtypes: tuple[str, ...] = ("f32",)
     axis: Literal["last", "any"] = "last"
-    """Along which axis of the first input rows may lie."""
+    """The axes of the first input along which rows may lie: only the last, or any."""
     strides: Strides = "contiguous"
-    """'contiguous': C order without gaps; 'pitched': unit stride along the row, one distance between rows; 'spaced':
-    the same, where that is a row's length at least, as the leading dimensions of BLAS are; 'rows': unit stride along
-    the row, any strides between rows; 'any'. An axis of one element may have any stride, since nothing is ever reached
-    by it."""
+    """The strides that are taken. 'contiguous': C order without gaps; 'pitched': unit stride along the row, equal
+    distances between rows; 'spaced': the same with a distance of at least a row's length, like the leading dimensions
+    of BLAS; 'rows': unit stride along the row, any strides between rows; 'any'. An axis of one element may have any
+    stride, since its stride is never used."""
     aliases: tuple[tuple[str, str], ...] = ()
-    """These (output, input) pairs may be one and the same memory, such as (("y", "x"),) of rms_norm: in place."""
+    """The (output, input) pairs that may be the same memory, such as (("y", "x"),) of rms_norm in place."""
     overlap: tuple[tuple[str, str], ...] = ()
-    """The memory of these (output, input) pairs may also overlap in part, as memmove takes it and memcpy does not."""
+    """The (output, input) pairs whose memory may overlap in part, as memmove allows and memcpy does not."""
     takes: tuple[str, ...] | None = None
-    """These optional tensors may be there, such as ("weight", "rstd") of rms_norm; others never are. None says what the
-    source does: of a Python kernel those that are parameters with a default, of a C kernel none."""
+    """The optional tensors that may be present, such as ("weight", "rstd") of rms_norm; others never are. None leaves
+    it to the source: a Python kernel takes those that are parameters with a default, a C kernel takes none."""
     needs: tuple[str, ...] = ()
-    """These optional tensors must be there; of a Python kernel also those that are parameters without a default."""
+    """The optional tensors that must be present. For a Python kernel, parameters without a default are added."""
     mixed: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """The dtypes of tensors other than the first input, where they may differ from the default, as (name, dtypes): the
-    name of the first input stands for its dtype. By default each has the dtype that its `Operand` names."""
+    """The dtypes of tensors other than the first input, if they may differ from the default, as (name, dtypes). In
+    dtypes, the first input's name stands for its dtype. By default each tensor has the dtype named by its `Operand`."""
     params: tuple[str, ...] | None = None
-    """These parameters that have a neutral value may have others. None says what the source does: a Python kernel takes
-    those that are parameters of its function, a C kernel none."""
+    """The parameters with a neutral value that may have other values. None leaves it to the source: a Python kernel
+    takes those that are parameters of its function, a C kernel takes none."""
     stacked: tuple[str, ...] = ()
-    """These tensors may also have rank 2, as `Operand.stackable` says: row r of the first input takes their row r mod
+    """The tensors that may also have rank 2, as `Operand.stackable` says: row r of the first input uses row r mod
     rows."""
     max: Mapping[str, int] = field(default_factory=dict)
     """The largest extents, by dimension, such as {"n": 8192}."""
     multiple_of: Mapping[str, int] = field(default_factory=dict)
-    """What extents must be multiples of, by dimension. A kernel that takes nothing but d = 64 says it with both:
-    `multiple_of={"d": 64}, max={"d": 64}`."""
+    """The divisors of extents, by dimension. A kernel for d = 64 alone has `multiple_of={"d": 64}, max={"d": 64}`."""
     empty: bool = True
-    """Tensors may have no elements: rows of length 0, or no rows."""
+    """Whether tensors may have no elements: rows of length 0, or no rows."""
     alignment: int = 1
-    """The address of every row's first element must be a multiple of this; 1: any address of an element."""
+    """A divisor of the address of every row's first element, in bytes. 1 allows any address of an element."""
 
     outside: Literal["undefined", "rejects"] = "undefined"
-    """What happens with anything else: 'undefined', it is never tried; 'rejects', it is given to the kernel on purpose,
-    which must return KF_REJECTED."""
+    """What happens with other inputs. 'undefined': they are never tried. 'rejects': they are given to the kernel on
+    purpose, and it must return KF_REJECTED."""
     checks: tuple[str, ...] = ()
-    """The inputs of places that it looks through: a call in which one of their numbers is no place it rejects, whatever
-    happens with anything else. A kernel is given no such number in any other input."""
+    """The inputs of places that the kernel checks. It rejects a call if one of their numbers is no place, whatever
+    `outside` says. No other input is given such a number."""
 
     def __post_init__(self) -> None:
         _check_dtypes("capabilities.dtypes", self.dtypes)
@@ -116,77 +115,77 @@ class Capabilities:
 
     @property
     def rejects(self) -> bool:
-        """Whether it is given some invalid input on purpose."""
+        """Whether the kernel is given some invalid input on purpose."""
         return self.outside == "rejects" or bool(self.checks)
 
     @property
     def formats(self) -> tuple[str, ...]:
-        """The formats that it names, of whichever tensors."""
+        """The formats that the capabilities name, for any tensor."""
         named = {*self.dtypes, *(dtype for _, dtypes in self.mixed for dtype in dtypes)}
         return tuple(dtype for dtype in FLOATS if dtype in named)
 
     @property
     def optional(self) -> tuple[str, ...]:
-        """The optional tensors that may be there or must be."""
+        """The optional tensors that may or must be present."""
         return (*(self.takes or ()), *self.needs)
 
 
 def _check_dtypes(field: str, given: object) -> None:
-    """Raise DeclarationError for what is no tuple, such as a string (each letter would be a dtype), or is empty."""
+    """Raise DeclarationError for a value that is empty or no tuple, such as a string, whose letters would be dtypes."""
     if not isinstance(given, tuple) or not given:
         names = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, list) else ()
         raise DeclarationError(f"{field}: write a tuple, {names or ('f32',)}, in place of {given!r}")
 
 
 def _check_extents(field: str, given: object, least: int) -> None:
-    """Raise DeclarationError for what are no whole numbers by dimension."""
+    """Raise DeclarationError unless the value maps dimensions to whole numbers of at least `least`."""
     if not isinstance(given, Mapping) or not all(type(size) is int and size >= least for size in given.values()):
         raise DeclarationError(f"capabilities.{field}: write numbers by dimension, {{'n': 64}}, in place of {given!r}")
 
 
 CONTIGUOUS_F32 = Capabilities()
-"""A kernel that declares nothing takes these."""
+"""The capabilities of a kernel that declares nothing."""
 
 
 @dataclass(frozen=True)
 class Capability:
-    """What kernels of one op and one declaration take: all that generation needs to know of them."""
+    """All that generation needs to know about kernels of one op with the same capabilities."""
 
     op: str
     able: Capabilities
     shares_memory: bool = True
-    """Strides may be negative, one input may be another's memory, an output may overlap an input in part, and storages
-    may be sparse; torch allows nothing of this."""
+    """Whether strides may be negative, two inputs may be the same memory, an output may overlap an input in part, and
+    storages may be sparse. torch allows none of these."""
     takes_threads: bool = False
-    """The kernel can be told how many threads to use: torch can."""
+    """Whether the kernel can be told how many threads to use, as torch can."""
     stray: tuple[str, ...] = ()
-    """Inputs of places that are drawn with invalid numbers too, for kernels that promise to reject these."""
+    """The inputs of places that are drawn with invalid numbers too, for kernels that promise to reject them."""
 
     def __hash__(self) -> int:
         return self._hash
 
     @lazy
     def _hash(self) -> int:
-        # Kept: it is asked for with every case, and capabilities have many fields.
+        # The hash is kept, since it is needed for every case and capabilities have many fields.
         return hash((self.op, self.able, self.shares_memory, self.takes_threads, self.stray))
 
     @lazy
     def _untaken(self) -> frozenset[str]:
-        """Return the optional tensors that are never there."""
+        """Return the optional tensors that are never present."""
         return frozenset(OPS[self.op].optional) - {*self.able.optional}
 
     @lazy
     def empty(self) -> bool:
-        """Whether cases without elements are drawn; never for an op with places along a dimension."""
+        """Whether cases without elements are drawn. They never are for an op with places along a dimension."""
         return self.able.empty and not OPS[self.op].counted
 
     @lazy
     def _fixed(self) -> Mapping[str, float]:
-        """Return the parameters that have no other value than the neutral one."""
+        """Return the parameters that always have their neutral value, with this value."""
         return {name: value for name, value in OPS[self.op].neutral.items() if name not in (self.able.params or ())}
 
     def refusal(self, case: Case) -> str | None:
-        """Return why `case` is outside the capabilities, in plain words, or None when it is within."""
+        """Return why `case` is outside the capabilities, in plain words, or None if it is within."""
         foreign = self.foreign(case)
         found = self.invalid(case) if foreign is None else None
         return foreign if found is None else found.reason
@@ -196,8 +195,7 @@ class Capability:
         return self.refusal(case) is None
 
     def foreign(self, case: Case) -> str | None:
-        """Return why `case` cannot even be tried: it has something that the kernel cannot be told, and so cannot
-        reject."""
+        """Return why the kernel cannot be called with `case` at all, or None. It then cannot reject the case either."""
         if case.op != self.op:
             return f"op {case.op}"
         there = case.tensors.keys()
@@ -211,7 +209,7 @@ class Capability:
                 return f"{name} {case.params[name]}"
         if THREADS in case.params and not self.takes_threads:
             return counted(int(case.params[THREADS]), "thread")
-        if PROBE in case.params and self.shares_memory:  # a C kernel, whose worker makes calls in one way
+        if PROBE in case.params and self.shares_memory:  # the worker of a C kernel makes calls in one way only
             return "a probe"
         if not self.shares_memory and not case.apart:
             return "tensors that share memory"
@@ -227,13 +225,12 @@ class Capability:
 
     @lazy
     def _borne(self) -> frozenset[str]:
-        """Return the inputs that may have numbers which are no places; in others those would make the kernel read
-        elsewhere."""
+        """Return the inputs that may have numbers which are no places. In others the kernel would read elsewhere."""
         return frozenset((*self.able.checks, *self.stray))
 
     def is_dispatched(self, case: Case) -> bool:
-        """Whether `case` is to be run: within the capabilities, or invalid input that is promised to be rejected. Where
-        a kernel takes empty tensors, nothing else about them is invalid: one that returns at once does no harm."""
+        """Whether `case` is to be run: it is within the capabilities, or the kernel promises to reject it. If a kernel
+        takes empty tensors, nothing else makes an empty case invalid: a kernel that returns at once does no harm."""
         if self.foreign(case) is not None:
             return False
         found = self.invalid(case)
@@ -243,7 +240,7 @@ class Capability:
         return rejects and not (self.able.empty and _is_empty(case))
 
     def invalid(self, case: Case) -> Refusal | None:
-        """Return why `case`, which is not foreign, is to be rejected."""
+        """Return why `case`, which is not foreign, must be rejected, or None."""
         for output, source, relation in case.meetings():
             if (output, source) not in (self.able.aliases if relation == "same" else self.able.overlap):
                 how = f"{output} {'in the memory of' if relation == 'same' else 'overlapping'} {source}"
@@ -285,19 +282,19 @@ class Capability:
         return None
 
     def takes(self, dim: str, size: int) -> bool:
-        """Whether a dimension may have that extent."""
+        """Whether a dimension may have this extent."""
         op = OPS[self.op]
         if op.fixed.get(dim, size) != size or op.whole({dim: size}) is None or (size == 0 and not self.empty):
             return False
         return size <= self.able.max.get(dim, size) and size % self.step(dim) == 0
 
     def step(self, dim: str) -> int:
-        """Return what the extent of a dimension must be a multiple of."""
+        """Return the number that the extent of a dimension must be a multiple of."""
         return self.able.multiple_of.get(dim, 1)
 
     def dtypes_of(self, name: str, there: Mapping[str, str]) -> tuple[str, ...]:
-        """Return the dtypes that a tensor may have, given dtypes `there` of others by name: of the first input, and of
-        the tensor whose dtype this one has by default."""
+        """Return the dtypes that a tensor may have, given the dtypes `there` of the first input and of the tensor whose
+        dtype is the default for this one."""
         main = self._main
         if name == main:
             return self.able.dtypes
@@ -316,16 +313,16 @@ class Capability:
 
     @lazy
     def _mixed(self) -> Mapping[str, tuple[str, ...]]:
-        return dict(reversed(self.able.mixed))  # where a tensor is named twice, the first counts
+        return dict(reversed(self.able.mixed))  # the first entry for a tensor counts
 
     @lazy
     def _places(self) -> Mapping[str, tuple[int, int, int]]:
-        """Return by tensor the highest rank, the loosest layout and the alignment of rows that are taken."""
+        """Return, by tensor, the highest rank, the loosest layout and the alignment of rows in bytes that are taken."""
         op, able = OPS[self.op], self.able
         loosest, found = get_args(Strides).index(able.strides), dict[str, tuple[int, int, int]]()
         for name in self._usual:
             flat = name in op.columns and name not in able.stacked
-            # A tensor without rows of its own has no pitch that a kernel could be told.
+            # a kernel cannot be told a pitch for a tensor without rows of its own
             pitched = op.has_rows(name) or able.strides == "any"
             alignment = able.alignment if op.has_rows(name) else 1
             found[name] = 1 if flat else MAX_RANK, loosest if pitched else 0, alignment

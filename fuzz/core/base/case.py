@@ -1,4 +1,4 @@
-"""A case: one complete, bit-exact input of an op. Everything a kernel sees, and nothing else, decides its digest."""
+"""A case: one complete, bit-exact input of an op. Its digest depends on everything that a kernel sees, and no more."""
 
 from __future__ import annotations
 
@@ -17,26 +17,25 @@ from oracles.dtypes import ITEMSIZE
 from oracles.lazy import lazy
 
 CACHE_LINE = 64
-"""Alignments are stated modulo this number of bytes."""
+"""The number of bytes modulo which alignments are stated."""
 
 STORAGE_LIMIT = 1 << 28
-"""A storage of more bytes is sparse: only what is near its elements is there."""
+"""The size in bytes above which a storage is sparse, so that only the pages near its elements exist."""
 
 THREADS = "threads"
-"""The param of a case that says how many processor threads the framework may use. The kernel does not get it;
-without it the worker uses one."""
+"""The param that says how many processor threads a framework may use, one by default. The kernel does not get it."""
 
 Guard = Literal["after", "before"]
 BIG: Final = "big"
 Shard = int | Literal["big"]
-"""A part of a search that is reproducible by itself: numbered, or the series of big cases."""
+"""A part of a search that is reproducible by itself: its number, or the series of big cases."""
 Relation = Literal["apart", "same", "overlap"]
-"""Two storages have no byte in common; or the same elements at the same places; or anything else."""
+"""How two storages relate: without a common byte; with the same elements at the same places; or in any other way."""
 
 
 class CaseError(UsageError, ValueError):
-    """A case that contradicts itself, or a case file that cannot be read. The message names the field, on one line:
-    names and values in it are the file's."""
+    """A case that contradicts itself, or a case file that cannot be read. The message is one line, and names the field.
+    Names and values in it come from the file."""
 
     def __init__(self, message: str) -> None:
         super().__init__(printable(message))
@@ -44,12 +43,13 @@ class CaseError(UsageError, ValueError):
 
 @dataclass(frozen=True)
 class Layout:
-    """How a tensor lies in memory. Shape and strides count elements; strides may be 0 or negative.
+    """The layout of a tensor in memory. Shape and strides count elements; strides may be 0 or negative.
 
-    The storage (from the lowest to the highest element touched) lies `offset` elements away from an inaccessible page:
-    after it (`guard="after"`, catches reads and writes past the end) or before it (`guard="before"`). With `offset` 0
-    it lies flush. What is between the storage and the page, and on its other side, is poisoned. On a GPU, and in a
-    test's own process, there is no such page but a margin: the address is the same modulo a cache line.
+    The storage reaches from the lowest to the highest element touched. It lies `offset` elements away from an
+    inaccessible page: before the page (`guard="after"`, which catches reads and writes past the end) or after it
+    (`guard="before"`). With `offset` 0 it lies flush. Memory between the storage and the page, and on the storage's
+    other side, is poisoned. On a GPU, and in a test's own process, there is a margin instead of the page, and the
+    address is the same modulo a cache line.
     """
 
     shape: tuple[int, ...]
@@ -67,17 +67,17 @@ class Layout:
 
     @lazy
     def size(self) -> int:
-        """Number of logical elements."""
+        """The number of logical elements."""
         return math.prod(self.shape)
 
     @property
     def lowest(self) -> int:
-        """Smallest element offset touched, relative to element [0, ..., 0]; zero or negative."""
+        """The smallest offset of an element, relative to element [0, ..., 0]. Zero or negative."""
         return self._reach[0]
 
     @property
     def extent(self) -> int:
-        """Elements from the lowest to the highest one touched, gaps included."""
+        """The number of elements from the lowest to the highest one touched, gaps included."""
         return self._reach[1]
 
     @lazy
@@ -94,17 +94,17 @@ class Layout:
 
     @property
     def place(self) -> tuple[int, int]:
-        """First element of the storage and the one after its last, counted from the guard page."""
+        """The positions of the storage's first element and of the one after its last, counted from the guard page."""
         _, extent = self._reach
         start = self.offset if self.guard == "before" else -(extent + self.offset)
         return start, start + extent
 
     def relation(self, other: Layout) -> Relation:
-        """Return how this storage lies to another one at the same guard page, for elements of one size."""
+        """Return how this storage relates to another at the same guard page. Both have elements of the same size."""
         (start, end), (first, last) = self.place, other.place
         if self.size == 0 or other.size == 0 or end <= first or last <= start:
             return "apart"
-        # An axis of one element may have any stride: nothing is ever reached by it.
+        # an axis of one element may have any stride, since its stride is never used
         steps, theirs = (
             [stride for extent, stride in zip(each.shape, each.strides, strict=True) if extent > 1]
             for each in (self, other)
@@ -114,9 +114,9 @@ class Layout:
 
     @lazy
     def looseness(self) -> int:
-        """0 for C order without gaps; 1 where rows have unit stride and lie at one distance, of a row's length or more;
-        2 at any one distance; 3 where they have unit stride; 4 for anything else. Of axes of several elements: nothing
-        is ever reached by the stride of another."""
+        """How loose the layout is. 0: C order without gaps. 1: rows with unit stride at equal distances of at least a
+        row's length. 2: the same at any equal distances. 3: rows with unit stride. 4: anything else. Strides of axes of
+        one element do not count."""
         if not self.size:
             return 0
         steps = [(extent, stride) for extent, stride in zip(self.shape, self.strides, strict=True) if extent != 1]
@@ -129,14 +129,14 @@ class Layout:
             return 0
         if self.shape[-1] != 1 and steps.pop()[1] != 1:
             return 4
-        # Outer axes must collapse into one axis of rows with one pitch.
+        # The outer axes must collapse into one axis of rows at equal distances.
         if any(outer[1] != inner[0] * inner[1] for outer, inner in pairwise(steps)):
             return 3
         return 1 if all(stride >= self.shape[-1] for _, stride in steps) else 2
 
     def alignment(self, itemsize: int) -> int:
-        """Address of element [0, ..., 0] modulo 64 bytes."""
-        # The guard page's ends are multiples of 64 bytes.
+        """Return the address of element [0, ..., 0] modulo 64 bytes."""
+        # the ends of the guard page are multiples of 64 bytes
         return (self.place[0] - self.lowest) * itemsize % CACHE_LINE
 
 
@@ -150,9 +150,9 @@ def contiguous(shape: tuple[int, ...], guard: Guard = "after", offset: int = 0) 
 
 @dataclass(frozen=True)
 class Tensor:
-    """An input: its dtype, where it lies, and the bits of its logical elements in C order, little-endian.
+    """An input: its dtype, its layout, and the bits of its logical elements in C order, little-endian.
 
-    With `alias` it is the very memory of the input of that name, which comes before it and has the same dtype, layout
+    With `alias` it is the same memory as the input of that name, which comes before it and has the same dtype, layout
     and bits.
     """
 
@@ -173,10 +173,10 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Output:
-    """An output to be written: in memory of its own or, with `alias`, at the same guard page as the input of that name.
+    """An output to be written, in its own memory or, with `alias`, at the same guard page as the input of that name.
 
-    With the layout of that input it is written in place. With any other it lies where its own offset and strides say: a
-    few elements further on, overlapping the input in part, or right next to it.
+    With the layout of this input, it is written in place. With another layout it lies where its own offset and strides
+    say: a few elements further on, overlapping the input in part, or right next to it.
     """
 
     dtype: str
@@ -190,22 +190,22 @@ class Output:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a case came from. For people; not part of the digest."""
+    """The origin of a case, for people. It is not part of the digest."""
 
     recipe: str = "manual"
     layout: str = "manual"
     seed: int = 0
     number: int = field(default=0, compare=False)
-    """Its number in its shard of the search that made it, from 1; 0 where none did."""
+    """The number of the case in its shard of the search that made it, from 1; 0 if no search made it."""
     labels: tuple[Label, ...] = field(default=(), repr=False, compare=False)
-    """What the case visits of its op's space. Case files do not keep it."""
+    """The labels of its op's space that the case visits. Case files do not keep them."""
     shard: Shard | None = field(default=None, compare=False)
-    """The shard of that search."""
+    """The shard of the search that made the case."""
 
     @property
     def place(self) -> str:
-        """Its place in a search, whatever that one's seed and op: '17:33' or 'big:3'. '' where none made it so that it
-        can be found again."""
+        """The place of the case in a search, without the search's seed and op: '17:33' or 'big:3'; '' if no search made
+        the case in a way that can be repeated."""
         return f"{self.shard}:{self.number}" if self.number and self.shard is not None else ""
 
 
@@ -218,7 +218,7 @@ class Case:
     inputs: Mapping[str, Tensor]
     outputs: Mapping[str, Output]
     structured: bool = False
-    """True when the values' rounding errors are not random, so that only the worst-case budget is sound."""
+    """Whether rounding errors of the values are not random, so that only the worst-case budget is sound."""
     origin: Origin = Origin()
 
     def __post_init__(self) -> None:
@@ -246,11 +246,11 @@ class Case:
             raise CaseError(f"inputs.{name}.alias: dtype, layout and bits must be those of {tensor.alias!r}")
 
     def home(self, name: str | None) -> str | None:
-        """Return the input whose memory the input `name` has: itself, unless it shares another's."""
+        """Return the input whose memory the input `name` has: itself, unless it shares the memory of another."""
         return (self.inputs[name].alias or name) if name is not None else None
 
     def meetings(self) -> Iterator[tuple[str, str, Relation]]:
-        """Yield every output that has memory in common with an input: the two names and how they lie to each other."""
+        """Yield (output, input, relation) for each output and each input with common memory."""
         for name, output in self.outputs.items():
             home = self.home(output.alias)
             for other, tensor in self.inputs.items() if home is not None else ():
@@ -262,24 +262,24 @@ class Case:
 
     @lazy
     def reaches_far(self) -> bool:
-        """Whether some tensor's storage, gaps included, is too large to be held in memory."""
+        """Whether the storage of some tensor, gaps included, is too large to be held in memory."""
         return any(t.layout.extent * ITEMSIZE[t.dtype] > STORAGE_LIMIT for t in self.tensors.values())
 
     @lazy
     def apart(self) -> bool:
-        """Whether every tensor has memory of its own, or is written exactly in place of one input."""
+        """Whether every tensor has its own memory, or is an output exactly in place of one input."""
         shared = any(tensor.alias is not None for tensor in self.inputs.values())
         moved = any(o.alias is not None and o.layout != self.inputs[o.alias].layout for o in self.outputs.values())
         return not shared and not moved
 
     @lazy
     def tensors(self) -> dict[str, Tensor | Output]:
-        """Inputs, then outputs."""
+        """All inputs, followed by all outputs, by name."""
         return {**self.inputs, **self.outputs}
 
     @property
     def elements(self) -> int:
-        """Number of logical elements of all inputs."""
+        """The number of logical elements of all inputs."""
         return sum(tensor.layout.size for tensor in self.inputs.values())
 
     @property
@@ -292,7 +292,7 @@ class Case:
 
     @lazy
     def digest(self) -> str:
-        """SHA-256 over everything the kernel and the oracle see, in hex."""
+        """SHA-256 over everything that the kernel and the oracle see, in hex."""
         head = {
             "op": self.op,
             "params": {name: _exact(value) for name, value in self.params.items()},

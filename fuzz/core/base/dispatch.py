@@ -1,4 +1,4 @@
-"""Which cases are dispatched to a target: those that its kernel accepts, where they are not too large for it."""
+"""Which cases are dispatched to a target: those that its kernel accepts, unless they are too large for the target."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from oracles.operand import AXIS
 from oracles.ops import OPS
 
 _TILE = 16
-"""The rows of a small tile."""
+"""The number of rows of a small tile."""
 
 
 @dataclass(frozen=True)
 class SizeLimit:
-    """The largest case that is dispatched to a slow target."""
+    """The limits of cases that are dispatched to a slow target."""
 
     elements: int
-    """No tensor has more elements."""
+    """The largest number of elements of a tensor."""
     rows: int
-    """No case has more rows: each of them may be a program of its own. See `most_rows`."""
+    """The largest number of rows, since each row may be a program of its own. See `most_rows`."""
     far: bool = False
-    """Tensors may reach further than memory does. An emulator bounds the addresses of its guest, so that 8 GiB have no
-    place there, however few the elements."""
+    """Whether tensors may reach further than memory. An emulator bounds the addresses of its guest, which have no room
+    for 8 GiB, however few the elements are."""
 
     def holds(self, case: Case) -> bool:
-        """Whether `case` is no larger."""
+        """Whether `case` is within the limits."""
         if (case.reaches_far and not self.far) or any(
             tensor.layout.size > self.elements for tensor in case.tensors.values()
         ):
@@ -39,26 +39,25 @@ class SizeLimit:
         return not shape or math.prod(shape) <= self.most_rows(op) * shape[axis]
 
     def beyond(self, op: Op) -> str:
-        """Return what is larger, in words."""
+        """Return in words which cases are beyond the limits."""
         far = "" if self.far else ", or that reach further than its memory"
         rows = f"more than {self.most_rows(op):,} rows"
         return f"those of more than {self.elements:,} elements in a tensor, or of {rows}{far}"
 
     def most_rows(self, op: Op) -> int:
-        """Return the number of rows that the first input may have. It is larger where kernels take tiles of several
-        named dimensions, since a program has several rows there, and in proportion to its fixed extents."""
+        """Return the largest number of rows of the first input. It is larger if kernels use tiles of several named
+        dimensions, since each program then has several rows, and in proportion to the op's fixed extents."""
         always = math.prod(op.fixed.get(dim, 1) for dim in op.operand(op.main).axes[:-1])
         return self.rows * always * (_TILE if len({*op.tiled} & {*op.named}) > 1 else 1)
 
 
 SMALL = SizeLimit(elements=1 << 13, rows=12)
-"""The limit of targets that need milliseconds for each row. A search counts no corner but one of size as visited by
-larger cases."""
+"""The limits for targets that need milliseconds for each row. In a search, larger cases visit only corners of size."""
 
 
 @dataclass(frozen=True)
 class Dispatch:
-    """What decides whether a case is dispatched: the kernel and, for a slow target, the limit of size."""
+    """Decides whether a case is dispatched, by the kernel's capability and a slow target's limits of size."""
 
     capability: Capability
     size_limit: SizeLimit | None

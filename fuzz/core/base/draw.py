@@ -1,4 +1,4 @@
-"""A draw: the editable description that a case is realised from. What a case's grid of rows is."""
+"""A draw: the editable description that a case is realised from. Also the frame of a case: its grid of rows."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from oracles.operand import AXIS, OUTER, Kept
 from oracles.ops import OPS
 
 GIVEN = "given"
-"""The recipe whose values are stated in the part, bit by bit."""
+"""The recipe for values that are given in the part, bit by bit."""
 
 Shift = tuple[int, int]
-"""The distance of an output from the first element of an input: elements, and rows of n elements."""
+"""The distance of an output's first element from that of an input: elements, and rows of n elements."""
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Where one tensor lies: a layout class and its details, or explicit strides."""
+    """The placement of one tensor: a layout class and its details, or explicit strides."""
 
     layout: str = "contiguous"
     spread: int = 1
@@ -37,14 +37,13 @@ class Placement:
 
 @dataclass(frozen=True)
 class Given:
-    """Values bit by bit, row by row with `n` elements each. For a tensor with one element per row, each element is a
-    row."""
+    """Values bit by bit, row by row with `n` elements each. If a tensor has one element per row, n is 1."""
 
     dtype: str
     n: int
     bits: bytes
     places: int | None = None
-    """For values that are places, the number of places that existed; else None."""
+    """The number of places that existed, for values that are places; else None."""
 
     @property
     def rows(self) -> int:
@@ -58,43 +57,43 @@ class Part:
 
     name: str
     dtype: str
-    """The dtype, if it has memory of its own; a part in another's memory has that one's dtype."""
+    """The dtype of the part, if it has its own memory. A part in another's memory has the dtype of that part."""
     place: Placement = Placement()
     recipe: str = ""
     """The recipe of an input; '' for an output."""
     given: Given | None = None
     """The values that an input's recipe starts from, if it is one of `fuzz.core.generate.given`."""
     alias: str | None = None
-    """The input in whose memory it lies, if any."""
+    """The input in whose memory the part lies, if any."""
     shift: Shift | None = None
-    """The distance of an output from the input in whose memory it lies; None if it lies exactly in place of it."""
+    """The distance of an output from the input in whose memory it lies; None if it lies in place of the input."""
     dense: bool = False
-    """Whether an output at such a distance, without strides of its own, lies in C order without gaps; else it has the
-    input's strides."""
+    """Whether an output with a `shift` and no strides lies in C order without gaps; if not, with the input's
+    strides."""
     stack: str = ""
     """For a stacked tensor of rank 2: 'one' row for all rows of the grid, or 'many', see `Operand.stackable`."""
 
 
 @dataclass(frozen=True)
 class Draw:
-    """One drawn case of `op`, bit-exact once `realise` fills in its values."""
+    """One drawn case of `op`. It is bit-exact once `realise` fills in its values."""
 
     op: str
     n: int
     outer: tuple[int, ...]
-    """The extents of all axes but that of the rows."""
+    """The extents of all axes of the first input except the axis of the rows."""
     params: Mapping[str, float | int]
     seed: int
     parts: tuple[Part, ...]
-    """The inputs and outputs of the case, each after the inputs in whose memory it lies."""
+    """The inputs and outputs of the case. Each comes after the inputs in whose memory it lies."""
     structured: bool | None = None
-    """As in `Case`, for given values: whether rounding errors are not random. None if that follows from the recipes."""
+    """For given values, whether rounding errors are not random, as in `Case`; None if the recipes decide it."""
     origin: Origin | None = None
-    """What `realise` notes as the case's origin; None for what the draw is made of."""
+    """The origin that `realise` gives to the case; None if it follows from the draw."""
     extents: Extents = field(default_factory=dict)
     """The extents of dimensions that the first input does not have."""
     kept: Mapping[str, Kept] | None = None
-    """Properties that the values of inputs are made to have; None for those that the op says they always have."""
+    """Properties that the values of inputs are given; None for those that the op says they always have."""
 
     @lazy
     def rows(self) -> int:
@@ -111,7 +110,7 @@ class Draw:
 
     @lazy
     def parameters(self) -> Mapping[str, float]:
-        """Return every parameter of the op by name; those that the draw does not have are neutral."""
+        """Return the value of every parameter of the op, by name. Parameters that the draw does not set are neutral."""
         found = {each.name: self.params.get(each.name, each.neutral) for each in OPS[self.op].parameters}
         return {name: float(value) for name, value in found.items() if value is not None}
 
@@ -141,7 +140,7 @@ class Draw:
         return OPS[self.op].shape(name, self.grid, self.axis, self.extents)
 
     def block(self, name: str) -> tuple[int, int]:
-        """Return how many rows a tensor that is not stacked has, and how long they are."""
+        """Return the number of rows of a tensor that is not stacked, and their length."""
         op = OPS[self.op]
         if name in op.alike:
             return self.rows, self.n
@@ -151,7 +150,7 @@ class Draw:
         return math.prod(shape[:-1]), shape[-1]
 
     def part(self, name: str) -> Part:
-        """Return the part of that name. Raises KeyError."""
+        """Return the part of this name. Raise KeyError if there is none."""
         return self._by_name[name]
 
     @lazy
@@ -163,7 +162,7 @@ class Draw:
         return replace(self, outer=spread_over(rows, len(self.outer)))
 
     def with_params(self, **params: float | int) -> Draw:
-        """Return the draw with other values of parameters; one that gets its neutral value is left out."""
+        """Return the draw with other values of parameters. Parameters with their neutral value are left out."""
         neutral, joined = OPS[self.op].neutral, {**self.params, **params}
         return replace(self, params={name: value for name, value in joined.items() if neutral.get(name) != value})
 
@@ -173,8 +172,8 @@ class Draw:
         return replace(self, parts=tuple(by_name.get(part.name, part) for part in self.parts))
 
     def without(self, *names: str) -> Draw:
-        """Return the draw without these parts, and without parameters that only they give a meaning; what lay in their
-        memory gets memory of its own."""
+        """Return the draw without these parts, and without parameters that have no meaning without them. Parts that lay
+        in their memory get their own."""
         left = (part for part in self.parts if part.name not in names)
         parts = tuple(replace(p, alias=None, shift=None) if p.alias in names else p for p in left)
         idle = {each.name for each in OPS[self.op].parameters if each.neutral is not None and each.only_with in names}
@@ -184,7 +183,7 @@ class Draw:
 
 @lru_cache(maxsize=1 << 12)
 def spread_over(rows: int, axes: int) -> tuple[int, ...]:
-    """Return extents of `axes` axes whose product is `rows`, each hardly larger than it must be."""
+    """Return the extents of `axes` axes whose product is `rows`, as equal as possible."""
     factors = []
     for left in range(axes, 0, -1):
         most = round(rows ** (1 / left))
@@ -196,7 +195,7 @@ def spread_over(rows: int, axes: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Frame:
-    """A case's grid of rows and columns, and how its tensors' shapes follow from it."""
+    """The grid of rows and columns of a case, from which the shapes of its tensors follow."""
 
     case: Case
 
@@ -214,7 +213,7 @@ class Frame:
 
     @property
     def outer(self) -> tuple[int, ...]:
-        """The extents of all axes but that of the rows."""
+        """The extents of all axes of the first input except the axis of the rows."""
         return (*self.grid[: self.axis], *self.grid[self.axis + 1 :])
 
     @property
@@ -229,7 +228,7 @@ class Frame:
 
     @property
     def whole(self) -> Extents:
-        """The extents of all named dimensions, and of those that follow from them."""
+        """The extents of all named dimensions, and of dimensions that follow from them."""
         return OPS[self.case.op].whole(self.sizes) or self.sizes
 
     @property
@@ -238,7 +237,7 @@ class Frame:
         return OPS[self.case.op].outer(self.grid, self.axis)
 
     def fits(self) -> bool:
-        """Return whether every tensor has the shape that its dimensions ask for; else no draw makes the case."""
+        """Return whether every tensor has the shape that its dimensions require. Otherwise no draw makes the case."""
         op = OPS.get(self.case.op)
         if op is None or op.main not in self.case.inputs or not self.grid:
             return False

@@ -1,4 +1,4 @@
-"""The dtypes of tensors as NumPy has them, and how values are rounded into them."""
+"""The dtypes of tensors in NumPy, and how values are rounded to them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NUMPY_DTYPE: Mapping[str, np.dtype[np.generic]] = {
 assert all(dtype.itemsize == DTYPES[name].itemsize for name, dtype in NUMPY_DTYPE.items())
 
 _WHOLE = 2**53
-"""Float64 has every integer up to this one, so no larger ones are drawn."""
+"""The largest integer up to which float64 has every integer. Larger ones are not drawn."""
 
 
 def quantise(values: NDArray[np.float64], dtype: str) -> NDArray[np.generic]:
@@ -44,7 +44,7 @@ def from_bits(bits: bytes, dtype: str, shape: tuple[int, ...]) -> NDArray[np.gen
 
 
 def numbers(bits: bytes, dtype: str, shape: tuple[int, ...]) -> NDArray[np.generic]:
-    """Return the logical array of these bits, with one quiet NaN for all NaNs so that NumPy does not warn."""
+    """Return the logical array of these bits. All NaNs become the same quiet NaN, so that NumPy does not warn."""
     values = from_bits(bits, dtype, shape)
     if dtype in INTEGERS:
         return values
@@ -54,8 +54,7 @@ def numbers(bits: bytes, dtype: str, shape: tuple[int, ...]) -> NDArray[np.gener
 
 
 def nans(dtype: str, words: NDArray[np.uint64]) -> NDArray[np.generic]:
-    """Return a NaN for each word: the usual one, all bits set, or any other that is quiet or signalling, of either
-    sign."""
+    """Return a NaN for each word, of either sign: the usual, one with all bits set, or any quiet or signalling one."""
     form = FORMATS[dtype]
     quiet, size = 1 << max(form.precision - 2, 0), np.uint64(1)
     sign, kind, rest = words & size, (words >> size) % np.uint64(6), words >> np.uint64(8)
@@ -63,7 +62,7 @@ def nans(dtype: str, words: NDArray[np.uint64]) -> NDArray[np.generic]:
     some = rest & below
     mantissas = [quiet, 2 * quiet - 1, 1, quiet - 1, np.maximum(some, size) & below, quiet + some]
     mantissa = np.choose(kind.astype(np.int64), [np.asarray(each, np.uint64) for each in mantissas])
-    if not form.infinities or quiet == 1:  # there is one
+    if not form.infinities or quiet == 1:  # the format has only one NaN
         mantissa = np.full_like(words, 2 * quiet - 1)
     exponent = (1 << 8 * form.itemsize - form.precision) - 1
     found = sign << np.uint64(8 * form.itemsize - 1) | np.uint64(exponent << form.precision - 1) | mantissa
@@ -83,12 +82,12 @@ def decimal(value: float, dtype: str) -> str:
 
 
 def shortest(value: float) -> str:
-    """Return the shortest decimal number that is `value` in float32, in which kernels get parameters; nine digits if
-    float32 does not have `value`."""
+    """Return the shortest decimal number that rounds to `value` in float32, in which kernels get parameters. If float32
+    does not have `value`, return nine digits."""
     with np.errstate(over="ignore"):
         single = float(np.float32(value)) == value
     return decimal(value, "f32") if single else f"{value:.{_MOST_DIGITS}g}"
 
 
 _MOST_DIGITS = 9
-"""As many digits as are needed to tell any two numbers of f32, or of a narrower format, apart."""
+"""The number of digits that tell any two numbers of f32, or of a narrower format, apart."""

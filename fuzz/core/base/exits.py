@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """What the process's exit code means."""
+    """The exit code of the process."""
 
     OK = 0
     FINDINGS = 1
@@ -16,11 +16,11 @@ class Exit(IntEnum):
     USAGE = 4
     NOTHING_RAN = 5
     MOSTLY_NOT_JUDGED = 6
-    """Nothing was wrong in the runs that were judged, but most runs or kernels were not judged."""
+    """Nothing was wrong in the judged runs, but most runs or kernels were not judged."""
     REQUIRED_NOT_RUN = 10
     ORACLE_GAVE_UP = 11
     CANNOT_JUDGE = 125
-    """It makes `git bisect run` skip this commit."""
+    """A code that makes `git bisect run` skip this commit."""
 
 
 MEANINGS: Mapping[Exit, str] = {
@@ -39,7 +39,7 @@ MEANINGS: Mapping[Exit, str] = {
     Exit.CANNOT_JUDGE: "`repro` cannot tell whether the case fails: its kernel cannot be built or loaded, is not "
     "among the targets, or did not run; it hangs, though it was found to fail in another way; or the oracle gave up",
 }
-"""The meaning of each code, as `kernelfuzz explain` and the page of verdicts print it."""
+"""The meaning of each code, as printed by `kernelfuzz explain` and on the page of verdicts."""
 
 ENDINGS: Mapping[Exit, str] = {
     Exit.OK: "passed",
@@ -51,4 +51,4 @@ ENDINGS: Mapping[Exit, str] = {
     Exit.REQUIRED_NOT_RUN: "A REQUIRED TARGET DID NOT RUN",
     Exit.ORACLE_GAVE_UP: "NOT DECIDED",
 }
-"""The first words of every report: a use passes with exit code 0 alone."""
+"""The first words of every report. Only a use with exit code 0 passes."""

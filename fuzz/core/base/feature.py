@@ -1,5 +1,5 @@
-"""Features: questions about a case, the elements of its output or where it runs, as records. Rules of failing are made
-of them. Their words are made here, for printing alone: no code reads them."""
+"""Features: questions about a case, about the elements of its output, or about where it runs, as records. Rules about
+failures are made of features. Their words, made here too, are only for printing: no code reads them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 Form = Literal["word", "count", "number", "residue", "quantile", "position", "power", "size"]
-"""What the answer to a feature is: a word; a whole number from 0; any number; the remainder over a block; a real number
-whose thresholds are found by bisection; a place in a row; the largest power of two that is not larger than the
-quantity; or a size that follows from several extents, for which only limits mean something."""
+"""The form of the answer to a feature: a word; a whole number from 0; any number; the remainder over a block; a real
+number whose thresholds are found by bisection; a place in a row; the largest power of two that is not larger than the
+quantity; or a size that follows from several extents, for which only limits have a meaning."""
 About = Literal["case", "values", "scale", "parameter", "target"]
-"""What a feature is about. `values` of a tensor, and `scale`, how large the values are that a parameter is compared
-with, hide a failure more often than they cause one. `parameter` is printed with those, but hides nothing by itself."""
+"""What a feature is about. Features about `values` of a tensor, or about `scale`, the size of values that a parameter
+is compared with, hide a failure more often than they cause one. A `parameter` is printed with them, but hides none."""
 Kind = Literal[
     "extent", "rank", "outer extent", "remainder", "quotient", "power of two", "product", "in blocks", "compared",
     "beyond the first", "among the outer", "axis", "axis is first", "after the axis", "dtype", "dtype and that of",
@@ -31,24 +31,23 @@ Kind = Literal[
 
 @dataclass(frozen=True)
 class Row:
-    """What is known of one kind of feature."""
+    """The properties of one kind of feature."""
 
     text: str
     """The name, with {0} for the subject, {1} for the relation and {2} for the operand."""
     form: Form = "word"
     about: About = "case"
     cost: float = 1.0
-    """The cost of a condition on it in a rule: the plainer the reason, the cheaper. A residue is a reason of its own; a
-    ratio or a product is one only if nothing plainer is, a quantile only if the formula names nothing. That a tensor is
-    present says more than its values or what its memory has to do with others'; where it lies says more than where its
-    rows lie."""
+    """The cost of a condition of this kind in a rule. Plainer reasons cost less. A residue is a reason of its own. A
+    ratio or a product counts only without a plainer reason, and a quantile only if the formula names no number. That a
+    tensor is present is plainer than its values or shared memory; where it lies is plainer than where its rows lie."""
     yes: str = ""
-    """The sentence that says it holds, with {limit} for the limit of a number; '' if there is none."""
+    """The sentence for a feature that holds, with {limit} for the limit of a number; '' if there is none."""
     no: str = ""
     label: str = ""
-    """The name in coverage, with {row} for the length of rows; '' for the name in `text`."""
+    """The name in coverage, with {row} for the length of rows; '' if it is that in `text`."""
     answer: str = "{0}"
-    """How coverage prints an answer of several parts."""
+    """The format in which coverage prints an answer of several parts."""
 
 
 class Feature(NamedTuple):
@@ -63,38 +62,38 @@ class Feature(NamedTuple):
 
     @property
     def row(self) -> Row:
-        """The row of its kind."""
+        """The properties of the feature's kind."""
         return KINDS[self.kind]
 
     @property
     def cost(self) -> float:
-        """The cost of a condition on it in a rule; a condition on a smaller block costs less."""
+        """The cost of a condition on this feature in a rule. A smaller block costs less."""
         block = self.operand if isinstance(self.operand, int) else 8
         return self.row.cost + (block / 1000 if self.row.form == "residue" else 0.0)
 
     @property
     def is_of_values(self) -> bool:
-        """Whether values or parameters decide it."""
+        """Whether values or parameters decide the answer."""
         return self.row.about in ("values", "scale", "parameter")
 
     @property
     def hides(self) -> bool:
-        """Whether it hides a failure more often than it causes one, as a huge eps or a row of zeros does."""
+        """Whether the feature hides a failure more often than it causes one, like a huge eps or a row of zeros."""
         return self.row.about in ("values", "scale")
 
     @property
     def tensor(self) -> str:
-        """The tensor whose values it asks about; '' if it asks about no tensor's values."""
+        """The tensor whose values the feature is about; '' if it is not about values."""
         return self.subject if self.row.about == "values" else ""
 
     def said(self, template: str, row: str = "n", **more: str) -> str:
-        """Return a template of its row filled in, with `row` as the name of the length of rows."""
+        """Return a template of the feature's kind filled in, with `row` as the name of the length of rows."""
         parts = self.subject, self.relation, self.operand
         return template.format(*parts, opposite=_OPPOSITE.get(self.relation), row=row, **more)
 
     @property
     def text(self) -> str:
-        """The name in words."""
+        """The name of the feature in words."""
         return self.said(self.row.text)
 
     def label(self, row: str = "n") -> str:
@@ -106,12 +105,12 @@ class Feature(NamedTuple):
 
 
 Answer = str | int | tuple[str | int, ...]
-"""An answer to a feature that coverage counts."""
+"""An answer to a feature, as coverage counts it."""
 Label = tuple[Feature, Answer]
 
 
 def label_words(label: Label) -> tuple[str, str]:
-    """Return the kind and the value of a label as reports and the database name them: 'tail of 48' and '17'."""
+    """Return the kind and the answer of a label as reports and the database name them, like 'tail of 48' and '17'."""
     kind, answer = label
     return kind.label(), kind.row.answer.format(*answer) if isinstance(answer, tuple) else str(answer)
 
@@ -123,7 +122,7 @@ def answer_words(kind: Feature, answers: Iterable[Answer]) -> list[str]:
 
 _OPPOSITE: Mapping[str, str] = {"=": "!=", ">": "<=", "<": ">="}
 _RESIDUE, _MEMORY, _PRODUCT, _FURTHEST, _RATIO, _QUANTILE = 1.2, 1.05, 1.1, 1.15, 1.3, 1.35
-_COMPARED = 1.16  # costlier than 'layout of x != contiguous': transposed inputs are often those that are not square
+_COMPARED = 1.16  # costlier than 'layout of x != contiguous', since transposed inputs are often not square
 _KEPT = ("rounding {0} to the dtype of {2} changes it by another factor than the twin's",
          "rounding {0} to the dtype of {2} changes it by the same factor as the twin's")  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, or set aside if they are damaged; and folders that cannot be written."""
+"""Files that are written whole or not at all, damaged files that are set aside, and folders that cannot be written."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def write_whole(path: Path, content: str) -> None:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename a damaged file, so that nothing is lost and a new one can be written in its place; return its new name."""
+    """Rename a damaged file, so that nothing is lost and a new file can take its place. Return the new name."""
     number = 1
     while os.path.lexists(aside := path.with_name(f"{path.name}.broken-{number}")):
         number += 1
@@ -27,6 +27,6 @@ def set_aside(path: Path) -> Path:
 
 
 def unwritable(folder: Path) -> Path | None:
-    """Return the folder, or the nearest of its parents that exists, if it cannot be written; None if it can."""
+    """Return the folder, or its nearest parent that exists, if it cannot be written to, else None."""
     existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
     return None if existing.is_dir() and os.access(existing, os.W_OK) else existing

@@ -1,6 +1,6 @@
-"""Fills: what registers, dead stack, new memory and a GPU's shared memory hold right before a call, since a kernel may
+"""Fills: the content of registers, dead stack, new memory and a GPU's shared memory right before a call. Kernels must
 not rely on it. The kind of fill follows from the case; a second run, and the twin of the law `rerun`, get another kind.
-A case with the param `FILL` asks for a kind itself; the kernel does not get that param."""
+A case may choose the kind by the param `FILL`, which is not passed to the kernel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Final
 from fuzz.core.base.case import Case
 
 FILL: Final = "_fill"
-"""The param that says what is filled in. No parameter of an op can have that name."""
+"""The param that chooses the fill. No parameter of an op can have this name."""
 FILLS = {
     "0": 0x0000,
     "NaN": 0xFFFB,
@@ -20,21 +20,21 @@ FILLS = {
     "a huge negative number": 0xFBFB,
     "an ordinary number": 0x3F3F,
 }
-"""Each kind in words, with the two bytes that are repeated: it means that in each dtype of two bytes or more."""
+"""The kinds of fill in words, with the two bytes that are repeated. The words hold in dtypes of two bytes or more."""
 UNSET = ("registers", "stack", "heap", "shared")
-"""What is filled, where it exists; `shared` is what the threads of a GPU share. A case may ask for 0 in some of it."""
+"""The parts that are filled, if they exist; GPU threads share `shared`. A case may ask for 0 in some of them."""
 ZERO, NAN, HUGE, NEGATIVE, ORDINARY = range(len(FILLS))
 _ROOM = 8
-"""The number of kinds that the param has room for."""
+"""The number of kinds for which the param has room."""
 _DRAWN = (NAN, HUGE, NAN, NEGATIVE, NAN, ORDINARY, NAN, HUGE)
-"""The kinds that are drawn. NaN shows nearly everywhere, but a maximum may pass over it. 0 is not drawn: a kernel that
-needs it would pass by chance, and the rule of its failure would be about chance."""
+"""The kinds that are drawn. NaN shows nearly everywhere, but a maximum may ignore it. 0 is not drawn: a kernel that
+needs it would pass by chance, and the rule of its failure would describe chance."""
 _LOOKED_AT = 256
-"""The bytes of each input that decide the kind."""
+"""The number of bytes of each input that decide the kind."""
 
 
 def fill_of(case: Case) -> int:
-    """Return the fill that a case asks for, or one that is drawn by its inputs."""
+    """Return the fill that a case asks for, or else one that its inputs decide."""
     asked = case.params.get(FILL)
     if asked is not None:
         return int(asked)
@@ -45,24 +45,24 @@ def fill_of(case: Case) -> int:
 
 
 def word_of(fill: int, part: str) -> int:
-    """Return the two bytes that are filled in one of `UNSET`."""
+    """Return the two bytes with which one of the parts in `UNSET` is filled."""
     is_cleared = fill // _ROOM >> UNSET.index(part) & 1
     return 0 if is_cleared else [*FILLS.values()][fill % _ROOM]
 
 
 def is_fill(value: float | int) -> bool:
-    """Return whether a case may ask for it."""
+    """Return whether a value is a valid fill."""
     return isinstance(value, int) and 0 <= value < _ROOM << len(UNSET) and value % _ROOM < len(FILLS)
 
 
 def filled(case: Case, kind: int, without: Collection[str] = ()) -> Case:
-    """Return the case that asks for a kind, and for 0 in some of `UNSET`."""
+    """Return the case with a kind of fill, and with 0 in the parts `without`."""
     cleared = sum(1 << UNSET.index(each) for each in without)
     return replace(case, params={**case.params, FILL: kind + _ROOM * cleared})
 
 
 def refilled(case: Case) -> Case:
-    """Return the case with another kind of fill than it states or, if it states none, than it draws."""
+    """Return the case with another kind of fill than it asks for or, if it asks for none, than its inputs decide."""
     asked, drawn = case.params.get(FILL), fill_of(case)
     if asked is None:
         return filled(case, ZERO if drawn == NAN else NAN)

@@ -1,4 +1,4 @@
-"""What git says about a folder. A command that fails is an error, never an empty answer."""
+"""Answers of git about a folder. A command that fails is an error, never an empty answer."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _KEPT = (
     "GIT_CONFIG", "GIT_SSH", "GIT_SSL", "GIT_HTTP", "GIT_PROXY",
     "GIT_ASKPASS", "GIT_EXEC", "GIT_CEILING", "GIT_DISC",
 )  # fmt: skip
-"""Prefixes of git's variables that say how it reaches a remote and which folders it trusts. All others, such as GIT_DIR
-in a hook, GIT_EXTERNAL_DIFF or GIT_TRACE, would change what it is asked, or its answer."""
+"""Prefixes of git's variables that decide how it reaches a remote and which folders it trusts. Other variables, such as
+GIT_DIR in a hook, GIT_EXTERNAL_DIFF or GIT_TRACE, would change the question or the answer."""
 _SETTINGS = {
-    "core.fsmonitor": "false",  # a program of the user's that says which files may have changed
+    "core.fsmonitor": "false",  # a program of the user that lists changed files
     "core.untrackedCache": "false",
     "diff.relative": "false",
     "log.showSignature": "false",
@@ -25,13 +25,13 @@ DIFF = (
     "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--ignore-submodules=dirty", "-O/dev/null",
     "--inter-hunk-context=0",
 )  # fmt: skip
-"""Options of each diff, so that it does not depend on the user's configuration."""
+"""Options of every diff, so that the user's configuration has no influence."""
 _MOST = 300
-"""The most characters of git's message that are quoted: about three lines."""
+"""The largest number of characters of git's message that are quoted, about three lines."""
 
 
 class GitError(Exception):
-    """A git command that did not answer. The message says which, and what git said."""
+    """A git command that failed. The message names the command and quotes git."""
 
     def __init__(self, command: str, folder: Path, said: str, code: int | None = None) -> None:
         self.code, self.said = code, masked(printable(" ".join(said.split())[:_MOST]))
@@ -39,13 +39,13 @@ class GitError(Exception):
 
 
 def git(folder: Path, *arguments: str) -> str:
-    """Return what git prints in the folder, as text without the last line end. Raises GitError."""
+    """Return git's output in the folder, as text without the last line end. Raise GitError."""
     # names of files, sources and messages can be in any encoding
     return raw(folder, *arguments).decode("utf-8", "surrogateescape").removesuffix("\n")
 
 
 def raw(folder: Path, *arguments: str) -> bytes:
-    """Return what git prints in the folder, whatever its user's settings and environment. Raises GitError."""
+    """Return git's output in the folder, whatever the user's settings and environment are. Raise GitError."""
     settings = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
     surroundings = {name: value for name, value in os.environ.items() if name[:4] != "GIT_" or name.startswith(_KEPT)}
     surroundings |= {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}  # git neither asks nor locks
@@ -66,7 +66,7 @@ def raw(folder: Path, *arguments: str) -> bytes:
 
 
 def said_of(folder: Path, *arguments: str) -> str | None:
-    """Return what git prints, or None if it fails: for additions to a report that nothing depends on."""
+    """Return git's output, or None if git fails. Only for additions to a report that nothing depends on."""
     try:
         return git(folder, *arguments)
     except GitError:
@@ -74,13 +74,14 @@ def said_of(folder: Path, *arguments: str) -> str | None:
 
 
 def root_of(path: Path) -> Path | None:
-    """Return the nearest folder around the path that git calls a repository, by its `.git`, which git itself may refuse
-    or be missing to read."""
+    """Return the nearest folder at or above the path with a `.git`, or None. Git may refuse to read it or be
+    missing."""
     return next((folder for folder in (path, *path.parents) if os.path.lexists(folder / ".git")), None)
 
 
 def commit_of(folder: Path) -> str | None:
-    """Return the commit that is checked out around the folder, such as 'b88a1c2', and whether files differ from it."""
+    """Return the commit checked out around the folder, such as b88a1c2, and whether files differ, or None if git
+    fails."""
     commit = said_of(folder, "rev-parse", "--short", "HEAD")
     if commit is None:
         return None

@@ -1,5 +1,5 @@
-"""A kernel as its author declares it: where its source is, what it promises and what it accepts. A mutant is a kernel
-with exactly one planted defect, by which the tool proves that it can find it."""
+"""A kernel as its author declares it: its source, its promises and its capabilities. A mutant is a kernel with exactly
+one planted defect. Mutants prove that the tool can find defects."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from oracles.formula.contract import INPUT, WIDE, Contract
 from oracles.formula.trace import Trace, ordered, run, trace
 from oracles.op import Op
 from oracles.operand import Operand
-from oracles.ops import OPS
+from oracles.ops import OPS, remembered
 from oracles.summation import Summation
 
 PLAIN = Contract()
-"""The contract of a kernel that declares nothing: it promises what its platform documents, see `Platform.completed`."""
+"""The contract of a kernel that declares nothing. It promises what its platform documents, see `Platform.completed`."""
 
 
 class Kernel:
-    """A kernel as its author declares it: the fields that all kinds have. Each kind is a frozen dataclass in the module
-    of its adapter, with these fields in the order that its authors expect."""
+    """A kernel as its author declares it, with the fields that all kinds have. Each kind is a frozen dataclass in the
+    module of its adapter, with these fields in the order that authors expect."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
@@ -39,116 +39,115 @@ class Kernel:
     contract: Contract
     capabilities: Capabilities
     edits: tuple[tuple[str, str], ...]
-    """(old, new) replacements in the source before it is built; they make mutants."""
+    """The (old, new) replacements in the source before it is built. They make mutants."""
     laws: tuple[str, ...]
-    """Laws that hold bit for bit, by their names in `kernelfuzz list laws`. A correct kernel may break all but the
+    """The laws that hold bit for bit, by their names in `kernelfuzz list laws`. A correct kernel may break all but the
     default: it may peel rows to an aligned address, split a reduction by the number of rows, or use other code for
     strides. A kernel that adds in no fixed order, for example by atomic additions, declares `laws=()`."""
     keeps: tuple[str, ...]
-    """Changes to its process that it may leave behind, by their names in CHANGES: ("threads",) for a pool of threads
-    that waits for the next call. Any other change that outlives a call is a finding."""
+    """The changes to its process that the kernel may leave behind, by their names in CHANGES, such as ("threads",) for
+    a pool of threads that waits for the next call. Any other change that outlives a call is a finding."""
     summary: str
     """The line that `kernelfuzz list kernels` prints."""
 
     slow: bool = False
-    """Whether a result can take seconds."""
+    """Whether a result may take seconds."""
     untrusted: bool = False
-    """Whether its workers run in a sandbox, because nobody vouches for the kernel."""
+    """Whether the workers of the kernel run in a sandbox, because nobody vouches for it."""
     shares_memory: ClassVar[bool] = True
-    """Whether it can be given negative strides, sparse storages, one input in another's memory, and an output that
-    overlaps an input in part."""
+    """Whether the kernel can be given negative strides, sparse storages, one input in another's memory, and an output
+    that overlaps an input in part."""
 
     @cached_property
     def texts(self) -> dict[Path, str]:
-        """The texts of its files as they were when each was first read. A file that is saved during a run counts in the
-        next run: workers that start later run the same code as the first."""
+        """The texts of the kernel's files, as they were when each was first read. A file that is saved during a run
+        counts only in the next run, so that all workers of a run use the same code."""
         return {}
 
     @property
     def kind(self) -> str:
-        """How it is declared; the ids of its targets begin with this word."""
+        """The word for how the kernel is declared. The ids of its targets begin with it."""
         raise NotImplementedError
 
     @property
     def arithmetic(self) -> str:
-        """The name of its arithmetic among platforms: its kind, with the flags that change the arithmetic if it has
-        any."""
+        """The name of the kernel's arithmetic among platforms: its kind, with flags that change the arithmetic."""
         return self.kind
 
     @property
     def adapter(self) -> str:
-        """The name of its adapter."""
+        """The name of the kernel's adapter."""
         return self.kind
 
     packages: tuple[str, ...] = ()
-    """Packages whose versions its worker attests."""
+    """The packages whose versions the worker attests."""
     libraries: tuple[Path | str, ...] = ()
-    """What else it is linked with: files, or names as the linker knows them."""
+    """Further inputs of the linker: files, or names of libraries as the linker knows them."""
 
     @property
     def written(self) -> tuple[Path, ...]:
-        """The files of its source: `source` first, then those that are compiled with it."""
+        """The source files of the kernel: `source`, and then those that are compiled with it."""
         return (self.source,)
 
     @property
     def blamed(self) -> str:
-        """The file that its author should look at if the kernel is wrong."""
+        """The file that the kernel's author should look at if it is wrong."""
         return "the kernel's source"
 
     fetch: str = ""
-    """The command that fetches those of its files that may be absent; while one is absent, its targets are NOT_RUN and
-    print the command."""
+    """The command that fetches files of the kernel that may be absent. While one is absent, the kernel's targets are
+    NOT_RUN and print the command."""
 
     @property
     def paths(self) -> Iterator[tuple[str, Path]]:
-        """Every path in its declaration, with the name of the field."""
+        """Every path in the declaration, with the name of its field."""
         yield "source", self.source
 
     @property
     def absent(self) -> tuple[str, Path] | None:
-        """The first declared path at which nothing exists, with the name of the field."""
+        """The first declared path at which nothing exists, with the name of its field; None if all exist."""
         there = {"include": Path.is_dir}
         return next((each for each in self.paths if not there.get(each[0], Path.is_file)(each[1])), None)
 
     @property
     def unfetched(self) -> str | None:
-        """What is absent and how to get it; None if nothing is, or if no command fetches it."""
+        """The absent file and the command that fetches it; None if no file is absent, or without such a command."""
         absent = self.absent if self.fetch else None
         return None if absent is None else f"{absent[1].name} is not here: {self.fetch}"
 
     @property
     def lost(self) -> str | None:
-        """What is absent if no command fetches it; None if nothing is absent."""
+        """The absent file if no command fetches it; None if no file is absent."""
         absent = None if self.fetch else self.absent
         return None if absent is None else f"{absent[0]}: {absent[1]} does not exist"
 
     def at(self, folder: Path) -> Kernel:
-        """Return the kernel as declared by a pack in that folder: relative paths start there."""
+        """Return the kernel as declared by a pack in this folder, where relative paths start."""
         return self
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """The environment variables that its worker gets."""
+        """The environment variables of the worker."""
         return {}
 
     @property
     def takes_threads(self) -> bool:
-        """Whether it can be told how many threads to use."""
+        """Whether the kernel can be told how many threads to use."""
         return False
 
     @property
     def never(self) -> tuple[str, ...]:
-        """Ways in which users may call it but workers never do."""
+        """The ways in which users may call the kernel but workers never do."""
         return ()
 
     @property
     def asks_tf32(self) -> bool:
-        """Whether it says in its source that products of matrices take numbers of f32 as TF32."""
+        """Whether the source of the kernel asks for TF32 in products of f32 matrices."""
         return False
 
     @cached_property
     def numbers(self) -> tuple[int, ...]:
-        """Return the whole numbers in its source files, as `fuzz.core.base.numbers` reads them."""
+        """Return the whole numbers in the kernel's source files, as `fuzz.core.base.numbers` reads them."""
         found = list[tuple[int, ...]]()
         for path in self.written:
             with suppress(OSError, UnicodeDecodeError):
@@ -157,17 +156,17 @@ class Kernel:
 
     @cached_property
     def able(self) -> Capabilities:
-        """What it accepts: as declared, completed by its source for what the declaration leaves open."""
+        """The capabilities of the kernel. Those that the declaration leaves open follow from the source."""
         declared = self.capabilities
         return replace(declared, takes=declared.takes or (), params=declared.params or ())
 
     @cached_property
     def capability(self) -> Capability:
-        """What generation needs to know of it."""
+        """The capability of the kernel, for generation."""
         return Capability(self.op, self.able, self.shares_memory, self.takes_threads)
 
     def __post_init__(self) -> None:
-        """Raise DeclarationError for what is wrong whatever the kind."""
+        """Raise DeclarationError for errors in fields that all kinds have."""
         if not re.fullmatch(r"[A-Za-z0-9_.-]+", self.name):
             raise DeclarationError(f"name: {self.name!r} may hold letters, digits, '_', '.' and '-' only")
         if not isinstance(self.source, Path):
@@ -183,8 +182,8 @@ class Kernel:
         object.__setattr__(self, "summary", printable(self.summary))
 
     def check_op(self) -> None:
-        """Raise DeclarationError if its op is unknown, or if the declaration does not fit it. Checked once the whole
-        pack is read, since the op may be the pack's own."""
+        """Raise DeclarationError if the kernel's op is unknown, or if the declaration does not fit the op. Call this
+        once the whole pack is read, since the pack may define the op."""
         one_of("op", self.op, tuple(OPS))
         _check_contract(self.contract, OPS[self.op])
         _check_tensors(self.capabilities, OPS[self.op])
@@ -192,13 +191,13 @@ class Kernel:
 
 
 def capabilities_of(kernels: Iterable[Kernel], op: str) -> tuple[Capability, ...]:
-    """Return what kernels of `op` take, each distinct capability once, in the order of the kernels."""
+    """Return the capabilities of all kernels of `op`, each distinct one once, in the order of the kernels."""
     return tuple(dict.fromkeys(kernel.capability for kernel in kernels if kernel.op == op))
 
 
 def _check_contract(contract: Contract, op: Op) -> None:
-    """Raise DeclarationError for a sum in no order, and for a local that the op's formula does not have: misspelt, it
-    would promise nothing."""
+    """Raise DeclarationError for a sum without an order, and for a local that the op's formula does not have. A
+    misspelt local would promise nothing."""
     for name, order in contract.sums.items():
         if not isinstance(order, get_args(Summation)):
             raise DeclarationError(f"contract.sums: {name}: {order!r} is not a summation structure")
@@ -223,9 +222,9 @@ def _check_contract(contract: Contract, op: Op) -> None:
             one_of(f"contract.algorithm: {name}", each, ("formula", *op.algorithms[name]))
 
 
+@remembered(128)
 def _locals(op: Op) -> tuple[str, ...]:
-    """Return the names of the values that the formula and the op's algorithms calculate, with all optional operands
-    present and with none."""
+    """Return the names of values that the formula and algorithms calculate, with all optional operands or none."""
     found = dict[str, None]()
     for graph in (_graph(op, op.inputs), _graph(op, [each for each in op.inputs if not each.optional])):
         rounded = {arg for node in graph.nodes if node.kind == "point" for arg in node.args}
@@ -235,6 +234,7 @@ def _locals(op: Op) -> tuple[str, ...]:
     return tuple(found)
 
 
+@remembered(128)
 def _points(op: Op) -> tuple[str, ...]:
     """Return the names of the points at which the formula, or an algorithm, lets a kernel round a value."""
     found = dict[str, None]()
@@ -260,7 +260,7 @@ def _graph(op: Op, inputs: Sequence[Operand]) -> Trace:
 
 
 def _check_tensors(able: Capabilities, op: Op) -> None:
-    """Raise DeclarationError for a name that the op does not have: misspelt, it would never be given."""
+    """Raise DeclarationError for a name that the op does not have. A misspelt tensor would never be given."""
     if able.axis != "last" and not op.turns:
         own = f"{op.main} of {op.name} is {op.inputs[0].dims!r}"
         raise DeclarationError(f"capabilities.axis: {able.axis!r} is for '... {op.row}', and {own}")
@@ -308,7 +308,7 @@ def _check_calculated(contract: Contract, able: Capabilities, op: Op) -> None:
 
 
 def _dtypes_of(tensor: str, able: Capabilities, op: Op) -> tuple[str, ...]:
-    """Return the dtypes that a tensor may have. One that follows another's follows the first input's."""
+    """Return the dtypes that a tensor may have. If it follows another tensor, these are those of the first input."""
     if tensor == op.main:
         return able.dtypes
     usual = op.operand(tensor).dtype
@@ -324,31 +324,31 @@ def _known(field: str, name: str, known: tuple[str, ...], op: Op) -> None:
 
 @dataclass(frozen=True)
 class Mutant:
-    """The kernel `base` with textual `edits`; each `old` occurs exactly once in the base's source."""
+    """The kernel `base` with textual `edits`. Each `old` occurs exactly once in the base's source."""
 
     name: str
     base: str
     edits: tuple[tuple[str, str], ...]
     targets: tuple[str, ...]
-    """Globs of targets; the mutant must be caught on those that match."""
+    """The globs of targets. The mutant must be caught on targets that match."""
     trigger: str
     """The inputs that show the defect, in plain words."""
     caught_as: tuple[str, ...]
-    """The verdicts that count as having found it for the right reason."""
+    """The verdicts that count as finding the defect for the right reason."""
     provenance: str
-    """The real bug that it is modelled on."""
+    """The real bug after which the mutant is modelled."""
     fails_when: Callable[[int], bool] | None = None
-    """Return whether the defect can show at row length n. A failure at another length has another cause."""
+    """Returns whether the defect can show at row length n. A failure at another length has another cause."""
 
     big: bool = False
-    """Whether only cases that are big in one coordinate show it; those are run first."""
+    """Whether only big cases of `fuzz/core/generate/big.py` show the defect. These are run first."""
     of_size: bool = False
-    """Whether it is a loss of accuracy, which a guided search looks for: only a loss beyond what is allowed fails."""
+    """Whether the defect is a loss of accuracy, for which a guided search looks. Only loss beyond the budget fails."""
     needs_history: bool = False
-    """Whether no single case shows it: another call must come before it in the same process."""
+    """Whether no single case shows the defect, because another call must come before it in the same process."""
     explained_as: tuple[str, ...] = ()
     """Words that an explanation must contain to name the trigger."""
 
     def apply(self, base: Kernel) -> Kernel:
-        """Return the base with the defect planted, under the mutant's name."""
+        """Return the base kernel with the defect planted, under the mutant's name."""
         return replace(base, name=self.name, edits=self.edits, summary=self.trigger)

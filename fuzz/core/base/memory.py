@@ -1,4 +1,4 @@
-"""Shared memory: how two tensors at one guard page lie relative to each other, and how to lay one over the other."""
+"""Shared memory: how two tensors at one guard page lie relative to each other, and how to make them overlap."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from fuzz.core.base.case import CaseError, Layout
 
 
 def shift(source: Layout, output: Layout) -> int:
-    """Return the distance in elements from the first element of an input to that of an output at the same guard
-    page."""
+    """Return the distance in elements from the first element of an input to an output's, at the same guard page."""
     return output.place[0] - output.lowest - (source.place[0] - source.lowest)
 
 
 def overlapping(source: Layout, output: Layout, distance: int) -> tuple[Layout, Layout]:
-    """Return the layouts of an input and of an output that lies `distance` elements further at the input's guard page.
-    The input moves away from the page if the output would lie beyond it. Raises CaseError if the output lies exactly in
-    place of the input."""
+    """Return the layouts of an input and of an output that lies `distance` elements further, at the input's guard page.
+    The input is moved away from the page if the output would reach beyond it. Raise CaseError if the output would lie
+    exactly in place of the input."""
     output = replace(output, guard=source.guard, offset=0)
     start = source.place[0] - source.lowest + distance + output.lowest
     offset = start if source.guard == "before" else -(start + output.extent)
@@ -32,16 +31,15 @@ def overlapping(source: Layout, output: Layout, distance: int) -> tuple[Layout, 
 
 
 def meets(source: Layout, output: Layout) -> bool:
-    """Return whether some element of the output shares memory with one of the input, but the two are not the same
-    elements one by one."""
+    """Return whether some element of the output shares memory with one of the input, without being exactly in place."""
     if source.relation(output) != "overlap":
         return False
     return np.intersect1d(_places(source), _places(output) + shift(source, output)).size > 0
 
 
 def distances(source: Layout, output: Layout, axis: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return, for each element of an input that shares memory with one of an output, how many elements and rows it
-    comes after that one, row by row along an axis. If several share one address: the first and the last."""
+    """Return how many elements, and how many rows, each shared element of an input comes after the output element at
+    the same address, in order along `axis`. If input elements share an address, the first and the last count."""
     read = _row_by_row(source, axis)
     written = _row_by_row(output, axis) + shift(source, output)
     place, first = np.unique(read, return_index=True)
@@ -52,7 +50,7 @@ def distances(source: Layout, output: Layout, axis: int) -> tuple[NDArray[np.int
 
 
 def _row_by_row(layout: Layout, axis: int) -> NDArray[np.int64]:
-    """Return the offsets of `_places`, row by row along an axis."""
+    """Return the offsets of all elements, row by row along an axis."""
     return np.moveaxis(_places(layout).reshape(layout.shape), axis, -1).reshape(-1)
 
 
@@ -61,14 +59,14 @@ def overlaps_itself(layout: Layout) -> bool:
     reach = 0
     steps = sorted((abs(stride), extent) for extent, stride in zip(layout.shape, layout.strides, strict=True))
     for stride, extent in steps if layout.size else ():
-        if extent > 1 and stride <= reach:  # as a rule they do; but strides of 2 and 3, for example, can interleave
+        if extent > 1 and stride <= reach:  # usually they do, but strides of 2 and 3, for example, can interleave
             return np.unique(_places(layout)).size < layout.size
         reach += (extent - 1) * stride
     return False
 
 
 def contradicts_itself(layout: Layout, bits: bytes, itemsize: int) -> bool:
-    """Return whether two elements share an address but have different bits: no memory can hold such a tensor."""
+    """Return whether two elements share an address but have different bits, which no memory can hold."""
     if not overlaps_itself(layout):
         return False
     _, first, place = np.unique(_places(layout), return_index=True, return_inverse=True)
@@ -77,7 +75,7 @@ def contradicts_itself(layout: Layout, bits: bytes, itemsize: int) -> bool:
 
 
 def _places(layout: Layout) -> NDArray[np.int64]:
-    """Return the offsets of all elements from the first one."""
+    """Return the offsets of all elements from the first one, in C order."""
     offsets = np.zeros(1, np.int64)
     for extent, stride in zip(layout.shape, layout.strides, strict=True):
         offsets = (offsets[:, None] + np.arange(extent) * stride).reshape(-1)

@@ -1,4 +1,4 @@
-"""Whole numbers in a kernel's source: the extents, blocks and limits that matter to it are among them."""
+"""The whole numbers in a kernel's source. The extents, blocks and limits that matter to it are among them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 _LEAST, _MOST = 16, 1 << 16
-"""The range of numbers that are used: smaller ones are drawn anyway, and tensors with larger extents take long."""
+"""The range of numbers that are used. Smaller ones are drawn anyway, and tensors with larger extents take long."""
 _ENOUGH = 16
-"""The most numbers that are kept: most numbers of a long source mean something else. Chosen."""
+"""The largest count of numbers that are kept, since most numbers of a long source mean something else. Chosen."""
 _DEEP = 3
-"""How deep calls to other functions are followed. Chosen."""
+"""The depth to which calls of other functions are followed. Chosen."""
 _LIBRARIES = frozenset(("torch", "numpy", "jax", "triton", "mlx", "cupy", "builtins", "math"))
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _WHOLE = r"(0[xX][0-9a-fA-F]+|[1-9]\d*)[uUlLzZ]*"
@@ -24,17 +24,17 @@ _TERM = re.compile(rf"(?<![\w.]){_WHOLE}(?:\s*(<<|\*)\s*{_WHOLE})?(?![\w.])")
 
 
 def numbers_in(path: Path, text: str) -> tuple[int, ...]:
-    """Return the numbers in a file in Python, or in a language like C."""
+    """Return the numbers in the text of a Python file, or of a file in a language like C."""
     if path.suffix != ".py":
         return _kept(_of_text(_COMMENT.sub(" ", text)))
     try:
         return _kept(_of_constant(compile(text, str(path), "exec")))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # its worker reports the error
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the worker reports the error
         return ()
 
 
 def numbers_of(function: Any) -> tuple[int, ...]:
-    """Return the numbers in a loaded function, and in functions that it calls, libraries excepted."""
+    """Return the numbers in a loaded function, and in functions that it calls, except those of libraries."""
     return _kept(_of_function(function, _DEEP))
 
 
@@ -70,9 +70,9 @@ def _of_constant(value: object) -> Iterator[int]:
 
 
 def _of_function(function: Any, depth: int) -> Iterator[int]:
-    """Yield the numbers in its code, and in what it looks up by name: numbers and functions."""
+    """Yield the numbers in the function's code, and in the numbers and functions that the code looks up by name."""
     function = _plain(function)
-    if function is None or (function.__module__ or "").partition(".")[0] in _LIBRARIES:  # not what exec made
+    if function is None or (function.__module__ or "").partition(".")[0] in _LIBRARIES:  # not code made by exec
         return
     yield from _of_constant(function.__code__)
     outer = inspect.getclosurevars(function)
@@ -86,7 +86,7 @@ def _of_function(function: Any, depth: int) -> Iterator[int]:
 
 
 def _plain(function: Any) -> FunctionType | None:
-    """Return the plain function inside a wrapper, such as a kernel of Triton's, or the one that calls an object."""
+    """Return the plain function inside a wrapper, such as a Triton kernel, or the one by which an object is called."""
     for _ in range(_DEEP):
         if isinstance(function, FunctionType) and not hasattr(function, "__wrapped__"):
             return function

@@ -1,4 +1,4 @@
-"""An outcome: what one target did with one case, before anybody judges it."""
+"""An outcome: what one target did with one case, before it is judged."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ class Status(Enum):
     RAN = "ran"
     """The kernel returned normally."""
     REJECTED = "rejected"
-    """The kernel said that it does not accept this input."""
+    """The kernel stated that it does not accept this input."""
     RAISED = "raised"
-    """A Python kernel raised an exception that is no rejection; the worker lives."""
+    """A Python kernel raised an exception that is no rejection. The worker still runs."""
     WRONG_SHAPE = "wrong shape"
     """A Python kernel returned an output of another shape."""
     WRONG_DTYPE = "wrong dtype"
     """A Python kernel returned an output of another dtype."""
     FAULT = "fault"
-    """A signal (SIGSEGV, SIGBUS, SIGILL, SIGFPE) was caught inside the kernel; the worker lives."""
+    """A signal (SIGSEGV, SIGBUS, SIGILL, SIGFPE) was caught inside the kernel. The worker still runs."""
     REPORTED = "reported"
-    """A tool that watches a GPU's memory reported an error in the call; the worker lives."""
+    """A tool that watches a GPU's memory reported an error in the call. The worker still runs."""
     DIED = "died"
-    """The worker process ended during this case, and again when it ran alone in a fresh worker."""
+    """The worker process ended during this case, and again when the case ran alone in a fresh worker."""
     HUNG = "hung"
-    """No answer within the time limit, and again when it ran alone in a fresh worker."""
+    """There was no answer within the time limit, and again when the case ran alone in a fresh worker."""
     NOT_RUN = "not run"
-    """The target cannot run here; never a pass."""
+    """The target cannot run here. This is never a pass."""
     MISUSED = "misused"
     """The kernel is not declared or written as the tool requires: a usage error, not a finding."""
     OURS = "ours"
-    """Our own part of the worker failed in this case: an internal error, which says nothing about the kernel."""
+    """The worker itself failed in this case. This internal error says nothing about the kernel."""
 
 
 @dataclass(frozen=True)
@@ -44,16 +44,16 @@ class Fault:
 
     signal: str
     tensor: str | None = None
-    """The tensor in whose guarded region the address lies, if any."""
+    """The tensor whose guarded region contains the address, if any."""
     row: int | None = None
-    """The row nearest to the address; rows are counted over all other axes, flattened."""
+    """The row nearest to the address. Rows are counted over all other axes, flattened."""
     byte: int | None = None
-    """Bytes past the end (0 or positive: 0 is the first byte after it) or before the start (negative) of the storage;
+    """The number of bytes past the end of the storage (0 for the first byte after it) or before its start (negative).
     None inside a sparse tensor, where only the pages near its elements are accessible."""
     access: str | None = None
-    """'read' or 'write', if the machine says which."""
+    """'read' or 'write', if the machine tells; else None."""
     column: int | None = None
-    """The nearest element in that row."""
+    """The nearest element in the nearest row."""
 
 
 @dataclass(frozen=True)
@@ -62,27 +62,26 @@ class Damage:
 
     tensor: str
     kind: str
-    """'gap' (between or around the elements of a tensor), 'input' (an element of an input that is not an output) or
+    """'gap' (memory between or around a tensor's elements), 'input' (an element of an input that is not an output) or
     'output' (an element of an output, written by a kernel that then rejected the input)."""
     row: int | None
     byte: int
-    """The first changed byte: counted past or before the storage as in `Fault`, or from the start of the storage if it
-    lies inside."""
+    """The offset of the first changed byte: past or before the storage as in `Fault`, or inside it from its start."""
     where: str
-    """'before', 'inside' or 'after' the storage."""
+    """The position of the change: 'before', 'inside' or 'after' the storage."""
     count: int
     """The total number of changed bytes."""
     column: int | None = None
-    """The element of that row that is nearest to the first changed byte."""
+    """The element of the row that is nearest to the first changed byte."""
 
 
 @dataclass(frozen=True)
 class Unwritten:
-    """Output elements that still hold their poison, in two runs with different poison patterns."""
+    """Output elements that still hold their poison after two runs with different poisons."""
 
     output: str
     first: int
-    """The flat logical index of the first such element."""
+    """The flat logical index of the first unwritten element."""
     count: int
 
 
@@ -90,7 +89,7 @@ CHANGES = (
     "floating-point environment", "calling convention", "memory", "signals", "descriptors", "children", "threads",
     "folder", "environment", "limits", "timers", "scheduling", "library state",
 )  # fmt: skip
-"""What a kernel can leave changed in its process; a kernel may declare some of it with `keeps`."""
+"""The kinds of changes that a kernel can leave in its process. A kernel may declare some of them with `keeps`."""
 
 
 @dataclass(frozen=True)
@@ -103,8 +102,7 @@ class Change:
 
     @property
     def lasts(self) -> bool:
-        """Whether later calls meet it too. The worker itself gives registers back, and memory that is lost does not
-        change what a call computes."""
+        """Whether later calls are affected too. The worker restores registers, and lost memory changes no results."""
         return self.kind not in ("calling convention", "memory")
 
     def __str__(self) -> str:
@@ -118,14 +116,14 @@ class Outcome:
     target: str
     status: Status
     outputs: Mapping[str, bytes] = field(default_factory=dict, repr=False)
-    """For RAN: each output's elements in C order, little-endian."""
+    """For RAN: the elements of each output in C order, little-endian."""
     fault: Fault | None = None
     damage: tuple[Damage, ...] = ()
     unwritten: tuple[Unwritten, ...] = ()
     changes: tuple[Change, ...] = ()
     """Changes that returned calls left in the process."""
     detail: str = ""
-    """An explanation in one line for every status but RAN and FAULT, whatever the kernel wrote or raised."""
+    """An explanation in one line, for every status but RAN and FAULT. Line ends and control characters are removed."""
 
     def __post_init__(self) -> None:
         if self.detail:

@@ -1,4 +1,4 @@
-"""How programs are installed here: package managers of distributions, and their names for Debian's packages."""
+"""How to install programs on this machine: package managers, and their names for Debian's packages."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ class Manager:
     install: str
     """The command that installs packages."""
     names: Mapping[str, str] = field(default_factory=dict)
-    """Names of packages that differ from Debian's, by a pattern that matches Debian's; '' for a package that it
-    lacks."""
+    """The names of packages that differ from Debian's, by a pattern that matches Debian's; '' for a missing package."""
 
     def name(self, package: str) -> str:
-        """Return its name for a package of Debian; '' if it has no such package."""
+        """Return this manager's name for a package of Debian, or '' if it has no such package."""
         for pattern, name in self.names.items():
             if found := re.fullmatch(pattern, package):
                 return found.expand(name)
@@ -30,12 +29,12 @@ class Manager:
 APT = Manager("apt-get", "apt-get install")
 MANAGERS = (
     APT,
-    # These cross compilers come without a C library: they build the Linux kernel alone.
+    # these cross compilers come without a C library, and build only the Linux kernel
     Manager(
         "dnf", "dnf install",
         {r"g\+\+": "gcc-c++", "libc6-dev": "glibc-devel", r"(gcc|g\+\+)-.*-linux-gnu": "", r"clang-\d+": "clang"},
     ),
-    # Its repositories have no package for POWER.
+    # it has no package for POWER
     Manager(
         "pacman", "pacman -S",
         {r"g\+\+|gcc": "gcc", "libc6-dev": "glibc", r"(?:gcc|g\+\+)-(aarch64|riscv64)-linux-gnu": r"\1-linux-gnu-gcc",
@@ -46,13 +45,13 @@ MANAGERS = (
 
 
 def manager() -> Manager | None:
-    """Return the package manager of this machine; None if it is not a known one."""
+    """Return the package manager of this machine, or None if it is not a known one."""
     return next((each for each in MANAGERS if shutil.which(each.program) is not None), None)
 
 
 def how(package: str) -> str:
-    """Return the command that installs packages of Debian's, in parentheses, to follow the name of what is missing; ''
-    if unknown."""
+    """Return the command that installs packages named as in Debian, in parentheses, to follow the name of a missing
+    program. Return a hint if the command is unknown, and '' without a package."""
     if not package:
         return ""
     here, words = manager(), package.split()

@@ -1,4 +1,4 @@
-"""Values of integer inputs that should be places along a dimension, but lie outside of it."""
+"""Values of integer inputs that should be places along a dimension but are outside of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from oracles.ops import OPS
 
 
 def stray_places(case: Case) -> dict[str, str]:
-    """Return, for each input with such a value, a sentence about the first one."""
+    """Return a sentence about the first wrong value, for each input that has any."""
     op, found = OPS[case.op], dict[str, str]()
     for name in op.integers:
         operand = op.operand(name)

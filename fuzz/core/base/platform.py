@@ -1,5 +1,4 @@
-"""Platforms: what is documented about the arithmetic that kernels are written with; it holds wherever a kernel declares
-nothing."""
+"""Platforms: documented facts about the arithmetic of kernels. They apply where a kernel declares nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from oracles.op import Op
 
 @dataclass(frozen=True)
 class Besides:
-    """An additional absolute error of a function's results, in ulp of 1: see `Contract.absolute`."""
+    """An additional absolute error of a function's results, in ulp of 1, see `Contract.absolute`."""
 
     ulp: float
 
@@ -40,7 +39,7 @@ class InAnyOrder:
 
 @dataclass(frozen=True)
 class OfEitherSign:
-    """A function's zero may have either sign, if nothing at all is declared for it."""
+    """The zero that a function returns may have either sign, if a kernel declares nothing at all."""
 
     def __str__(self) -> str:
         return "of either sign, where nothing is declared"
@@ -56,7 +55,7 @@ class InTf32:
 
 @dataclass(frozen=True)
 class FlushesBf16:
-    """The function flushes subnormal numbers if an operand is bf16, with some processors' instructions."""
+    """The function flushes subnormal numbers if an operand is bf16, on processors with certain instructions."""
 
     def __str__(self) -> str:
         return "with subnormals of bf16 flushed"
@@ -72,7 +71,7 @@ class Flushed:
 
 @dataclass(frozen=True)
 class Usual:
-    """A fact that contracts state anyway, in words; it is listed because a kernel is held to it here too."""
+    """A fact in words that every contract includes anyway. It is listed because kernels must satisfy it here too."""
 
     words: str
 
@@ -86,14 +85,14 @@ class Fact:
 
     platform: str
     about: str
-    """A function, "divide", or whatever else the fact is about."""
+    """A function, "divide", or another subject of the fact."""
     value: Within | Besides | InAnyOrder | OfEitherSign | InTf32 | FlushesBf16 | Flushed | Usual
     source: str
 
 
 @dataclass(frozen=True)
 class Platform:
-    """What is documented about the arithmetic of one platform."""
+    """The documented facts about the arithmetic of one platform."""
 
     name: str
     facts: tuple[Fact, ...]
@@ -109,19 +108,19 @@ class Platform:
 
     @cached_property
     def accuracy(self) -> Mapping[str, Within]:
-        """The documented bounds of functions that are wider than a contract's usual ones, by name."""
+        """The documented bounds of functions that are wider than a contract's default ones, by name."""
         plain = Contract()
         wider = {name: bound.wider(plain.bound(name)) for name, bound in self.documented.items()}
         return {name: bound for name, bound in wider.items() if bound != plain.bound(name)}
 
     @cached_property
     def absolute(self) -> Mapping[str, float]:
-        """The additional absolute errors of functions, by name."""
+        """The additional absolute errors of functions in ulp of 1, by name."""
         return {each.about: each.value.ulp for each in self.facts if isinstance(each.value, Besides)}
 
     @cached_property
     def flushing_bf16(self) -> frozenset[str]:
-        """Functions that may flush subnormal numbers of bf16."""
+        """The functions that may flush subnormal numbers of bf16."""
         return frozenset(each.about for each in self.facts if isinstance(each.value, FlushesBf16))
 
     @property
@@ -132,10 +131,10 @@ class Platform:
     def completed(
         self, contract: Contract, op: Op, dtypes: Collection[str] = (), *, asks_tf32: bool = False
     ) -> Contract:
-        """Return what a contract of a kernel that takes such dtypes means here: with what is documented, as far as it
-        says nothing of a function of the op, of the order of a sum, or of subnormal numbers; and of a kernel that asks
-        for it in its source, with products in TF32: one that is judged by a reference, whose author says nothing, may
-        not ask for it."""
+        """Return a kernel's contract completed by the platform's facts, for a kernel that takes these dtypes. A fact
+        applies if the contract says nothing about a function of the op, about the order of a sum, or about subnormal
+        numbers. Products in TF32 are allowed if the kernel's source asks for it, except for kernels that are judged by
+        a reference, whose author said nothing about it."""
         contract = _with_open_ways(contract, op)
         if contract.platform == "none":
             return contract
@@ -173,8 +172,7 @@ class Platform:
         return {node.label: summation.AnyOrder() for node in _nodes(op) if loose and node.kind in _ORDERED}
 
     def _cut_factors(self, op: Op) -> Mapping[str, str]:
-        """Return the factors of matrix products that the formula lets kernels round, each with the rounding that TF32
-        may be."""
+        """Return the factors of matrix products that the formula lets kernels round, each with this rounding."""
         known = any(isinstance(each.value, InTf32) for each in self.facts)
         factors = [arg for node in _nodes(op) if known and node.kind in CONTRACTIONS for arg in node.args[:2]]
         points = [arg.args[0] for arg in factors if arg.kind == "point"]
@@ -183,8 +181,8 @@ class Platform:
     def taken(
         self, contract: Contract, op: Op, dtypes: Collection[str] = (), *, asks_tf32: bool = False
     ) -> Iterator[Fact]:
-        """Yield the facts that fill in what a contract of an op leaves open, without facts about functions that only
-        other algorithms use."""
+        """Yield the facts that complete a contract for an op, but not those about functions of other algorithms
+        alone."""
         meant = self.completed(contract, op, dtypes, asks_tf32=asks_tf32)
         used = operations(op, frozenset((local, way) for ways in meant.algorithms for local, way in ways.items()))
         for each in self.facts:
@@ -205,21 +203,21 @@ class Platform:
 
 
 def _with_open_ways(contract: Contract, op: Op) -> Contract:
-    """Return the contract with every algorithm that the op allows for locals which it does not mention."""
+    """Return the contract with every algorithm that the op allows, for locals that the contract does not mention."""
     return replace(contract, algorithm={**op.open_ways, **contract.algorithm}) if op.open_ways else contract
 
 
 DOT = "dot"
 """The name of matrix products in facts."""
 _MAYBE_TF32 = f"{MAYBE}tf32 towards zero"
-"""TF32 by any rounding or by cutting bits off, or f32 unchanged."""
+"""TF32 with any rounding or with bits cut off, or f32 unchanged."""
 _ORDERED = {*REDUCTIONS, "scan"} - {"max"}
-"""Reductions that are added up in some order, which a contract states."""
+"""The reductions that add in some order, which a contract states."""
 
 
 @lru_cache(maxsize=256)
 def _nodes(op: Op, ways: frozenset[tuple[str, str]] | None = None) -> tuple[Node, ...]:
-    """Return the nodes of an op's formula and of its algorithms: those of these (local, algorithm) pairs, or of all."""
+    """Return the nodes of an op's formula and of its algorithms: of these (local, algorithm) pairs, or of all."""
     graph = traced(op, [*(each.name for each in op.operands), *(each.name for each in op.parameters)])
     nodes = [*graph.nodes]
     known = [(local, name, way) for local, own in op.algorithms.items() for name, way in own.items()]
@@ -232,8 +230,8 @@ def _nodes(op: Op, ways: frozenset[tuple[str, str]] | None = None) -> tuple[Node
 
 @lru_cache(maxsize=256)
 def operations(op: Op, ways: frozenset[tuple[str, str]] | None = None) -> frozenset[str]:
-    """Return the functions, "divide", and "dot" of products of matrices, that the formula of an op or one of its
-    algorithms calculates: of these ways to locals, or of all."""
+    """Return the names of functions that an op's formula or algorithms calculate, with "divide" for divisions and "dot"
+    for matrix products. `ways` restricts the algorithms to these (local, algorithm) pairs."""
     return frozenset(name for node in _nodes(op, ways) for name in _operations(node))
 
 

@@ -1,6 +1,5 @@
-"""The platforms: a row for each documented fact, with its source. A test of every night measures them on hardware that
-it has. A bound that is documented relative to the correctly rounded result, as CUDA's are, is half an ulp larger
-relative to the exact one."""
+"""The platforms: one row for each documented fact, with its source. A nightly test measures the facts on hardware. A
+bound documented relative to the correctly rounded result, like CUDA's, is half an ulp larger relative to the exact."""
 
 from __future__ import annotations
 
@@ -88,9 +87,10 @@ FACTS: tuple[Fact, ...] = (
         "the Triton documentation of tl.dot: input_precision='tf32' or allow_tf32=True; it is so by default"
         " where there are tensor cores, and that default is held against a kernel; PyTorch, CUDA semantics: allow_tf32",
     ),
-    # Measured with torch 2.13 on a processor with AVX2, at two million arguments a function and 33 million of `gelu`:
-    # `sqrt` errs by up to 0.75 ulp and `rsqrt` by 1.47. The value of `gelu` (oneDNN's) is as if its error function were
-    # off by up to 5.02 ulp of 1, with AVX-512 by up to 6.37, of which the roundings around that have 0.5 to 1.5.
+    # Measured with torch 2.13 on a processor with AVX2, at two million arguments for each function and 33 million for
+    # `gelu`: `sqrt` errs by up to 0.75 ulp and `rsqrt` by 1.47. The error of `gelu` (oneDNN's) is as if its error
+    # function erred by up to 5.02 ulp of 1, with AVX-512 by up to 6.37. The roundings around the error function account
+    # for 0.5 to 1.5 of these.
     Fact(_TORCH, "sqrt", Within(1.0), "measured, 0.75 ulp: of vectors it is an estimate with a step"),
     Fact(_TORCH, "rsqrt", Within(2.0), "measured, 1.47 ulp: the same"),
     Fact(_TORCH, "erf", Besides(5.0), "measured of gelu, 5.0: oneDNN and SLEEF have a polynomial"),
@@ -99,7 +99,7 @@ FACTS: tuple[Fact, ...] = (
         "it is 1 / (1 + exp(-x)), whose exponential overflows: 0 in the place of up to 2^-128",
     ),
     *(Fact(_TORCH, name, Within(1.0), _SLEEF.format(name)) for name in ("exp", "log", "tanh", "expm1", "log1p")),
-    # Of bf16 all numbers were tried with AVX512_BF16: these two flush, and the 20 others that were tried do not.
+    # With AVX512_BF16 all numbers of bf16 were tried: these two functions flush, and 20 others do not.
     Fact(_TORCH, DOT, FlushesBf16(), _ONEDNN.format("products of matrices and convolutions", "VDPBF16PS")),
     Fact(_TORCH, "erf", FlushesBf16(), _ONEDNN.format("gelu", "VCVTNEPS2BF16")),
     Fact(
@@ -117,7 +117,7 @@ FACTS: tuple[Fact, ...] = (
         "triton@interpret", "sigmoid", Besides(2.0**-104),
         "tl.sigmoid is 1 / (1 + exp(-x)), whose exponential overflows: 0 in the place of up to 2^-128",
     ),
-    # Measured with NumPy 2.4 are 2.54 and 3.25.
+    # measured with NumPy 2.4: 2.54 and 3.25
     Fact(_NUMPY, "exp", Within(3.0), "NumPy's vectorised f32 functions, as their source says: within 2.52 ulp"),
     Fact(_NUMPY, "log", Within(4.0), "NumPy's vectorised f32 functions, as their source says: within 3.83 ulp"),
     Fact(_NUMPY, "rsqrt", Within(2.0), "there is none: it is a root and a division, or an estimate with a step"),
@@ -183,14 +183,14 @@ FACTS: tuple[Fact, ...] = (
     Fact(_FAST, "tanh", Within(4096.5), "PTX ISA, tanh.approx.f32, which tanhf becomes: within 2^-11 of its value"),
     Fact(_FAST, "subnormal numbers", Flushed(), f"{_NVCC}: it implies --ftz=true"),
 )  # fmt: skip
-"""All facts: if two rows of a platform are about one function, both hold."""
+"""All facts. If several rows of a platform are about one function, all of them hold."""
 
 _ALSO: Mapping[str, tuple[str, ...]] = {
     "triton@interpret": (_NUMPY,),  # it calls NumPy
     **dict.fromkeys(("command", "jax", "mlx", "cupy", "dlpack"), (_SHARED,)),  # nobody can look inside either
     "torch@cuda": (_TORCH, _TRITON),  # torch.compile writes Triton, and so may a function of tensors
 }
-"""For some platforms, the platforms whose facts hold there too."""
+"""The platforms whose facts also hold for a platform, by its name."""
 
 
 def _platform(name: str) -> Platform:
@@ -205,9 +205,9 @@ def _platform(name: str) -> Platform:
 PLATFORMS: Mapping[str, Platform] = {
     name: _platform(name) for name in (*dict.fromkeys(each.platform for each in FACTS), *_ALSO)
 }
-"""Platforms by a kernel's kind and place, or by the kind alone."""
+"""The platforms, by the kind and place of a kernel, or by the kind alone."""
 
 
 def platform_of(kind: str, place: str) -> Platform:
-    """Return the platform of kernels of a kind at a place; one without facts if nothing is known of it."""
+    """Return the platform of kernels of a kind at a place, or one without facts if none is known."""
     return PLATFORMS.get(f"{kind}@{place}") or PLATFORMS.get(kind) or Platform(f"{kind}@{place}", ())

@@ -1,6 +1,6 @@
-"""Probes: other ways to make a call, which a right kernel cannot tell from the usual one. A case with the param `PROBE`
-is called that way; the kernel does not get the param. How the call is made follows from the case alone, so that the
-judge knows it too."""
+"""Probes: other ways to make a call, which a correct kernel cannot tell from the usual one. A case with the param
+`PROBE` is called by a probe; the param is not passed to the kernel. How the call is made depends on the case alone, so
+that the judge knows it too."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from fuzz.core.base.fill import FILL
 from oracles.dtypes import INTEGERS
 
 PROBE: Final = "_probe"
-"""The param that says by which probe a case is called. No parameter of an op can have that name."""
+"""The param that says by which probe a case is called. No parameter of an op can have this name."""
 WAS: Final = "_was"
 """The param with the value that an element had before it was overwritten."""
 OVERWRITE, FRESH, CALLER, STREAM, GHOST = PROBES = ("overwrite", "fresh", "caller", "stream", "ghost")
 CALLS = 12
-"""Calls before the judged one, for probes that need some: a known exploit returns honest results 11 times first."""
+"""The calls before the judged one, for probes that need some. A known exploit is correct 11 times, then cheats."""
 MOST = len(PROBES) << 40
-"""The largest value of the param."""
+"""The largest value of the param, plus one."""
 
 
 def probed(case: Case, probe: str, element: int = 0) -> Case:
-    """Return the case called by a probe, with other values if the probe is about values. `element` is an index among
-    all elements of its inputs: `OVERWRITE` changes the first non-zero element from there on, so that a kernel that
-    ignores the change would be wrong; `FRESH` gives that element's tensor other values before the call."""
+    """Return the case called by a probe, with other values if the probe needs them. `element` is an index among all
+    elements of the case's inputs. `OVERWRITE` changes the first non-zero element from there on, so that a kernel that
+    ignores the change would be wrong. `FRESH` gives that element's tensor other values before the call."""
     params = {**case.params, PROBE: element * len(PROBES) + PROBES.index(probe)}
     called = replace(case, params=params)
     name, place = place_of(called)
@@ -50,22 +50,22 @@ def probed(case: Case, probe: str, element: int = 0) -> Case:
 
 
 def unprobed(case: Case) -> Case:
-    """Return the case called in the usual way, with what is filled then."""
+    """Return the case called in the usual way, with the fill that its inputs decide."""
     return replace(case, params=without_probe(case.params))
 
 
 def without_probe(params: Mapping[str, float | int]) -> Mapping[str, float | int]:
-    """Return the other params."""
+    """Return the params without those about probes and fills."""
     return {name: value for name, value in params.items() if name not in (PROBE, WAS, FILL)}
 
 
 def probe_of(case: Case) -> str:
-    """Return the probe by which the case is called; '' for the usual way."""
+    """Return the probe by which the case is called, or '' for the usual way."""
     return PROBES[int(case.params[PROBE]) % len(PROBES)] if PROBE in case.params else ""
 
 
 def place_of(case: Case) -> tuple[str, int]:
-    """Return the input, and the number in it, of the element that the case is about."""
+    """Return the input that the case's probe is about, and the index of the element in it."""
     element = int(case.params[PROBE]) // len(PROBES) % max(case.elements, 1)
     for name, tensor in case.inputs.items():
         if element < tensor.layout.size:
@@ -75,8 +75,8 @@ def place_of(case: Case) -> tuple[str, int]:
 
 
 def before(case: Case) -> Case:
-    """Return the case with the values that its tensors have in the calls before: one element differs, or all elements
-    of one tensor, or all. A value that cannot differ, such as the only place of a dimension, stays."""
+    """Return the case with the values that its tensors have in earlier calls. With `OVERWRITE` one element differs,
+    with `FRESH` all elements of one tensor, else all elements. A value without alternatives stays the same."""
     name, place = place_of(case)
     tensor = case.inputs[name]
     if probe_of(case) == FRESH:
@@ -93,8 +93,8 @@ def _all_altered(tensor: Tensor) -> Tensor:
 
 
 def _altered(tensor: Tensor, where: NDArray[np.bool_]) -> Tensor:
-    """Return the tensor with other values at some elements: halves, or 1 for a value without a half, of the same sign
-    and of moderate size, so that the op accepts them. An integer becomes another one of the tensor, or 0."""
+    """Return the tensor with other values at some elements, so that the op still accepts them: half of a value, or 1 if
+    the half is no other finite value. An integer becomes another one of the tensor, or 0."""
     values = from_bits(tensor.bits, tensor.dtype, (tensor.layout.size,))
     if tensor.dtype in INTEGERS:
         other = np.where(values == 0, values.max(initial=0), 0).astype(values.dtype)

@@ -1,4 +1,4 @@
-"""Choosing targets by name: globs and keyword expressions."""
+"""Choosing targets by name, with globs and keyword expressions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Matcher = Callable[[str], bool]
 
 _SHORT = re.compile(r"^(\w+)@")
 _PLACE = re.compile(r"^(c\b.*@\w+)$")
-"""A C target without its compiler and options, as in 'c-sve@qemu'."""
+"""A pattern for a C target without its compiler and options, such as 'c-sve@qemu'."""
 
 
 class SelectionError(UsageError):
@@ -33,8 +33,8 @@ def matches_any(name: str, patterns: Iterable[str]) -> bool:
 
 
 def keyword(expression: str) -> Matcher:
-    """Return a matcher for an expression such as 'avx and not O0': words are substrings of the name, combined by and,
-    or, not and parentheses."""
+    """Return a matcher for an expression such as 'avx and not O0'. Words are substrings of the name, combined by `and`,
+    `or`, `not` and parentheses. Raise SelectionError for an expression that cannot be read."""
     tokens = re.findall(r"\(|\)|[^\s()]+", expression)
     matcher, rest = _either(tokens, expression)
     if rest:

@@ -1,8 +1,7 @@
-"""Counter-based random bits with our own mapping to numbers.
+"""Counter-based random bits, and the numbers that are made from them.
 
-Only integer arithmetic modulo 2**64 and exactly rounded float64 operations are used, so a key gives the same bits
-under every version of NumPy, Python and the C library. Nothing here calls a transcendental function,
-whose last bit may differ.
+Only integer arithmetic modulo 2**64 and exactly rounded float64 operations are used, so a key gives the same bits with
+every version of NumPy, Python and the C library. No transcendental function is called, since its last bit may differ.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ Reals = NDArray[np.float64]
 _T = TypeVar("_T")
 
 _ROLLS = 128
-"""Rolls that a Dice draws at once: a sketch and the operands of most ops need fewer, about 100."""
+"""The number of rolls that a Dice draws at once. A sketch and the operands of most ops need fewer, about 100."""
 _FEW = 32
-"""Rolls that are converted to integers at first. Measured: 1,500 dice for a table of shapes, with 5 to 9 rolls each,
-take 6 ms; converting all rolls, 17 ms."""
+"""The number of rolls that are converted to integers at first. Measured: 1,500 dice for a table of shapes, with 5 to 9
+rolls each, take 6 ms; with all rolls converted, 17 ms."""
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND, _THIRD = np.uint64(30), np.uint64(27), np.uint64(31)
 _FIRST_FACTOR, _SECOND_FACTOR = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _AT_ONCE = 8192
-"""Words that are mixed at a time, so that they stay in the nearest cache. Measured: 20,000 take a third of the time."""
+"""The number of words mixed at a time, so they stay in the nearest cache. Measured: 20,000 take a third of the time."""
 _SIXTEEN, _THIRTY_TWO = np.uint64(16), np.uint64(32)
 _EVEN_FIELDS = np.uint64(0x0000FFFF0000FFFF)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
@@ -41,8 +40,8 @@ _IRWIN_HALL_SCALE = 1.0 / math.sqrt(8 * (2**32 - 1) / 12)  # sqrt is correctly r
 
 
 def _mixed(words: Words) -> Words:
-    """Return the words, each put twice through the finaliser of SplitMix64 (Steele, Lea and Flood 2014), in place: a
-    bijection of 64-bit words."""
+    """Put each word twice through the finaliser of SplitMix64 (Steele, Lea and Flood 2014), a bijection of 64-bit
+    words, in place. Return the words."""
     scratch = np.empty(min(words.size, _AT_ONCE), np.uint64)
     for start in range(0, words.size, _AT_ONCE):
         part = words[start : start + _AT_ONCE]
@@ -57,11 +56,11 @@ def _mixed(words: Words) -> Words:
 
 
 _KEPT = 1 << 15
-"""The number of cached counters: few requests are for more words."""
+"""The number of cached counters. Few requests are for more words."""
 
 
 def _counters(count: int) -> Words:
-    """Return what is added to a key for its first `count` words."""
+    """Return the numbers that are added to a key to get its first `count` words."""
     return _first_counters()[:count] if count <= _KEPT else np.arange(1, count + 1, dtype=np.uint64) * _GOLDEN
 
 
@@ -71,12 +70,12 @@ def _first_counters() -> Words:
 
 
 def _normal(words: Words) -> Reals:
-    """Return a number of mean 0 and variance 1 for every two words: the sum of eight 16-bit uniforms (Irwin-Hall)."""
+    """Return one number of mean 0 and variance 1 for two words: a scaled sum of eight 16-bit uniforms (Irwin-Hall)."""
     numbers = np.empty(words.size // 2)
     for start in range(0, words.size, _AT_ONCE):
         part, sums = words[start : start + _AT_ONCE], numbers[start // 2 : (start + _AT_ONCE) // 2]
-        # Two fields of a word are added at a time, in the halves of another one: much quicker than a sum of eight along
-        # an axis.
+        # Add two fields of a word at a time, in the halves of another word. This is much quicker than a sum along an
+        # axis.
         fields = part >> _SIXTEEN
         fields &= _EVEN_FIELDS
         fields += part & _EVEN_FIELDS
@@ -88,7 +87,7 @@ def _normal(words: Words) -> Reals:
 
 
 Asked = tuple[int, int]
-"""A stream's key, and how many words or numbers will be needed from it."""
+"""The key of a stream, and the number of words or normal numbers that will be needed from it."""
 
 
 class Ahead:
@@ -124,8 +123,7 @@ class Ahead:
         return found[:count] if found is not None and len(found) >= count else None
 
     def normal(self, key: int, count: int) -> Reals | None:
-        """Return the first normal numbers of a stream, or None if they were not drawn ahead; the caller may overwrite
-        them."""
+        """Return the first normal numbers of a stream, or None if not drawn ahead. The caller may overwrite them."""
         found = self._normals.get(key)
         return found[:count].copy() if found is not None and len(found) >= count else None
 
@@ -139,7 +137,7 @@ class Stream:
 
     key: int
     ahead: Ahead = field(default=_NOTHING_AHEAD, repr=False, compare=False)
-    """Numbers of it and of its children that were drawn before, together with those of others."""
+    """Numbers of this stream and its children that were drawn ahead, together with those of others."""
 
     def child(self, label: str) -> Stream:
         """Return the independent stream named `label`."""
@@ -162,8 +160,7 @@ class Stream:
         return _normal(self.words(2 * count)) if ready is None else ready
 
     def integers(self, count: int, low: int, high: int) -> NDArray[np.int64]:
-        """Return `count` integers from low to high, both included. The bias of the reduction is below 2**-40 for ranges
-        under 2**24."""
+        """Return `count` integers from low to high, both included. The bias is below 2**-40 for ranges under 2**24."""
         words, span = self.words(count), high - low + 1
         # A division takes ten times as long as a mask, which gives the same result for a power of two.
         reduced = words & np.uint64(span - 1) if span & (span - 1) == 0 else words % np.uint64(span)
@@ -172,13 +169,13 @@ class Stream:
 
 
 def child_key(key: int, label: str) -> int:
-    """Return the key of the child `label` of the stream with that key."""
+    """Return the key of the child `label` of the stream with this key."""
     digest = hashlib.blake2b(label.encode(), digest_size=8, key=key.to_bytes(8, "little")).digest()
     return int.from_bytes(digest, "little")
 
 
 class Dice:
-    """Many small decisions from one stream, in the order in which they are asked for. Hypothesis is far slower."""
+    """Many small decisions from one stream, in the order in which they are made. Hypothesis would be far slower."""
 
     def __init__(self, stream: Stream, words: Words | None = None, number: int = 0) -> None:
         self._words = _rolls(stream.words(_ROLLS) if words is None else words, stream, number)
@@ -197,7 +194,7 @@ class Dice:
 
 
 def _rolls(words: Words, stream: Stream, number: int) -> Iterator[int]:
-    """Yield the words that were drawn at once, then further ones as they are needed."""
+    """Yield the words that were drawn at once, and then further ones as needed."""
     yield from words[:_FEW].tolist()
     yield from words[_FEW:].tolist()
     for more in counted():
@@ -205,12 +202,12 @@ def _rolls(words: Words, stream: Stream, number: int) -> Iterator[int]:
 
 
 def dice_of(stream: Stream, count: int) -> list[Dice]:
-    """Return `count` dice with rolls of their own, which is much cheaper than one by one."""
+    """Return `count` dice with their own rolls. This is much cheaper than making them one by one."""
     words = stream.words(count * _ROLLS).reshape(count, _ROLLS)
     return [Dice(stream, each, place) for place, each in enumerate(words)]
 
 
 def dice_each(streams: Sequence[Stream]) -> list[Dice]:
-    """Return the dice of each stream, drawn together."""
+    """Return one dice for each stream, drawn together."""
     ahead = Ahead(words=[(stream.key, _ROLLS) for stream in streams])
     return [Dice(Stream(stream.key, ahead)) for stream in streams]

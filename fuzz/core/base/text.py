@@ -1,26 +1,23 @@
-"""Text of others, made safe to print: from a case file or a state, a kernel, a compiler, an exception. It comes in at
-few places and goes out at many: a terminal, a log, GitHub, a page, a comment of a program. So it is made plain where it
-comes in, and each output escapes only what its own format gives a meaning to."""
+"""Text from others, made safe to print: from a case file or a state, a kernel, a compiler, an exception. It arrives in
+few places and is printed in many: a terminal, a log, GitHub, a page, a comment of a program. So it is made plain where
+it arrives, and each output only escapes characters with a meaning in its own format."""
 
 from __future__ import annotations
 
 import re
 
 _MOST = 2000
-"""The most characters of a text that are kept: our lines are all shorter, and compilers repeat whole sources."""
+"""The most characters of a text that are kept. Lines of this package are shorter, and compilers repeat sources."""
 _COMMAND = re.compile(r":(?=:[A-Za-z-]+(?:::|\s|$))|#(?=#\[)")
-"""The beginning of a workflow command of GitHub: `::name::` or `::name key=value::` after blanks, `##[name]`
-anywhere."""
+"""The start of a workflow command of GitHub: `::name::` or `::name key=value::` after blanks, `##[name]` anywhere."""
 _PASSWORD = re.compile(r"(://[^\s:/@]*:)\S*@|(password=)[^\s&]+", re.IGNORECASE)
-"""The password in a URL, which may contain any character but a blank: people give one to commands that take none, and
-databases repeat it."""
+"""The password in a URL, without blanks. People give one to commands that need none, and databases repeat it."""
 
 
 def printable(text: str) -> str:
     """Return the text as one line that no terminal or code host obeys. Control characters, line ends, marks that change
-    the direction of writing and lone surrogates are escaped as Python does it. So is the beginning of a code host's
-    command, and a password in a URL is hidden. Plain text stays the same, and so does text that was made printable
-    before."""
+    the direction of writing and lone surrogates are escaped as in Python. The start of a code host's command is escaped
+    too, and a password in a URL is hidden. Plain text stays the same, as does text that was made printable before."""
     text = text if len(text) <= _MOST else f"{text[: _MOST - 4]} ..."
     if not text.isprintable():
         text = "".join(each if each.isprintable() else _escaped(each) for each in text)
@@ -29,7 +26,7 @@ def printable(text: str) -> str:
 
 
 def counted(number: int, one: str, many: str = "") -> str:
-    """Return a number with its noun, such as '1 bug' and '2,000 bugs'; `many` is the plural, by default `one` and s."""
+    """Return a number with its noun, such as '1 bug' and '2,000 bugs'. `many` is the plural, by default with an s."""
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
@@ -43,5 +40,5 @@ def printable_lines(text: str) -> str:
 
 
 def masked(text: str) -> str:
-    """Return the text without the passwords of its addresses: `scheme://user:***@host`."""
+    """Return the text with passwords in addresses hidden: `scheme://user:***@host`."""
     return _PASSWORD.sub(lambda found: f"{found[1]}***@" if found[1] else f"{found[2]}***", text)

@@ -26,14 +26,14 @@ class UnknownOpError(CaseError):
 
 
 def unknown_op(op: str) -> str:
-    """Return the message about an unknown op, whose name is already quoted."""
+    """Return the message about an unknown op, given its quoted name."""
     near = get_close_matches(op.strip("'\""), OPS)
     hint = f": did you mean {' or '.join(near)}?" if near else ";"
     return f"unknown op {op}{hint} kernelfuzz list ops names all {len(OPS)}; an op of a pack needs --pack FOLDER"
 
 
 def check_case(case: Case) -> None:
-    """Raise CaseError, naming the field, if a case does not fit its op."""
+    """Raise CaseError, which names the field, if a case does not fit its op."""
     if case.op not in OPS:
         raise UnknownOpError(f"op: {unknown_op(repr(case.op))}")
     op = OPS[case.op]
@@ -65,8 +65,8 @@ def check_case(case: Case) -> None:
 
 
 def _check_integers(op: Op, name: str, case: Case) -> None:
-    """Raise CaseError for flags and codes that the op does not have. Numbers that are no place are invalid input
-    instead, which kernels may promise to reject."""
+    """Raise CaseError for flags and codes outside the op's range. Numbers that are no places are invalid input instead,
+    which kernels may promise to reject."""
     if name not in op.integers or op.operand(name).index:
         return
     given = case.inputs[name]

@@ -9,15 +9,15 @@ class Verdict(Enum):
     """The judgement of one case on one target."""
 
     PASS = "PASS"
-    """Every output element lies in the conformance set, and nothing else was touched."""
+    """Every output element lies in the conformance set, and no other memory was changed."""
     FAIL_NUMERIC = "FAIL_NUMERIC"
-    """A finite value outside the conformance interval."""
+    """A finite value lies outside the conformance interval."""
     FAIL_NONFINITE = "FAIL_NONFINITE"
-    """NaN or infinity where none may be, or none where one must be."""
+    """NaN or infinity where none is allowed, or none where one is required."""
     FAIL_LAW = "FAIL_LAW"
-    """A zero-tolerance property does not hold."""
+    """A law, which allows no difference at all, does not hold."""
     FAIL_MEMORY = "FAIL_MEMORY"
-    """Read or write outside the tensors."""
+    """The kernel read or wrote outside the tensors."""
     FAIL_SHAPE = "FAIL_SHAPE"
     """An output of the wrong shape."""
     FAIL_DTYPE = "FAIL_DTYPE"
@@ -25,25 +25,25 @@ class Verdict(Enum):
     FAIL_INPUT_MODIFIED = "FAIL_INPUT_MODIFIED"
     """An input that is not also an output was changed."""
     FAIL_UNWRITTEN = "FAIL_UNWRITTEN"
-    """An output element holds what it held before the call, or a value made from that: it was never written."""
+    """An output element holds its value from before the call, or a value made from that: it was never written."""
     FAIL_ACCEPTED_INVALID = "FAIL_ACCEPTED_INVALID"
-    """An input that must be rejected was accepted."""
+    """The kernel accepted an input that it must reject."""
     FAIL_PROCESS = "FAIL_PROCESS"
-    """The values are right, but the kernel left its process changed: its floating-point environment, its memory in use,
-    its descriptors, a child, ..."""
+    """The values are right, but the kernel left its process changed: the floating-point environment, memory in use,
+    descriptors, a child process, ..."""
     CRASH = "CRASH"
-    """A signal without a tensor near its address, an exception, an ended process, or a kernel that could not be built
-    or started."""
+    """A signal without a tensor near it, an exception, an ended process, or a kernel that cannot be built or
+    started."""
     TIMEOUT = "TIMEOUT"
     """No answer within the time limit."""
     REJECTED = "REJECTED"
     """The kernel refused an input that it is declared to accept."""
     ORACLE_GAVE_UP = "ORACLE_GAVE_UP"
-    """The precise tier was not stable at twice its precision; never a pass."""
+    """The precise tier was not stable at twice its precision. This is never a pass."""
     NOT_RUN = "NOT_RUN"
-    """The target did not run; never a pass."""
+    """The target did not run. This is never a pass."""
 
     @property
     def is_finding(self) -> bool:
-        """Whether it says that something is wrong with the kernel."""
+        """Whether the verdict says that something is wrong with the kernel."""
         return self not in (Verdict.PASS, Verdict.ORACLE_GAVE_UP, Verdict.NOT_RUN)

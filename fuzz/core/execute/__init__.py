@@ -1,1 +1,1 @@
-"""Runs cases on targets: the worker pool, its schedule, and what can be visited here."""
+"""Runs cases on targets: the worker pool, its schedule, and the corners that can be visited here."""

@@ -1,4 +1,4 @@
-"""Which case is to blame when a worker's process ended, hung or was left changed. Every case gets an outcome."""
+"""Finds the case to blame if a worker's process ended, hung, or was left changed. Every case gets an outcome."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from fuzz.core.transport.frames import FrameError
 from fuzz.core.transport.steps import Steps
 
 _UNEXPLAINED = 5
-"""How often a target's worker may be killed or hang, without that happening again in a rerun, before its kernel is
-blamed. An operator, or a machine short of memory, ends one worker once or twice. Chosen."""
+"""How often a target's worker may be killed or hang, without a rerun that repeats it, before its kernel is blamed. An
+operator, or a machine short of memory, ends a worker once or twice. Chosen."""
 _AFTER_DEATH = "sent to its worker together with a case that ended the process"
 _ATTRIBUTIONS = 3
-"""How often the case that changed the process is searched for; after that the frame's last case is named. Chosen."""
+"""How often the case that changed the process is searched for. After that the frame's last case is named. Chosen."""
 
 
 class Blame:
-    """Runs cases on a worker, and again if that tells which of them is to blame."""
+    """Runs cases on a worker, and runs them again if this tells which of them is to blame."""
 
     def __init__(self, worker: Worker, conduct: Conduct) -> None:
         self._worker = worker
@@ -30,8 +30,8 @@ class Blame:
         self._target = worker.target.id
 
     def run(self, cases: Sequence[Encoded]) -> Steps[list[Outcome]]:
-        """Return one outcome per case, in order, whatever the kernel does. Raises FrameError, an internal error, if we
-        sent something that is no case of its op."""
+        """Return one outcome per case, in order, whatever the kernel does. Raise FrameError, an internal error, if the
+        worker was sent something that is not a case of its op."""
         outcomes: list[Outcome] = []
         try:
             while len(outcomes) < len(cases):
@@ -50,7 +50,7 @@ class Blame:
         return outcomes
 
     def _attribute_changes(self, cases: Sequence[Encoded], outcomes: list[Outcome]) -> Steps[None]:
-        """If the process was found changed, continue in a new one and find which of these cases changed it: a worker
+        """If the process was found changed, continue in a new one and find the case that changed it, since a worker
         checks most of its process only after the last case of a frame."""
         changed = [place for place, each in enumerate(outcomes[-len(cases) :]) if _lasting(each)]
         if not changed:
@@ -77,17 +77,16 @@ class Blame:
             outcomes[place] = replace(outcomes[place], changes=again[culprit].changes)
 
     def _find_culprits(self, cases: Sequence[Encoded], first: Ending, outcomes: list[Outcome]) -> Steps[None]:
-        """Run cases one by one if nothing tells which of them ended the process: they were launched together, or
-        answers were lost with it."""
+        """Run cases one by one to find which ended the process: they were launched together, or answers were lost."""
         start, restarts = len(outcomes), self._conduct.restarts
         for case in cases:
             ending = yield from self._worker.run([case], outcomes)
             if ending is not None:
                 outcomes.append((yield from self._judge_culprit(case, ending)))
                 if outcomes[-1].status is Status.DIED and self._conduct.searches:
-                    # Cases of one program are sent together, and often end it in the same way: running each again would
-                    # cost two processes, which take seconds to start on a GPU. In tests, no wrong hint of an address
-                    # was reported within 20 s.
+                    # Cases of one program are sent together, and often end it in the same way. Running each of them
+                    # again would cost two processes, which take seconds to start on a GPU. In tests, no wrong hint of
+                    # an address was reported within 20 s.
                     left = Outcome(self._target, Status.NOT_RUN, detail=_AFTER_DEATH)
                     outcomes += [left] * (len(cases) - (len(outcomes) - start))
                     return
@@ -104,9 +103,9 @@ class Blame:
             outcomes[start] = self._blamed(first, detail)
 
     def _judge_culprit(self, culprit: Encoded, first: Ending) -> Steps[Outcome]:
-        """Run the case that had no answer again, alone, in a fresh process. Raises LostError.
+        """Run the case without an answer again, alone in a fresh process, and return its outcome. Raise LostError.
 
-        A kernel that exhausts the memory is killed from outside too, every time: that is its outcome.
+        A kernel that exhausts the memory is killed from outside too, but every time, so this is its outcome.
         """
         before, alone = self._worker.recent, list[Outcome]()
         for _ in range(ATTEMPTS):
@@ -132,8 +131,8 @@ class Blame:
         return self._blamed(first, f"{first} ({why})")
 
     def _comes_again(self, calls: Sequence[Encoded], first: Ending) -> Steps[bool]:
-        """Return whether fresh processes that get these calls end in the same way; twice, if the first may have been
-        killed from outside."""
+        """Return whether fresh processes that run these calls end in the same way. Two are tried if the first process
+        may have been killed from outside."""
         for _ in range(1 if first.hung else 2):
             self._worker.renew()
             again = yield from self._worker.run(calls, [], patient=True)
@@ -142,14 +141,14 @@ class Blame:
         return True
 
     def _is_excused(self, ending: Ending) -> bool:
-        """Whether somebody else, or a busy machine, may have ended the process: it is counted, and not too often so."""
+        """Whether someone else, or a busy machine, may have ended the process. This is excused only a few times."""
         excused = (ending.from_outside or ending.hung) and self._conduct.restarts < _UNEXPLAINED
         self._conduct.restarts += excused
         return excused
 
     def _blamed(self, ending: Ending, detail: str) -> Outcome:
         """Return the outcome of the case that is to blame. A kernel that hangs again and again gets no more cases,
-        because others would wait for it."""
+        because other targets would wait for it."""
         self._conduct.hangs += ending.hung
         if self._conduct.given_up:
             self._worker.give_up(self._conduct.given_up)
@@ -157,5 +156,5 @@ class Blame:
 
 
 def _lasting(outcome: Outcome) -> bool:
-    """Whether the process is another one than before."""
+    """Whether the kernel left its process changed in a way that affects later calls."""
     return any(change.lasts for change in outcome.changes)

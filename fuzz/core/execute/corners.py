@@ -1,4 +1,4 @@
-"""Corners: what a run can visit of an op, by what its targets' kernels accept and what their workers attest."""
+"""Corners: the labels of an op that a run can visit, by what its kernels accept and what its workers attest."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class CornerCounts:
     """The corners of one op."""
 
     space: Space = field(default_factory=dict)
-    """What some target of the run can visit; any part that no case visits is a coverage gap."""
+    """The labels that some target of the run can visit. Those that no case visits are coverage gaps."""
     beyond: Space = field(default_factory=dict)
-    """What the chosen kernels accept, but no target that runs here."""
+    """The labels that the chosen kernels accept but that no target running here can visit."""
     capabilities: tuple[Capability, ...] = ()
-    """The capabilities of targets that run and accept cases of any size."""
+    """The capabilities of running targets that accept cases of any size."""
 
 
 def corners_of(op: str, targets: Iterable[Target], statuses: Statuses) -> CornerCounts:
-    """Return what these targets can visit of `op`."""
+    """Return the corners of `op` that these targets can visit."""
     chosen = [target for target in targets if target.kernel.op == op]
     running = [target for target in chosen if not isinstance(statuses.get(target.id), NotRun)]
     space = _joined(_visitable(running, statuses))
@@ -44,13 +44,13 @@ def corners_of(op: str, targets: Iterable[Target], statuses: Statuses) -> Corner
 
 
 def has_corners(targets: Sequence[Target], others: Sequence[Target], statuses: Statuses) -> bool:
-    """Whether these targets can visit something that the others cannot."""
+    """Whether these targets can visit some label that the others cannot."""
     return any(_less(_joined(_visitable(targets, statuses)), _joined(_visitable(others, statuses))).values())
 
 
 class Reserved:
-    """Chooses cases that are dispatched to slow targets even while they rest: the first that each of them accepts,
-    since some accept few, and the first for each corner that no other target can visit."""
+    """Chooses cases that are dispatched to slow targets even while they rest: the first case that each target accepts,
+    since some accept few, and the first case for each corner that no other target can visit."""
 
     def __init__(self, slow: Sequence[Target], quick: Sequence[Target], statuses: Statuses) -> None:
         ops = {target.kernel.op for target in slow}
@@ -63,10 +63,10 @@ class Reserved:
             dispatches = {Dispatch(t.kernel.capability, t.size_limit): frozenset(_wrong(t, statuses)) for t in of_op}
             self._dispatches[op] = list(dispatches.items())
         self._idle = {op: list(each) for op, each in self._dispatches.items()}
-        """Dispatches to which no case was sent yet."""
+        """Dispatches to which no case has been sent yet."""
 
     def __call__(self, cases: Sequence[Case]) -> Collection[int]:
-        """Return the indices of the chosen cases, and count each as visited, since what is dispatched is judged."""
+        """Return the indices of the chosen cases, and count each as visited, since dispatched cases are judged."""
         return [index for index, case in enumerate(cases) if self._is_wanted(case)]
 
     def _is_wanted(self, case: Case) -> bool:
@@ -90,7 +90,7 @@ def _wrong(target: Target, statuses: Statuses) -> Collection[str]:
 
 
 def _visitable(targets: Iterable[Target], statuses: Statuses) -> Iterable[Space]:
-    """Yield what each of the targets can visit, equal spaces once."""
+    """Yield the space that each target can visit. Equal spaces are yielded once."""
     kinds = {(t.kernel.capability, frozenset(_wrong(t, statuses)), t.size_limit): None for t in targets}
     for capability, wrong, limit in kinds:
         space = space_of([_without(capability, wrong) if wrong else capability])
@@ -98,7 +98,7 @@ def _visitable(targets: Iterable[Target], statuses: Statuses) -> Iterable[Space]
 
 
 def _without(capability: Capability, wrong: Collection[str]) -> Capability:
-    """Return the capability without tensors of those dtypes."""
+    """Return the capability without tensors of the wrong dtypes."""
     able = capability.able
     mixed = tuple((name, tuple(d for d in dtypes if d not in wrong)) for name, dtypes in able.mixed)
     impossible = {name for name, dtypes in mixed if not dtypes}

@@ -1,4 +1,4 @@
-"""A lane: one target's worker, and the batches that it is given."""
+"""A lane: the worker of one target, and the batches that it runs."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ from fuzz.core.transport.frames import FrameError
 from fuzz.core.transport.steps import Steps, taken
 
 _AT_FAULT = (BuildError, AttestationError, EndedError)
-"""Errors at the start of a worker that are its kernel's fault. A missing device, or a failed fork, is not."""
+"""Errors at the start of a worker that are the fault of its kernel. A missing device, or a failed fork, is not."""
 
 
 _NO_TIME_S = 1.0
-"""A case that has run for less time than this is not waited for when a run ends: see `GRACE_S` in
+"""The seconds below which a running case does not hold up the end of a run; see `GRACE_S` in
 `campaign/search/stopping.py`."""
 UNFINISHED = "the run ended while it was at"
-"""How the reason begins why a case that the end of a run cut off did not run."""
+"""The start of the reason why a case that the end of a run cut off did not run."""
 UNSEEN = Attestation("")
-"""The status of a worker that starts with its first case. What it really is is checked then: if that is not what its
-target asks for, its cases do not run."""
+"""The status of a worker that starts with its first case. Its attestation is checked then. If it is not what the target
+requests, the cases do not run."""
 
 
 @dataclass(frozen=True)
 class Wait:
-    """A target at work, as seen by somebody who waits for it."""
+    """A target at work, for a caller that waits for it."""
 
     target: str
     case: Case | None
-    """The case that it runs; None while its worker is built or started."""
+    """The case that is running, or None while the worker is built or started."""
     seconds: float
-    """Seconds for which it has been seen at that case."""
+    """The seconds for which the target has been seen at this case."""
     limit: float
-    """The limit of a case in seconds."""
+    """The time limit of a case in seconds."""
 
     @property
     def name(self) -> str:
-        """What it is doing, without the time: two with the same name are the same wait."""
+        """The activity without the time. Two waits with the same name are the same."""
         return "its start" if self.case is None else _described(self.case)
 
     @property
@@ -58,8 +58,7 @@ class Wait:
 
     @property
     def broken_off(self) -> str:
-        """Why its cases did not run, if it is no longer waited for. A target that had hardly begun a case did not hold
-        anything up."""
+        """The reason why cases did not run, if the target is not waited for. A case that just began held nothing up."""
         if self.case is None:
             return f"{UNFINISHED} its start, {self.seconds:.0f} s"
         return f"{UNFINISHED} {_described(self.case) if self.seconds < _NO_TIME_S else self.words}"
@@ -78,7 +77,7 @@ class TargetBatch:
     indices: Sequence[int]
     outcomes: Sequence[Outcome] | None = None
     error: FrameError | None = None
-    """An internal error, instead of outcomes."""
+    """An internal error, in place of outcomes."""
 
     @property
     def done(self) -> bool:
@@ -86,8 +85,8 @@ class TargetBatch:
 
 
 class Lane:
-    """Builds, starts and feeds the worker of one target, in the order in which cases were submitted. It runs no more
-    cases after `most_hangs` hung ones."""
+    """Builds, starts and feeds the worker of one target, in the order in which cases were submitted. After `most_hangs`
+    hung cases it runs no more."""
 
     def __init__(
         self, target: Target, limit: float, loop: Loop, most_hangs: int | None = None, sharing: Sharing | None = None
@@ -109,22 +108,22 @@ class Lane:
 
     @property
     def restarts(self) -> int:
-        """The number of processes that were replaced although the kernel did nothing wrong."""
+        """The number of processes that were replaced although the kernel was not at fault."""
         return self._conduct.restarts + self._conduct.killed_early
 
     @property
     def pid(self) -> int | None:
-        """The id of its process, if it has one."""
+        """The id of the worker's process, or None without one."""
         return None if self._worker is None else self._worker.pid
 
     @property
     def busy_s(self) -> float:
-        """The seconds for which it has been at work."""
+        """The seconds for which the lane has been at work."""
         return self._queue.busy_s
 
     def start(self, builder: Builder, *, at_once: bool = True) -> Attestation | NotRun:
-        """Build the worker and start it; if it shares processes and need not be there `at_once`, it starts with its
-        first case. Return what it attests, or what is wrong with the kernel, which stops no other target."""
+        """Build and start the worker. If it shares processes and need not be there `at_once`, it starts with its first
+        case. Return its attestation, or a NotRun that says what is wrong; an error stops no other target."""
         self._at_work = True
         try:
             self._program = self._built(builder)
@@ -141,7 +140,7 @@ class Lane:
             self._at_work = False
 
     def _built(self, builder: Builder) -> Program:
-        """Return its program. Raises BuildError, which says it if a file was lost after it was read."""
+        """Return the program of the target. Raise BuildError, which says so if a file was lost after it was read."""
         try:
             return self.target.adapter.program(self.target, builder)
         except BuildError as error:
@@ -150,16 +149,16 @@ class Lane:
             raise
 
     def submit(self, number: int, part: TargetBatch, frames: Sequence[Sequence[Encoded]]) -> None:
-        """Run the cases of batch `number` that `part` names."""
+        """Run those cases of batch `number` that `part` lists."""
         self._loop.submit(self._queue, number, self._run(number, part, frames))
 
     def renew(self) -> None:
-        """Give the target a new process, so that the next cases are its first calls. The target must be idle."""
+        """Give the target a new process, so that the next case is its first call. The target must be idle."""
         if self._worker is not None:
             self._worker.renew()
 
     def wait(self) -> Wait | None:
-        """Return what it is doing, or None if it is idle; a waiting caller asks several times a second."""
+        """Return what the target is doing, or None if it is idle. A waiting caller asks several times a second."""
         if not self._at_work:
             self._seen = None, 0.0
             return None
@@ -169,24 +168,24 @@ class Lane:
         return Wait(self.target.id, case, now - self._seen[1], self.limit)
 
     def cut(self, number: int, reason: str) -> None:
-        """Break off all batches up to that number: their unfinished cases become NOT_RUN for that reason."""
+        """Break off all batches up to this number. Their unfinished cases become NOT_RUN with this reason."""
         self._cut = self._worker, number
         if self._worker is not None:
             self._worker.stop(reason)
 
     def stop(self) -> None:
-        """End the worker for good, and wait for nothing."""
+        """End the worker for good, without waiting."""
         self._stopped = True
         if self._worker is not None:
             self._worker.stop()
 
     def close(self) -> None:
-        """Release its resources, after `stop`."""
+        """Release the worker's resources. Call `stop` first."""
         if self._worker is not None:
             self._worker.close()
 
     def _employed(self) -> Worker:
-        """Return its worker: a new one if the last was cut off."""
+        """Return a new worker for the program, after closing the last one."""
         assert self._program is not None
         if self._worker is not None:
             self._worker.close()

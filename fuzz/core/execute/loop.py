@@ -12,21 +12,21 @@ from fuzz.core.transport.steps import Pause, Steps
 
 @dataclass(eq=False)
 class Queue:
-    """What one lane has to do, in order."""
+    """The jobs of one lane, in order."""
 
     busy_s: float = 0.0
-    """The seconds for which it was at work."""
+    """The seconds for which the lane was at work."""
     jobs: deque[tuple[int, Steps[None]]] = field(default_factory=deque)
     """The number of each batch, with its steps."""
     pause: Pause | None = None
-    """What its first job waits for; None while it is not at work."""
+    """The pause of the first job, or None while it is not at work."""
     began: float = 0.0
 
 
 class Loop:
-    """Lets `slots` lanes work at a time, batch by batch: more workers than processors would only take time from each
-    other, and it would count against their cases. The slowest lanes of a batch go first, since the batch ends with its
-    last lane. A thread for each lane would do too, but switching threads takes longer than many a small batch."""
+    """Lets `slots` lanes work at a time, batch by batch. More workers than processors would only take time from each
+    other, which would count against their cases. The slowest lanes of a batch go first, since the batch ends with its
+    last lane. A thread for each lane would also work, but switching threads takes longer than many small batches."""
 
     def __init__(self, slots: int) -> None:
         self._free = slots
@@ -35,14 +35,14 @@ class Loop:
         self._poll = select.poll()
 
     def submit(self, queue: Queue, number: int, steps: Steps[None]) -> None:
-        """Add a job, whose steps raise nothing, and take the first steps of jobs that may begin now."""
+        """Add a job, whose steps raise nothing, and take the first steps of jobs that may start now."""
         queue.jobs.append((number, steps))
         if queue.pause is None and queue not in self._waiting:
             self._waiting.append(queue)
         self._begin()
 
     def turn(self, seconds: float) -> bool:
-        """Take the steps that can be taken, waiting up to a limit for the first. Return False if there was no step."""
+        """Take all steps that are ready, waiting at most `seconds` for the first. Return False if no job is left."""
         self._begin()
         if not self._running:
             return False

@@ -24,9 +24,9 @@ from fuzz.core.transport.frames import encode_case
 
 _UNBOUNDED_LIMIT_S = 900.0
 _LOOK_S = 0.25
-"""Seconds between two looks at what is waited for: often enough for a live line, too rare to cost anything. Chosen."""
+"""The seconds between two looks at waiting targets: often enough for a live line, too rare to cost anything. Chosen."""
 FRAME_BYTES = 4 << 20
-"""The approximate size of a frame of cases: no worker holds a whole batch of large tensors."""
+"""The approximate size of a frame of cases in bytes, so that no worker holds a whole batch of large tensors."""
 
 
 @dataclass
@@ -39,9 +39,9 @@ class Batch:
     """Takes the batch some steps further, or waits for a moment."""
 
     def outcomes(self) -> list[dict[str, Outcome]]:
-        """Wait for the batch. Per case, in order: the outcome of each target that it was dispatched to.
+        """Wait for the batch. Return, for each case in order, the outcome of each target that it was dispatched to.
 
-        Raises FrameError, which is an internal error; whatever a kernel does is an outcome.
+        Raise FrameError, which is an internal error. Anything that a kernel does is an outcome.
         """
         outcomes: list[dict[str, Outcome]] = [{} for _ in self.cases]
         for part in self.parts:
@@ -55,33 +55,33 @@ class Batch:
 
 
 Watch = Callable[[Sequence[Wait]], Collection[str]]
-"""A function that is called several times a second with what is waited for; it returns the targets that shall not be
-waited for any longer."""
+"""A function that is called several times a second with the targets at work. It returns the ids of targets that should
+not be waited for any longer."""
 
 
 def patient(waits: Sequence[Wait]) -> Collection[str]:
-    """Return no targets: everything is waited for."""
+    """Return no targets, so that every target is waited for."""
     return ()
 
 
 class Pool(Protocol):
-    """Where cases run: worker processes, or this process."""
+    """The place where cases run: worker processes, or this process."""
 
     @property
     def statuses(self) -> Mapping[str, Attestation | NotRun]: ...
 
     @property
     def limits(self) -> Mapping[str, float]:
-        """The limit of a case in seconds, by target, without targets that have no process of ours."""
+        """The time limit of a case in seconds, by target, without targets that have no process of their own."""
         ...
 
     @property
     def threads(self) -> int:
-        """The processor threads of a call that asks for no number; 0 if unknown."""
+        """The number of processor threads of a call that does not ask for one; 0 if unknown."""
         ...
 
     watch: Watch
-    """Called while a batch is waited for."""
+    """The function that is called while a batch is waited for."""
 
     def submit(self, cases: Sequence[Case], without: Collection[str] = (), for_all: Collection[int] = ()) -> Batch: ...
 
@@ -89,17 +89,19 @@ class Pool(Protocol):
 
 
 class WorkerPool:
-    """Builds, starts and feeds the workers of `targets`; a context manager. `limit`: seconds per case, by default each
-    target's own. `second_run`: run every case twice with different output poisons, not only where poison was left.
-    `jobs`: the most targets at work at a time, by default one per processor. `cache`: the folder of built workers, by
-    default `cache_directory()`. `bounded`: dispatch only small cases to slow targets. `most_hangs`: stop giving a
-    target cases after this many hung. `longest`: the most seconds of any case, except where kernels are compiled now
-    and then. Without `at_once`, workers that share processes start with their first case. `programs`: a file to which
-    workers add the names of what they compile. A target that cannot run here, whose kernel cannot be built or loaded,
-    or whose worker is not what the target asks for, has a NotRun in `statuses` and no outcomes. Entering raises
-    CacheError."""
+    """Builds, starts and feeds the workers of `targets`; a context manager. Entering it raises CacheError. A target
+    that cannot run here, whose kernel cannot be built or loaded, or whose worker is not what the target requests, has a
+    NotRun in `statuses` and no outcomes.
 
-    threads = 1  # a worker tells OpenMP, linear algebra and torch to use no more
+    `limit` is in seconds per case, by default each target's own. With `second_run` every case runs twice, with
+    different output poisons, not only if poison was left. `jobs` is the number of targets at work at a time, by default
+    one per processor. `cache` is the folder of built workers, by default `cache_directory()`. With `bounded`, slow
+    targets get only small cases. A target gets no more cases after `most_hangs` of them hung. `longest` limits the
+    seconds of any case, except if kernels are compiled now and then. Without `at_once`, workers that share processes
+    start with their first case. Workers append the keys of programs that they compile to the file `programs`.
+    """
+
+    threads = 1  # workers tell OpenMP, linear algebra and torch to use no more
 
     def __init__(
         self,
@@ -132,7 +134,7 @@ class WorkerPool:
         ]
 
     def _limit(self, target: Target, limit: float | None, longest: float | None) -> float:
-        """Return the seconds a case may take. A slow target that any case is dispatched to needs its time."""
+        """Return the time limit of a case in seconds. If slow targets get cases of any size, they need much time."""
         if limit is None:
             limit = target.case_limit if self._bounded or target.size_limit is None else _UNBOUNDED_LIMIT_S
         bounds = longest is not None and not (target.batched or target.kernel.slow)
@@ -144,13 +146,13 @@ class WorkerPool:
 
     @property
     def restarts(self) -> Mapping[str, int]:
-        """Workers that were replaced although their kernel did nothing wrong, by target, without zeros."""
+        """The number of workers that were replaced although their kernel was not at fault, by target, without zeros."""
         counted = {lane.target.id: lane.restarts for lane in self._lanes}
         return {target: count for target, count in counted.items() if count > 0}
 
     @property
     def notices(self) -> Sequence[str]:
-        """A line for each damaged file in the cache of built workers, which was built anew."""
+        """One line for each damaged file in the cache of built workers that was built again."""
         return self._builder.notices
 
     @property
@@ -160,12 +162,12 @@ class WorkerPool:
 
     @property
     def pids(self) -> Mapping[str, int]:
-        """The process id of each live worker."""
+        """The process id of each live worker, by target."""
         found = {lane.target.id: lane.pid for lane in self._lanes}
         return {target: pid for target, pid in found.items() if pid is not None}
 
     def __enter__(self) -> WorkerPool:
-        # One thread for each start, because compilers and imports are waited for. From then on there is one thread.
+        # Starts take one thread each, because they wait for compilers and imports. After that there is only one thread.
         starters = ThreadPoolExecutor(max(1, len(self._lanes)))
         try:
             starting = {
@@ -191,9 +193,9 @@ class WorkerPool:
         self._close()
 
     def submit(self, cases: Sequence[Case], without: Collection[str] = (), for_all: Collection[int] = ()) -> Batch:
-        """Dispatch each case to every live target that accepts it; to targets in `without`, only the cases with indices
-        in `for_all`. Returns at once; see `Batch.outcomes`. The caller limits memory: wait for one batch before
-        submitting many."""
+        """Dispatch each case to every live target that accepts it. Targets in `without` get only the cases with indices
+        in `for_all`. Return at once; see `Batch.outcomes`. To limit memory, wait for one batch before submitting
+        many."""
         batch = Batch(tuple(cases), advance=self._advance)
         self._looked = time.monotonic()
         self._submitted += 1
@@ -226,7 +228,7 @@ class WorkerPool:
             lane.stop()
 
     def renew(self) -> None:
-        """Give every target a new process, so that the next cases are its first calls."""
+        """Give every target a new process, so that the next case is its first call."""
         while self._loop.turn(_LOOK_S):
             self._look_around()
         for lane in self._lanes:
@@ -237,14 +239,14 @@ class WorkerPool:
         self._look_around()
 
     def _look_around(self) -> None:
-        """Call `_look` if the last look was long ago."""
+        """Call `_look`, unless the last look was a moment ago."""
         if time.monotonic() - self._looked >= _LOOK_S:
             self._look()
             self._looked = time.monotonic()
 
     def _look(self) -> None:
-        """Show `watch` what is waited for, and break off the targets that it names, with everything that was submitted
-        to them so far: a kernel that hangs has more cases on the way."""
+        """Show the targets at work to `watch`, and break off those that it returns, with everything submitted to them
+        so far, since a kernel that hangs has more cases on the way."""
         waits = {lane: wait for lane in self._lanes if (wait := lane.wait()) is not None}
         unwanted = self.watch(list(waits.values()))
         for lane, wait in waits.items():
@@ -252,8 +254,7 @@ class WorkerPool:
                 lane.cut(self._submitted, wait.broken_off)
 
     def _without_faults(self, batch: Batch, target: str, status: Attestation, indices: Sequence[int]) -> list[int]:
-        """Return the indices of cases without a dtype that this worker gets wrong. The other cases become NOT_RUN, with
-        the reason."""
+        """Return the indices of cases without a dtype that this worker gets wrong. The others become NOT_RUN."""
         wrong: dict[int, Outcome] = {}
         for dtype, why in status.wrong_dtypes.items():
             concerned = [index for index in indices if dtype in batch.cases[index].dtypes]
@@ -272,7 +273,7 @@ _T = TypeVar("_T")
 
 
 def awaited(future: Future[_T], look: Callable[[], None]) -> _T:
-    """Return the future's result, calling `look` several times a second until it is there."""
+    """Return the future's result. Until it is there, call `look` several times a second."""
     while True:
         try:
             return future.result(_LOOK_S)

@@ -1,5 +1,5 @@
-"""Processes that several workers use one after the other: on a GPU each process has a context, which takes a second and
-half a gigabyte."""
+"""Processes that several workers use one after the other. On a GPU each process has a context, which takes a second to
+make and half a gigabyte."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class Lender(Protocol):
     """A worker that may have a process to give away."""
 
     def lend(self) -> Process | None:
-        """Return its process and give it up, or None if it has no idle one."""
+        """Return and give up the worker's process, or return None if it has no idle one."""
         ...
 
 
 class Sharing:
     """The workers of a pool that can share processes, by the households of their programs. A process belongs to its
-    last user until another worker of the household needs one."""
+    last user until another worker of the household needs it."""
 
     def __init__(self) -> None:
         self._workers: dict[str, dict[Lender, None]] = defaultdict(dict)
@@ -31,8 +31,8 @@ class Sharing:
 
     @contextmanager
     def in_turn(self, target: Target) -> Iterator[None]:
-        """Within this context no other target that shares processes is started, so that each can take over the process
-        of the one before."""
+        """While this context lasts, start no other target that shares processes, so that each target can take over the
+        process of the one before."""
         if not target.shares:
             yield
             return

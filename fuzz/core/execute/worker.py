@@ -20,15 +20,15 @@ from fuzz.core.transport.process import Process
 from fuzz.core.transport.steps import Steps
 
 _PATIENCE_S = 1.0
-"""The least seconds after which a case counts as hung: a busy machine, or a first call, may need that long. Chosen."""
+"""The least seconds after which a case counts as hung: a busy machine, or a first call, may need them. Chosen."""
 _UNUSUAL = 100.0
-"""A hung case also takes at least this many times as long as other cases of its target. Cases of a search differ in
+"""The factor on the usual time of the target's cases above which a case may count as hung. Cases of a search differ in
 size by far more, but the largest take less than a second."""
 ATTEMPTS = 3
 """How often a worker that is killed from outside is started. Chosen."""
 _RECENT_CASES, _RECENT_BYTES = 256, 1 << 20
-"""The most calls before a death, and the most bytes of their cases, that are kept to be repeated. Kernels that die now
-and then count calls, or fill something up: the planted ones do so within 100 calls."""
+"""The largest number of calls before a death, and of bytes of their cases, that are kept to be repeated. Kernels that
+die now and then count calls, or fill something up. Planted kernels of this kind die within 100 calls."""
 
 
 class Encoded(NamedTuple):
@@ -36,9 +36,9 @@ class Encoded(NamedTuple):
 
     case: Case
     data: bytes
-    """The case in the workers' protocol."""
+    """The case as bytes of the workers' protocol."""
     answers: Answers
-    """What targets have answered to it."""
+    """The answers of targets to the case so far."""
 
 
 class LostError(Exception):
@@ -47,37 +47,36 @@ class LostError(Exception):
 
 @dataclass
 class Conduct:
-    """What is known of a target's conduct, over all its processes."""
+    """The conduct of a target, over all its processes."""
 
     most_hangs: int | None = None
-    """The number of hung cases after which it gets no more cases; None if nothing else waits for it."""
+    """The number of hung cases after which the target gets no more, or None for no limit, if nothing waits for it."""
     hangs: int = 0
     restarts: int = 0
-    """Processes that were replaced after a death from outside, or after a hang, that no rerun repeated."""
+    """The number of processes that were replaced after a death from outside, or a hang, that no rerun repeated."""
     killed_early: int = 0
-    """Processes that were killed from outside before they attested anything: no case was lost."""
+    """The number of processes that were killed from outside before they attested anything, so that no case was lost."""
     attributions: int = 0
     calls: int = 0
     """The number of cases that were answered."""
     busy_s: float = 0.0
-    """The seconds that those cases took."""
+    """The seconds that these cases took."""
     doubts: int = 0
-    """Cases that were taken for hung early, but returned when they ran alone."""
+    """The number of cases that were taken for hung early, but returned when they ran alone."""
 
     def patience(self, limit: float) -> float:
-        """Return the seconds after which a case is taken for hung until that is confirmed. Each time that this was
-        wrong they double."""
+        """Return the seconds after which a case seems to hang, to be confirmed. They double whenever this was wrong."""
         usual = self.busy_s / self.calls if self.calls else 0.0
         return min(limit, max(_PATIENCE_S, _UNUSUAL * usual) * 2.0**self.doubts)
 
     @property
     def searches(self) -> bool:
-        """Whether it is given ever more cases, for which others wait, so that a few need not run."""
+        """Whether the target is given more and more cases, for which others wait, so that a few need not run."""
         return self.most_hangs is not None
 
     @property
     def given_up(self) -> str:
-        """Why it gets no more cases; '' while it does."""
+        """The reason why the target gets no more cases; '' while it gets some."""
         hangs_too_often = self.most_hangs is not None and self.hangs >= self.most_hangs
         return f"not run again after {self.hangs} cases that hung" if hangs_too_often else ""
 
@@ -87,7 +86,7 @@ class _Recent:
 
     def __init__(self) -> None:
         self.calls = 0
-        """The total number of cases that it has run."""
+        """The total number of cases that the process has run."""
         self._cases: deque[Encoded] = deque()
         self._bytes = 0
 
@@ -117,17 +116,17 @@ class Worker:
         self._process: Process | None = None
         self._sharing = sharing or Sharing()
         self._former: Process | None = None
-        """The process in which its latest calls were made; it may be another worker's by now."""
+        """The process that made the worker's latest calls. It may belong to another worker by now."""
         self._at_work = False
         self._has_guests = False
-        """Whether other kernels have run in its process."""
+        """Whether other kernels have run in the worker's process."""
         self._wants_fresh = False
         self._is_apart = False
-        """Whether it shares no process, because it cannot be loaded where others have been."""
+        """Whether the worker shares no process, because its kernel cannot be loaded after others."""
         self._lost: str | None = None
         self._recent = _Recent()
         self._running: tuple[Sequence[Encoded], list[Outcome], int] = (), [], 0
-        """The cases that were sent, the list to which their outcomes are added, and the length of that list before."""
+        """The cases that were sent, the list to which their outcomes are added, and the length of the list before."""
 
     @property
     def pid(self) -> int | None:
@@ -137,7 +136,7 @@ class Worker:
 
     @property
     def case(self) -> Case | None:
-        """The case that runs now; None while a process starts."""
+        """The case that is running, or None while a process starts."""
         cases, outcomes, before = self._running
         process = self._process
         at = max(len(outcomes) - before, 0 if process is None else process.begun - 1)
@@ -145,11 +144,12 @@ class Worker:
 
     @property
     def recent(self) -> Sequence[Encoded]:
-        """The last cases of its process, or of the one that ended."""
+        """The latest cases of the worker's process, or of the one that ended."""
         return self._recent.cases
 
     def start(self) -> Steps[Attestation]:
-        """Start the process and check what it is. Raises LostError, whose cause says whether the kernel is at fault."""
+        """Start the process and check its attestation. Raise LostError. If its cause is a BuildError, an
+        AttestationError or an EndedError, the kernel is at fault."""
         if self._lost is not None:
             raise LostError(self._lost)
         self._at_work = True
@@ -168,8 +168,8 @@ class Worker:
         return (yield from self._attested(hello))
 
     def _unready(self, error: EndedError) -> Steps[tuple[LostError, Exception]]:
-        """Return the error to raise if a process ended before it said what it is, and its cause: the error if the
-        kernel is at fault."""
+        """Return the error to raise if a process ended before its hello. `error` is its cause if the kernel is at
+        fault."""
         process, self._process, ending = self._process, None, error.ending
         said = str(error)
         if ending.hung and process is not None:
@@ -179,7 +179,7 @@ class Worker:
         return lost, ConnectionError(str(error)) if ending.cut or hindrance else error
 
     def _hindrance(self) -> Steps[str]:
-        """Return why not even an idle worker like this one can be started; '' if it can."""
+        """Return why not even an idle worker like this one can be started, or '' if it can."""
         try:
             bystander = self._program.bystander()
         except (BuildError, OSError):
@@ -194,19 +194,19 @@ class Worker:
         return "" if self._lost is not None else found
 
     def _attested(self, hello: str) -> Steps[Attestation]:
-        """Check what the process attests. If other kernels have been in it, a mismatch is checked again in a new
-        process."""
+        """Return the process's attestation after checking it. If other kernels have run in the process, a mismatch is
+        checked again in a new process."""
         try:
             return self._program.attested(hello)
         except (Unavailable, BuildError, AttestationError) as error:
             had_guests = self._has_guests
             self.renew()
-            if had_guests:  # other kernels may have registered or patched something that it uses
+            if had_guests:  # other kernels may have registered or patched something
                 self._is_apart = True
                 self._sharing.leave(self, self._program)
                 return (yield from self.start())
             raise self._given_up(str(error)) from error
-        except (LookupError, ValueError, TypeError, RecursionError) as error:  # in whatever JSON
+        except (LookupError, ValueError, TypeError, RecursionError) as error:  # the hello may contain any JSON
             self.renew()
             wrong = AttestationError(f"its worker says of itself what cannot be read: {error!r}")
             raise self._given_up(str(wrong)) from wrong
@@ -215,8 +215,8 @@ class Worker:
         self, cases: Sequence[Encoded], outcomes: list[Outcome], audits: int = records.AUDIT_LAST,
         *, patient: bool = False,
     ) -> Steps[Ending | None]:  # fmt: skip
-        """Run `cases`, and add what comes of each to `outcomes`, until they are done (None) or the process ends. A
-        `patient` one waits for each as long as it may take. Raises LostError."""
+        """Run `cases` and add their outcomes to `outcomes`, until all are done or the process ends. Return None or how
+        it ended. A `patient` run gives each case its full time limit. Raise LostError."""
         if self._process is None:
             yield from self.start()
         assert self._process is not None
@@ -239,26 +239,26 @@ class Worker:
         return None
 
     def lend(self) -> Process | None:
-        """Return its process and give it up, unless it is at work; for its next case it takes one over or starts
-        one."""
+        """Return and give up the worker's process, unless it is at work. For its next case the worker takes over
+        another process or starts one."""
         if self._at_work:
             return None
         process, self._process = self._process, None
         return process
 
     def renew(self) -> None:
-        """End the process; the next case is the first call of a new one."""
+        """End the process, so that the next case is the first call of a new one."""
         self._wants_fresh = True
         if self._process is not None:
             self._process.close()
             self._process = None
 
     def give_up(self, reason: str) -> None:
-        """Run no more cases."""
+        """Run no more cases, for this reason."""
         self._lost = self._lost or reason
 
     def stop(self, reason: str = "the run was stopped") -> None:
-        """End the process for good. What runs then is lost, for that reason."""
+        """End the process for good. Cases that are running are lost, for this reason."""
         self._lost = reason
         process = self._process
         if process is not None:
@@ -276,14 +276,14 @@ class Worker:
         return LostError(self._lost)
 
     def _hello(self) -> Steps[str]:
-        """Take over a process, unless a fresh one is wanted, or start one, and another if it is killed before it says
-        anything; return its first message."""
+        """Return the first message of a process. Take over a process, or start one if none is idle or a fresh one is
+        wanted. If the process is killed before its hello, start another."""
         found = None if self._wants_fresh or self._is_apart else self._sharing.taken_over(self, self._program)
         if found is not None:
             try:
                 self._process, self._has_guests = found, True
                 return (yield from found.load(self._program.order, self.limit))
-            except EndedError:  # it ended while nobody used it, or cannot load this kernel: nobody is blamed for that
+            except EndedError:  # it ended while idle, or cannot load this kernel, and nobody is to blame
                 self._process = None
         self._wants_fresh = self._has_guests = False
         for attempt in range(ATTEMPTS):
@@ -326,17 +326,17 @@ class Worker:
         yield from process.exchange([each.data for each in cases], take, audits, longest)
 
     def _outcome(self, response: Response, case: Encoded, process: Process) -> Outcome:
-        """Return what the response says, without changes that the kernel declares to make. Raises EndedError."""
+        """Return the outcome that the response reports, without changes that the kernel declares. Raise EndedError."""
         try:
             outcome = outcome_of(response, case.case, self.target.id, case.answers)
         except CountError as error:
-            if not process.foreign:  # our workers count correctly, so this one was overwritten
+            if not process.foreign:  # this package's workers count correctly, so this one was overwritten
                 process.refuse_answer(str(error))
             return Outcome(self.target.id, Status.WRONG_SHAPE, detail=str(error))
         except AnswerError as error:
             process.refuse_answer(str(error))
         if outcome.status is Status.OURS and self.target.kernel.untrusted:
-            process.refuse_answer(outcome.detail)  # nobody can tell who said that
+            process.refuse_answer(outcome.detail)  # nobody can tell who said this
         kept = self.target.kernel.keeps
         if not outcome.changes or not kept:
             return outcome

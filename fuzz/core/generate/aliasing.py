@@ -17,7 +17,7 @@ from oracles.op import Op
 from oracles.ops import OPS
 
 ONE_IN = 12
-"""One drawn case in this many shares memory. Chosen."""
+"""One in this many drawn cases has tensors that share memory. Chosen."""
 
 
 @dataclass(frozen=True)
@@ -31,27 +31,26 @@ class _Sharing:
 
     @property
     def label(self) -> tuple[str, str, str]:
-        """Coverage's label, such as ('y', 'over', 'x') or ('residual', 'is', 'x')."""
+        """The coverage label, such as ('y', 'over', 'x') or ('residual', 'is', 'x')."""
         return self.name, "is" if self.kind == "shared" else "over", self.other
 
 
 def aliased(case: Case, capability: Capability, dice: Dice) -> Case:
-    """Return the case with shared memory, if the kernel accepts or rejects that by promise; else the case itself. Only
-    what shares memory counts as visited."""
+    """Return the case with two tensors that share memory, if the kernel accepts that or promises to reject it.
+    Otherwise return the case unchanged. Only shared memory counts as visited."""
     ways = list(_sharings(case))
     shared = _with_shared_memory(case, dice.pick(ways), dice.below(2**32), dice.below(2**32)) if ways else None
     return shared if shared is not None and capability.is_dispatched(shared) else case
 
 
 def aliased_as(case: Case, label: tuple[str | int, ...], turn: int) -> Case:
-    """Return the case with the shared memory that `label` names, each turn in another way; the case itself if that is
-    impossible."""
+    """Return the case with the shared memory that `label` names, each turn in another way; unchanged if impossible."""
     way = next((way for way in _sharings(case) if way.label == label), None)
     return (_with_shared_memory(case, way, turn, turn) if way is not None else None) or case
 
 
 def memory_labels(capability: Capability) -> Iterator[tuple[str, str, str]]:
-    """Yield the labels of the ways in which cases within a capability can share memory."""
+    """Yield the labels of the ways in which tensors of a case within the capability can share memory."""
     op = OPS[capability.op]
     if not capability.shares_memory:
         return
@@ -64,7 +63,7 @@ def memory_labels(capability: Capability) -> Iterator[tuple[str, str, str]]:
 
 
 def _addable(op: Op) -> Iterator[str]:
-    """Yield inputs that can be the same buffer as the first input."""
+    """Yield the names of inputs that can be the same buffer as the first input."""
     return (operand.name for operand in op.inputs if operand.name in op.alike and operand.name != op.main)
 
 
@@ -95,14 +94,14 @@ def _sharings(case: Case) -> Iterator[_Sharing]:
 
 
 def _shared(draw: Draw, way: _Sharing) -> Draw:
-    """Return the draw with two inputs in one buffer. Equal rows do not round at random relative to each other, so only
-    the worst-case budget is sound."""
+    """Return the draw with two inputs in one buffer. It is marked as structured: rounding errors of equal rows are not
+    independent, so only the worst-case budget is sound."""
     return replace(draw.with_parts(replace(draw.part(way.name), alias=way.other)), structured=True)
 
 
 def _overlapping(draw: Draw, way: _Sharing, how: int, far: int) -> Draw:
-    """Return the draw with the output some elements before or after the input: one, a row, or any distance at which the
-    two still overlap."""
+    """Return the draw with the output placed before or after the input in the same memory, at a distance of one
+    element, one row, or any distance at which the two still overlap."""
     source = draw.part(way.other)
     reach = layout_of(draw, source).extent
     step = min((1, max(draw.n, 1), 1 + far % reach)[how % 3], max(reach - 1, 1))
@@ -119,6 +118,6 @@ def _overlapping(draw: Draw, way: _Sharing, how: int, far: int) -> Draw:
 
 
 def _moved_by(layout: Layout, shift: int, turn: int) -> Layout:
-    """Return a layout with the same strides, or C order without gaps, at another offset from the same guard page."""
+    """Return a layout `shift` elements further from the guard page, with its strides or in C order without gaps."""
     dense = contiguous(layout.shape, layout.guard, layout.offset + shift)
     return dense if turn % 2 else replace(layout, offset=layout.offset + shift)

@@ -1,8 +1,9 @@
-"""Cases that are big in one coordinate and cheap in memory: a fixed series, visited once in a run, late. Many rows of a
-few elements; a row of more than 2^23; two rows so far apart that offsets need more than 29, 31 or 32 bits; and, for ops
-without sums, all 2^16 numbers of a 16-bit dtype in one input. Tensors that reach far are sparse: only the pages near
-their elements exist (see `core/transport/native/sparse.c`), so they take no memory. On those pages everything else is
-poisoned and checked, as everywhere; the rest is inaccessible, and touching it is a fault."""
+"""A fixed series of cases that are big in one respect but cheap in memory. A run visits each of them once, late. They
+have many rows of a few elements; a row of more than 2^23 elements; two rows so far apart that offsets need more than
+29, 31 or 32 bits; or, for ops without sums, all 2^16 numbers of a 16-bit dtype in one input. Tensors whose elements lie
+far apart are sparse: only the pages near their elements exist (see `core/transport/native/sparse.c`), so they take
+little memory. Bytes between elements on these pages are poisoned and checked, as in every case. All other pages are
+inaccessible, and a kernel that touches them faults."""
 
 from __future__ import annotations
 
@@ -38,18 +39,17 @@ class Big:
     rows: int
     n: int
     pitch: int | None = None
-    """The distance of rows in elements, for tensors of the first input's shape; each such tensor has another pitch, a
-    few elements more."""
+    """The distance between rows in elements, for tensors of the first input's shape, whose pitches differ a little."""
     dtype: str = SINGLE.name
     grids: int | None = None
-    """The most tensors of its size that an op may have: with more, the oracle would need too much memory."""
+    """The most tensors of the first input's shape that the op may have. More would take the oracle too much memory."""
     swept: int | None = None
-    """The number of the input, among those of the full shape, that gets every number of the dtype, NaNs and infinities
-    too; for ops whose output elements depend on no other elements."""
+    """The index, among inputs of the first input's shape, of the input that gets every number of the dtype, including
+    NaNs and infinities. Only for ops whose output elements each depend on one element of each input."""
 
     def fits(self, op: Op) -> bool:
-        """Whether it is for that op, which has a meaning for rows of that length. Many rows, and long ones, are what
-        further dimensions multiply."""
+        """Whether the op can have this case: it is defined for rows of this length and has no further dimensions, which
+        would multiply the number of elements."""
         if op.further or op.fixed or not op.turns or not op.has_fixed((self.rows, self.n), 1, {}):
             return False
         if self.swept is not None:
@@ -58,7 +58,7 @@ class Big:
         return self.grids is None or len(needed) <= self.grids
 
     def place(self, op: Op, name: str, number: int) -> Placement:
-        """Return where the op's tensor with that name and number lies."""
+        """Return the placement of the op's tensor of this name, the operand at index `number`."""
         if name not in op.alike or self.pitch is None:
             return Placement()
         pitch = self.pitch + (number if self.pitch > 0 else -number)
@@ -81,7 +81,7 @@ SWEEPS: tuple[Big, ...] = tuple(
     for swept in range(3)
     for dtype in NARROW
 )
-"""The cases with every number of a dtype; they come before those of `SERIES`."""
+"""The cases in which one input has every number of a dtype. They come before the cases of `SERIES`."""
 
 
 @dataclass(frozen=True)
@@ -91,18 +91,18 @@ class Due:
     number: int
     big: Big
     optional: bool
-    """Whether all optional tensors are there, or none."""
+    """Whether the case has all optional tensors; if not, it has none."""
     place: int
     """The index of `big` in the series."""
 
     @property
     def after(self) -> int:
-        """The turn of a search, from 0, after which it comes."""
+        """The turn of a search, from 0, after which this case is run."""
         return self.big.after
 
 
 def series(op: str) -> Iterator[Due]:
-    """Yield all big cases of an op: each without optional tensors and with all of them."""
+    """Yield all big cases of an op. Cases with short rows come twice: without optional tensors and with all of them."""
     numbers = count(1)
     for place, big in enumerate(big for big in (*SWEEPS, *SERIES) if big.fits(OPS[op])):
         for optional in (False, True) if OPS[op].optional and big.n < 2**20 else (False,):
@@ -110,7 +110,7 @@ def series(op: str) -> Iterator[Due]:
 
 
 def big_case(big: Big, op_name: str, optional: bool) -> Case:
-    """Return the bit-exact case."""
+    """Return the bit-exact case, with all optional tensors or with none."""
     op, stream = OPS[op_name], Stream(0).child(big.name)
     wanted = [operand for operand in op.operands if optional or not operand.optional]
     parts = []
@@ -125,24 +125,24 @@ def big_case(big: Big, op_name: str, optional: bool) -> Case:
 
 
 def usual(parameter: Parameter) -> float:
-    """Return a value in the middle of those that are drawn: neither the plainest nor the oddest."""
+    """Return the middle one of the values that are drawn for a parameter: neither the plainest nor the oddest."""
     return parameter.values[len(parameter.values) // 2]
 
 
 def _full_inputs(op: Op) -> list[str]:
-    """Return the inputs that are always there and have the shape of the first one."""
+    """Return the names of the inputs that are always present, have the first input's shape, and hold no integers."""
     return [each.name for each in op.inputs if each.name in op.alike and not each.optional and not each.integers]
 
 
 def _is_elementwise(op: Op) -> bool:
-    """Whether each element depends on one of each input alone."""
+    """Whether each output element depends on only one element of each input."""
     graph = traced(op, [*(each.name for each in op.operands), *(each.name for each in op.parameters)])
     return not graph.meeting
 
 
 def _given(big: Big, op: Op, operand: Operand, dtype: str, stream: Stream) -> Given:
-    """Return random values; positive ones for an input with one number for each row; every number of the dtype for the
-    swept input."""
+    """Return random normal values for an input, or positive values if the input has one number for each row. The swept
+    input gets every number of the dtype."""
     if big.swept is not None and operand.name == _full_inputs(op)[big.swept]:
         every = np.arange(big.rows * big.n, dtype=np.uint16).view(NUMPY_DTYPE[dtype])
         return given_rows(every.reshape(big.rows, big.n))

@@ -1,4 +1,4 @@
-"""What capabilities leave open, and further capabilities for which cases are made."""
+"""The choices that a kernel's capabilities leave open, and further capabilities for cases that kernels must reject."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from oracles.ops import OPS, remembered
 
 
 def presence(capability: Capability, operand: Operand) -> tuple[str, ...]:
-    """Whether an operand may be there, must be, or may not."""
+    """Return ("yes",) if the operand must be present, ("no",) if it must not, or ("yes", "no") if either is allowed."""
     able, name = capability.able, operand.name
     if not operand.optional or name in able.needs:
         return ("yes",)
@@ -23,7 +23,7 @@ def presence(capability: Capability, operand: Operand) -> tuple[str, ...]:
 
 @remembered(4096)
 def dtype_pairs(capability: Capability, name: str) -> tuple[tuple[str, str], ...]:
-    """Return the dtypes that a tensor may have, each with the first input's dtype."""
+    """Return the (dtype, dtype of the first input) pairs that a tensor may have."""
     main, able = OPS[capability.op].main, capability.able
     if name == main:
         return tuple((dtype, dtype) for dtype in able.dtypes)
@@ -38,8 +38,8 @@ def dtype_pairs(capability: Capability, name: str) -> tuple[tuple[str, str], ...
 
 @remembered(4096)
 def typings(capability: Capability, name: str, main: str) -> Sequence[Mapping[str, str]]:
-    """Return the combinations of other tensors' dtypes that the dtype of a tensor may depend on, with `main` for the
-    first input: the first input's, and that of the tensor whose dtype it has by default."""
+    """Return the dtypes of other tensors that a tensor's dtype may depend on, as mappings from name to dtype. They are
+    the dtype of the first input, `main`, and that of the tensor whose dtype is the default for this one."""
     op = OPS[capability.op]
     followed = op.operand(name).dtype
     alone = {op.main: main}
@@ -51,19 +51,19 @@ def typings(capability: Capability, name: str, main: str) -> Sequence[Mapping[st
 
 
 def may_share(capability: Capability, output: str, source: str) -> bool:
-    """Whether both may be there with one dtype."""
+    """Whether an output and an input may both be present with the same dtype, so that they can share memory."""
     op = OPS[capability.op]
     there = all("yes" in presence(capability, op.operand(name)) for name in (output, source))
     return there and bool({*dtype_pairs(capability, output)} & {*dtype_pairs(capability, source)})
 
 
 Undeclared = Mapping[str, Sequence[str]]
-"""What an op allows and a kernel does not declare, by the field of `Capabilities` that would declare it."""
+"""The features that an op allows but a kernel does not declare, by the field of `Capabilities` to declare them."""
 
 
 def undeclared(capability: Capability) -> Undeclared:
-    """Return what no case for this kernel can have because the kernel does not declare it. Bounds that it declares,
-    such as the longest row, are left out."""
+    """Return the features that no case for this kernel can have because the kernel does not declare them. Declared
+    bounds, such as the longest row, are left out."""
     able, op = capability.able, OPS[capability.op]
     there = [each.name for each in op.inputs if "yes" in presence(capability, each)]
     columns = [name for name in there if name in op.columns]
@@ -94,18 +94,19 @@ def undeclared(capability: Capability) -> Undeclared:
 
 
 def anything(op: str) -> Capability:
-    """Return the capability that accepts all that the op allows."""
+    """Return the capability of a kernel that accepts everything that the op allows."""
     spec = OPS[op]
     able = _boundless(op, Capabilities(dtypes=FLOATS, takes=spec.optional, params=tuple(spec.neutral)))
     return Capability(op, replace(able, stacked=tuple(each.name for each in spec.operands if each.stackable)))
 
 
 def out_of_capability(capabilities: Sequence[Capability]) -> tuple[Capability, ...]:
-    """Return capabilities for cases that kernels promise to reject. Each kernel with such a promise gets one with every
-    dtype, axis, shape and layout; one with stacked tensors of rank 2 only, if it takes them with rank 1 only; one with
-    empty tensors only, if it takes none: a case for the first is hardly ever wrong in just that respect. Each input
-    whose places are checked gets one with invalid numbers. What the kernel cannot be told, such as a tensor without an
-    argument, is not invalid but impossible."""
+    """Return capabilities for cases that kernels promise to reject. Each kernel with this promise gets one capability
+    with every dtype, axis, shape and layout. A random case of this capability is rarely wrong only in its rank or size.
+    So a kernel that takes tensors with rank 1 only gets another capability with stacked tensors of rank 2, and a kernel
+    that takes no empty tensors gets another with empty tensors only. Each input whose places are checked gets one with
+    invalid places. Cases that cannot be passed to the kernel at all, such as one with a tensor that is no argument, are
+    not invalid but impossible."""
     strict = [each for each in capabilities if each.able.outside == "rejects"]
     found = [replace(each, able=_boundless(each.op, each.able)) for each in strict]
     flat = [each for each in strict if not {*_flat(each)} <= {*each.able.stacked}]
@@ -117,7 +118,7 @@ def out_of_capability(capabilities: Sequence[Capability]) -> tuple[Capability, .
 
 
 def _boundless(op: str, able: Capabilities) -> Capabilities:
-    """Return capabilities with the same tensors and no limits."""
+    """Return capabilities with the same tensors but without limits on dtypes, strides or extents."""
     spec, formats = OPS[op], _formats(able)
     return replace(
         able,
@@ -135,14 +136,14 @@ def _boundless(op: str, able: Capabilities) -> Capabilities:
 
 
 def _formats(able: Capabilities) -> tuple[str, ...]:
-    """Return the formats that kernels calculate in. If the kernel takes formats that only store numbers, add all others
-    of their size: a reader of e4m3fn may be given e5m2 by mistake, a reader of f32 hardly."""
+    """Return the formats that kernels calculate in. If the kernel takes formats that can only be stored, add all others
+    of the same size: a kernel that reads e4m3fn may be given e5m2 by mistake, but one that reads f32 hardly ever is."""
     sizes = {FORMATS[name].itemsize for name in able.formats if FORMATS[name].only_stores}
     return tuple(name for name, each in FORMATS.items() if not each.only_stores or each.itemsize in sizes)
 
 
 def _flat(capability: Capability) -> tuple[str, ...]:
-    """Return the inputs that the kernel takes with rank 1 but not stacked."""
+    """Return the names of the column inputs, which have rank 1 unless they are stacked, that may be present."""
     op = OPS[capability.op]
     columns = [each for each in op.inputs if each.name in op.columns]
     return tuple(each.name for each in columns if "yes" in presence(capability, each))

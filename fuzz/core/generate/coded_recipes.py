@@ -9,16 +9,16 @@ from fuzz.core.generate.recipes import Recipe, RowSpec, normal, positions, rando
 from oracles.dtypes import SINGLE
 
 CODED: dict[str, Recipe] = {}
-"""These recipes by name; a menu also has the recipes for any rows."""
+"""These recipes by name. Menus add the recipes for any rows."""
 BLOCKED: dict[str, Recipe] = {}
-"""Further recipes, for rows in blocks that have a scale of few bits each."""
+"""Further recipes, for rows in blocks that each have a scale of few bits."""
 _POWERS = (-6, 6)
 _EDGES = (1.0, 1.0, 1.9375, 1.75, 1.875)
-"""Mantissas at which a block gets its next scale: the next power of two, or the next number of few bits."""
+"""Mantissas at which a block gets the next larger scale: the next power of two, or the next number of few bits."""
 
 
 def _scaled(codes: Reals, top: float, spec: RowSpec, stream: Stream) -> Reals:
-    """Return rows of codes times a power of two for each row; one code of each row is the largest, `top`."""
+    """Return rows of codes, each row times a power of two. One code of each row is the largest, `top`."""
     rows = codes.reshape(spec.rows, spec.n)
     rows = np.where(np.arange(spec.n) == positions(spec, stream)[:, None], np.copysign(top, rows), rows)
     powers = stream.child("power").integers(spec.rows, *spec.powers(*_POWERS))

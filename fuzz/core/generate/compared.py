@@ -1,4 +1,4 @@
-"""The numbers that a formula compares elements of its inputs with. A mistake next to one of them, such as a clamp with
+"""The numbers that a formula compares input elements with. A mistake next to one of these numbers, such as a clamp with
 another end or a label that should not count, shows with no other values."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from oracles.op import Op
 from oracles.ops import remembered
 
 _ALIKE: tuple[Kind, ...] = ("point", "take", "max")
-"""Operations whose results are compared with the same numbers as the elements themselves."""
+"""Operations whose result is compared with a number exactly if one of their elements is."""
 _Of = Callable[[float, float], float]
 _ARITHMETIC: Mapping[Kind, tuple[_Of, _Of, _Of]] = {
     "add": (operator.add, operator.sub, operator.sub),
@@ -21,13 +21,13 @@ _ARITHMETIC: Mapping[Kind, tuple[_Of, _Of, _Of]] = {
     "multiply": (operator.mul, operator.truediv, operator.truediv),
     "divide": (operator.truediv, operator.mul, lambda value, c: c / value),
 }
-"""For each operation: the operation, and two that solve value = x op c and value = c op x for x."""
+"""For each operation: the operation itself, and two functions that solve value = x op c and value = c op x for x."""
 
 
 @remembered(1024)
 def compared(op: Op, parameters: tuple[tuple[str, float], ...] = ()) -> Mapping[str, tuple[float, ...]]:
-    """Return, by input, the finite numbers that the formula compares its elements with, given values of parameters.
-    Comparisons between inputs do not count."""
+    """Return, for each input, the finite numbers that the formula compares its elements with, given values of
+    parameters. Comparisons between two inputs do not count."""
     found, known = dict[str, dict[float, None]](), dict(parameters)
     for side, other in _comparisons(op):
         number = _number(other, known)
@@ -39,15 +39,15 @@ def compared(op: Op, parameters: tuple[tuple[str, float], ...] = ()) -> Mapping[
 
 @remembered(64)
 def _comparisons(op: Op) -> tuple[tuple[Node, Node], ...]:
-    """Return both sides of each comparison, either of them first."""
+    """Return both sides of each comparison in the formula, in both orders."""
     graphs = graphs_of(op.formula, op.inputs, op.parameters)
     pairs = [node.args for graph in graphs for node in graph.nodes if node.kind in COMPARED]
     return tuple(sides for a, b in pairs for sides in ((a, b), (b, a)))
 
 
 def _elements(node: Node, value: float, known: Mapping[str, float]) -> Iterator[tuple[str, float]]:
-    """Yield the input that a node is calculated from by plain arithmetic, with the element for which the node has the
-    value."""
+    """Yield (name, element) pairs: an input from which a node is calculated by plain arithmetic, and the element for
+    which the node equals `value`."""
     args = node.args
     if node.kind == "tensor":
         yield node.label, value
@@ -68,13 +68,13 @@ def _elements(node: Node, value: float, known: Mapping[str, float]) -> Iterator[
 
 
 def _number(node: Node, known: Mapping[str, float]) -> float | None:
-    """Return what a node of constants and parameters is; None for any other."""
+    """Return the value of a node that is calculated from constants and parameters alone, or None for any other node."""
     if node.kind in ("constant", "parameter"):
         return node.value if node.kind == "constant" else known.get(node.label)
     numbers = list[float]()
     for arg in node.args if node.kind == "negate" or node.kind in _ARITHMETIC else ():
         number = _number(arg, known)
-        if number is None:  # only at the first comparison, since nodes share their operands
+        if number is None:  # Only the first comparison gets here, since nodes share their operands.
             return None
         numbers.append(number)
     if node.kind == "negate":

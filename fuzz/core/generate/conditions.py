@@ -1,5 +1,5 @@
-"""Conditions: properties of a case that a bug may need, coarser than coverage labels, from which they follow; and which
-pairs of them held together."""
+"""Conditions: properties of a case that a bug may need. They are coarser than coverage labels and follow from them.
+Also which pairs of conditions have held together."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from fuzz.core.generate.space import space_of
 from oracles.ops import remembered
 
 Condition = Label
-"""A feature, such as the remainder of n over 8, with one of its answers, such as '3'."""
+"""A feature with one of its answers, such as the remainder of n over 8 with '3'."""
 Pair = tuple[Condition, Condition]
 
 _SIZES = ((1, 1), (2, 16), (17, 64), (65, 256), (257, 1023), (1024, 4095), (4096, None))
 _ROWS = ((1, 1), (2, 4), (5, 16), (17, 64), (65, None))
 _MODULI: Mapping[int, tuple[int, ...]] = {8: tuple(range(8)), 64: (0, 1, 31, 32, 33, 63)}
-"""The remainders of n that are conditions: all over short vectors, those at the edges of long ones."""
+"""The remainders of n that are conditions, by divisor. For short vectors these are all remainders; for long vectors,
+the remainders next to the ends and the middle."""
 _EVEN = 16
-"""An address that this divides lets kernels use vectors."""
+"""Kernels can use vectors if this number of bytes divides an address."""
 SAME = "that of the first input"
-"""The answer for a dtype that is the first input's."""
+"""The answer for a tensor that has the same dtype as the first input."""
 SHAPE = frozenset(("n", "rows", "row remainder", "next to a power", "axis", "rank", "extents"))
-"""The kinds of conditions that a case's shape decides."""
+"""The kinds of conditions that the shape of a case decides."""
 
 
 def of_label(label: tuple[Feature, Any]) -> tuple[Condition, ...]:
-    """Return the conditions that follow from a coverage label; () if none does."""
+    """Return the conditions that follow from a coverage label, or () if there are none."""
     kind, value = label
     if kind.kind in ("n", "rows", "extent"):
         return tuple(_of_extent(kind, value))
@@ -91,13 +92,13 @@ def conditions_of(op: str) -> Conditions:
 
 
 class Together:
-    """Which conditions held together: for each condition, by its bit, the bits of all that ever held with it."""
+    """The conditions that have held together: for the bit of each condition, the bits of all that ever held with it."""
 
     def __init__(self, beside: Mapping[int, int] | None = None) -> None:
         self.beside: dict[int, int] = dict(beside or {})
 
     def see(self, holding: int) -> None:
-        """Count a case for which these conditions hold."""
+        """Record a case, given the bits of the conditions that hold for it."""
         left = holding
         while left:
             lowest = left & -left
@@ -105,23 +106,22 @@ class Together:
             left ^= lowest
 
     def add(self, later: Together) -> None:
-        """Add what was seen later."""
+        """Add the pairs that another record saw."""
         for bit, others in later.beside.items():
             self.beside[bit] = self.beside.get(bit, 0) | others
 
     def has(self, one: int, other: int) -> bool:
-        """Whether two conditions, by their bits, held together."""
+        """Whether two conditions, given as bits, have held together."""
         return bool(self.beside.get(one, 0) & other)
 
     def record(self, op: str) -> dict[str, Any]:
-        """Return this as JSON, with the names of all conditions, since these vary between versions."""
+        """Return the pairs as JSON. The names of all conditions are included, since bits differ between versions."""
         named = list(map(label_words, conditions_of(op).all))
         return {"conditions": named, "beside": {str(bit.bit_length() - 1): f"{o:x}" for bit, o in self.beside.items()}}
 
     @classmethod
     def of_record(cls, op: str, record: Mapping[str, Any]) -> Together:
-        """Return what a record says about conditions that still exist. Raises ValueError for a record that `record`
-        does not make."""
+        """Return the pairs of a JSON record whose conditions still exist. Raise ValueError unless `record` made it."""
         try:
             known = {label_words(condition): bit for condition, bit in conditions_of(op).bits.items()}
             own = [known.get((kind, value), 0) for kind, value in record["conditions"]]

@@ -1,4 +1,4 @@
-"""Coverage: what cases visit of their op's space, and the ledger of what a search has visited."""
+"""Coverage: the labels that a case visits in its op's space, and the ledger of labels that a search has visited."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Labels = tuple[Label, ...]
 
 
 class Ledger:
-    """Counts labels against a space. Labels outside the space are counted too, but are no coverage gap."""
+    """A count of the labels of all cases, against a space. Labels outside the space are not coverage gaps."""
 
     def __init__(self, space: Mapping[Feature, tuple[Answer, ...]]) -> None:
         self.space = space
@@ -32,7 +32,7 @@ class Ledger:
         self._open = {kind: dict.fromkeys(values) for kind, values in space.items() if values}
 
     def see(self, labels: Iterable[Label]) -> None:
-        """Count one case."""
+        """Count the labels of one case."""
         for kind, value in labels:
             if kind not in self.counts:
                 continue
@@ -45,7 +45,7 @@ class Ledger:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a coverage gap."""
+        """Whether a coverage gap is left."""
         return bool(self._open)
 
     @property
@@ -54,7 +54,7 @@ class Ledger:
         return sum(map(len, self._open.values()))
 
     def lacks(self, label: Label) -> bool:
-        """Whether this is a coverage gap."""
+        """Whether a label is a coverage gap."""
         kind, value = label
         return value in self._open.get(kind, ())
 
@@ -64,19 +64,19 @@ class Ledger:
 
 
 RELATIONS = ("one is n", "rows are n", "n is a multiple of rows", "rows are a multiple of n", "two are equal")
-"""Relations that the extents of a case's first input may have."""
+"""Relations that the extents of a case's first input may have to each other."""
 POSITIONS = ("first", "last", "tail", "body")
-"""The positions of a placed element in its row; 'tail' is what is left over after blocks of 64 elements."""
+"""The positions of a placed element in its row. 'tail' means after the last whole block of 64 elements."""
 
 
 @lru_cache(maxsize=1 << 14)
 def length_labels(n: int) -> Labels:
-    """Return what rows of n elements visit by their length."""
+    """Return the labels of a row of n elements: its length, and its tail for each size of block."""
     return ((N, n), *((Feature("tail", operand=block), n % block) for block in BLOCKS if n > block))
 
 
 def labels_of(draw: Draw, layouts: Mapping[str, Layout]) -> Labels:
-    """Return what a case visits by its shapes, layouts and recipes, whatever its values; see
+    """Return the labels that a case visits by its shapes, layouts and recipes, whatever its values are; see
     `fuzz.core.generate.space`."""
     op = OPS[draw.op]
     main = draw.part(op.main)
@@ -87,8 +87,8 @@ def labels_of(draw: Draw, layouts: Mapping[str, Layout]) -> Labels:
         return (Feature("dtype"), main.dtype), *((each, 0) for each in none)
     found: list[Label] = [*length_labels(draw.n), *frame_labels(draw.outer, draw.axis, draw.n)]
     found += sizes_labels(op.name, math.prod(draw.batch), tuple(sizes.items()))
-    # In words, since 0.0 and -0.0 are equal: whichever came first would name both, and what a search draws next depends
-    # on these labels.
+    # The answers are words because 0.0 equals -0.0: whichever came first would name both. What a search draws next
+    # depends on these labels.
     found += [(Feature("parameter", name), repr(value)) for name, value in draw.parameters.items()]
     found += _of_presence(draw.op, tuple([part.name for part in draw.parts]))
     alone = True
@@ -107,13 +107,13 @@ def labels_of(draw: Draw, layouts: Mapping[str, Layout]) -> Labels:
 
 
 def placed_labels(name: str, recipe: str, values: Reals) -> Labels:
-    """Return what an input visits by the position of the element that its recipe places in each row."""
+    """Return the labels that an input visits by the positions of the element that its recipe places in each row."""
     return tuple((Feature("recipe", name), (recipe, where)) for where in sorted(_positions(recipe, values)))
 
 
 @lru_cache(maxsize=1 << 12)
 def frame_labels(outer: tuple[int, ...], axis: int, n: int) -> Labels:
-    """Return what the first input's extents visit, and the relations of extents above 1."""
+    """Return the labels of the first input's extents, and of relations between extents above 1."""
     rows = math.prod(outer)
     found: list[Label] = [(ROWS, rows), (Feature("axis"), (axis, len(outer) + 1))]
     if rows > 1 and n > 1:
@@ -125,25 +125,25 @@ def frame_labels(outer: tuple[int, ...], axis: int, n: int) -> Labels:
 
 
 TILES = (16, 32, 64, 128)
-"""The extents of tiles along each dimension in kernels of contractions."""
+"""The extents of tiles that kernels of contractions use along each dimension."""
 STEP = 16
-"""Extents are counted by their remainder over this."""
+"""Extents are counted by their remainder over this number."""
 
 
 def together(op: Op) -> str:
-    """Return the answer that stands for whole tiles in all tiled dimensions."""
+    """Return the answer for whole tiles in all tiled dimensions at once."""
     return f"{' '.join(named(op, dim) for dim in op.tiled)} together"
 
 
 def named(op: Op, dim: str) -> str:
-    """Return the answer that stands for a dimension with whole tiles."""
+    """Return the answer for whole tiles along one dimension."""
     return op.batch_name if dim == OUTER else dim
 
 
 @remembered(1 << 12)
 def sizes_labels(name: str, batch: int, sizes: tuple[tuple[str, int], ...]) -> Labels:
-    """Return what the extents of dimensions visit, except the row's, which is n. `batch` is the extent of dimensions
-    without a name."""
+    """Return the labels of the extents of all dimensions but the row, whose extent is n. `batch` is the product of the
+    extents of dimensions without a name."""
     found, op = list[Label](), OPS[name]
     for tile in TILES:
         whole = [dim for dim, size in ((OUTER, batch), *sizes) if size >= tile and (dim != OUTER or dim in op.tiled)]
@@ -160,8 +160,8 @@ def sizes_labels(name: str, batch: int, sizes: tuple[tuple[str, int], ...]) -> L
 
 
 def said(op: str, kind: Feature) -> str:
-    """Return the name of a kind in reports. For an op with several named dimensions it names those of its first input,
-    since n may be the name of another one."""
+    """Return the name of a kind in reports. For an op with several named dimensions the name also says which dimension
+    or which input it is about, since n may be the name of another one."""
     known = OPS.get(op)
     if known is None or len(known.named) == 1:
         return kind.label()
@@ -180,8 +180,8 @@ def _of_presence(op: str, names: tuple[str, ...]) -> Labels:
 def _of_part(
     name: str, dtype: str, first: tuple[str, ...], alignment: int, layout: str, recipe: str, stack: str, alias: str
 ) -> Labels:
-    """Return what one tensor visits, given the name and dtype of the first input; '' stands for what the tensor
-    lacks."""
+    """Return the labels of one tensor. `first` is the name and dtype of the first input, or () for the first input
+    itself; '' stands for an attribute that the tensor lacks."""
     found: list[Label] = [(Feature("dtype", name), (dtype, *first)) if first else (Feature("dtype"), dtype)]
     found.append((Feature("alignment", name, operand=dtype), alignment))
     words: tuple[tuple[Kind, str], ...] = ("layout", layout), ("recipe", recipe), ("stack", stack)
@@ -190,7 +190,7 @@ def _of_part(
 
 
 def _positions(recipe: str, values: Reals) -> set[str]:
-    """Return the positions in their rows of the placed elements."""
+    """Return the positions, as in `POSITIONS`, at which the recipe placed an element in any row."""
     n = values.shape[1]
     if not values.size:
         return set()

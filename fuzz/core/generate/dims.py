@@ -1,5 +1,5 @@
-"""The extents of ops with several named dimensions: with tails, in relation to each other, and limited by the number of
-terms that the oracle calculates."""
+"""The extents of ops with several named dimensions. Extents have tails and relations to each other, and are limited by
+the number of terms that the oracle calculates."""
 
 from __future__ import annotations
 
@@ -22,32 +22,31 @@ from oracles.operand import OUTER
 from oracles.ops import OPS, remembered
 
 USUAL_WORK = 1 << 15
-"""Most cases have no step with more terms, see `Op.work`: the oracle takes a few milliseconds for them."""
+"""The limit of terms in the largest step of most cases, see `Op.work`. The oracle takes a few milliseconds for them."""
 SMALL_WORK = 1 << 13
-"""The limit for every second case: an op of many dimensions would otherwise use up its limit in every case."""
+"""The limit of terms for every second case. Without it, ops of many dimensions would always reach `USUAL_WORK`."""
 CHEAP_WORK = 1 << 17
 """The limit of terms for relatives and probes, of which there are many."""
 LARGE_WORK = 1 << 20
-"""The limit of terms for the other cases: 0.1 to 0.3 s of the oracle."""
+"""The limit of terms for the remaining cases, for which the oracle takes 0.1 to 0.3 s."""
 MOST_WORK = 1 << 22
 """The limit of terms for cases with tiles in all dimensions."""
 _LARGE_ONE_IN = 32
 _FREE_ONE_IN = 2
-"""One in this many of the other cases gets all extents drawn; the rest keep the drawn length of rows."""
+"""One in this many cases with a free shape gets a newly drawn length of rows; the others keep the length they have."""
 _BLOCKS = (4, 8, *TILES)
 """The numbers of elements that kernels process at once along a dimension."""
 _LARGEST = 300
-"""No extent is drawn larger, except the row's and those of `fuzz.core.generate.tiles`."""
+"""The largest extent that is drawn, except for the row and in `fuzz.core.generate.tiles`."""
 _WINDOWS = 32
-"""A limit on terms is at least this many times the terms that an op's fixed extents give, so that cases of many
-channels have several windows."""
+"""Limits of terms are at least this many times the number of terms that the op's fixed extents give alone, so that
+cases of many channels have several windows."""
 _EMPTY_ONE_IN = 48
 _PUBLISHED_ONE_IN = 4
-"""One case in this many with free extents takes them from published models, if its op knows any; of cases with whole
-tiles, every second."""
+"""One in this many cases with free extents takes them from published models, if the op knows any."""
 _BATCHES = (1, 2, 3, 4, 6)
 FEW_BATCHES = (1, 1, 1, 2)
-"""Extents of unnamed dimensions in cases with whole tiles, where they do not matter."""
+"""Extents of unnamed dimensions in cases with whole tiles, for which these extents do not matter."""
 
 
 @lru_cache(maxsize=64)
@@ -59,28 +58,27 @@ def ranks_of(op: Op) -> Sequence[int]:
 
 
 def usual_rank(op: Op) -> int:
-    """Return the rank at which the first input has two axes besides that of its rows, or one more than the op's named
-    ones."""
+    """Return the rank with two axes besides rows, or with one unnamed axis if the op has several named ones."""
     return min(max(3, len(op.inner) + 1), ranks_of(op)[-1])
 
 
 @remembered(4096)
 def some_extents(capability: Capability, dim: str) -> Sequence[int]:
-    """Return extents that a dimension may have: 1, and larger ones up to some tiles."""
+    """Return extents that a dimension may have, from 1 up to some tiles."""
     return [size for size in range(1, 4 * max(STEP, capability.step(dim)) + 1) if capability.takes(dim, size)]
 
 
 @remembered(4096)
 def common(capability: Capability, dims: tuple[str, str]) -> Sequence[int]:
-    """Return extents above 1 that both dimensions may have, the smallest first."""
+    """Return the extents above 1 that both dimensions may have, in increasing order."""
     one, other = dims
     return [size for size in some_extents(capability, one) if size > 1 and capability.takes(other, size)]
 
 
 def shaped(sketch: Sketch, dice: Dice, wish: Mapping[Feature, Any], *, free: bool, even: int = 1) -> Sketch:
-    """Return the sketch with an extent for each named dimension; a sketch of rows alone may get a published length
-    instead. `free`: no wish is about the shape. `wish` is kept as far as its extents together are not too large.
-    `even`: a number that divides the extents, unless they get too large."""
+    """Return the sketch with an extent for each named dimension. If the op has rows alone, return the sketch as it is,
+    or with a published length of rows. `wish` is kept unless its extents together are too large. `free` says that no
+    wish concerns the shape. `even` divides the drawn extents of tiled dimensions, unless they would get too large."""
     op = OPS[sketch.capability.op]
     if has_rows_alone(op):
         return _published(sketch, dice) if free and op.shapes and dice.one_in(_PUBLISHED_ONE_IN) else sketch
@@ -106,21 +104,21 @@ def shaped(sketch: Sketch, dice: Dice, wish: Mapping[Feature, Any], *, free: boo
 
 
 def _published(sketch: Sketch, dice: Dice) -> Sketch:
-    """Return the sketch with rows of a length that its op publishes."""
+    """Return the sketch with a length of rows from a published model that its op knows."""
     op = OPS[sketch.capability.op]
     n = fitting_n(sketch.capability, dice.pick(op.shapes).get(op.row, sketch.n))
     return replace(sketch, n=n, rows=min(sketch.rows, max(ENOUGH_ROWS, USUAL_CASE // max(n, 1))))
 
 
 def has_room(sketch: Sketch, wished: Extents) -> bool:
-    """Return whether the wished extents, with the sketch's others, give no step too many terms; always true for rows
-    alone."""
+    """Return whether the wished extents, with the other extents of the sketch, keep every step within `USUAL_WORK`
+    terms. Always true if no extents are wished."""
     extents = Decisions(fitted(sketch), Dice(Stream(0)), USUAL_WORK)
     return not wished or extents.op.work({**extents.drawn, **wished}) <= USUAL_WORK
 
 
 def fitted(sketch: Sketch) -> Sketch:
-    """Return the sketch with a rank that the op allows, and its rows along the last axis if the op allows no other."""
+    """Return the sketch with a rank that the op allows, and rows along the last axis if only that is allowed."""
     op = OPS[sketch.capability.op]
     ranks = ranks_of(op)
     rank = min(max(sketch.rank, ranks[0]), ranks[-1])
@@ -132,9 +130,9 @@ def fitted(sketch: Sketch) -> Sketch:
 
 
 def possible(sketch: Sketch) -> Sketch:
-    """Return the sketch with extents that are possible: shortened if fixed extents give the largest step too many
-    terms; lengthened to what the kernel requires, and until each extent that follows from others is a positive whole
-    number."""
+    """Return the sketch with possible extents. Extents are shortened if fixed ones give the largest step too many
+    terms. They are lengthened if the kernel requires it, and until those that follow from others are positive whole
+    numbers."""
     op = OPS[sketch.capability.op]
     if not op.made and not op.least and (not op.fixed or has_rows_alone(op)):
         return sketch
@@ -149,23 +147,23 @@ def possible(sketch: Sketch) -> Sketch:
             break
         before = extents.known[longest]
         extents.keep({longest: before // 2})
-        if extents.known[longest] >= before:  # a kernel takes no shorter ones
+        if extents.known[longest] >= before:  # the kernel takes no shorter ones
             break
-    for _ in range(_LARGEST):  # a kernel may take no longer ones
+    for _ in range(_LARGEST):  # the kernel may take no longer ones
         longer = short(op.made, extents.known) | few(op.least, op.made, extents.known)
         if not longer:
             break
         if shorter := long(op.made, extents.known) - op.fixed.keys():
             known = dict(extents.known)
             extents.keep({dim: known[dim] // 2 for dim in shorter})
-            if extents.known != known:  # a kernel takes shorter ones
+            if extents.known != known:  # the kernel takes shorter ones
                 continue
         extents.keep({dim: extents.known[dim] + 1 for dim in longer})
     return extents.sketch
 
 
 def has_rows_alone(op: Op) -> bool:
-    """Return whether the op has rows alone: the sketch decides both of its extents."""
+    """Return whether the op has only rows, so that the sketch decides both extents of its first input."""
     return op.turns and not op.further
 
 
@@ -173,18 +171,18 @@ class Decisions:
     """The extents of one sketch while they are decided one by one."""
 
     def __init__(self, sketch: Sketch, dice: Dice, most: int) -> None:
-        """`most`: the most terms of the largest step."""
+        """Start with no extent decided. `most` is the largest number of terms that a step may have."""
         self.op, self._dice, self._base = OPS[sketch.capability.op], dice, sketch
         least = self.op.work(self.op.fixed) if self.op.fixed else 0
         self._most = max(most, min(LARGE_WORK, _WINDOWS * least))
         self._batch = list(sketch.outer[: sketch.rank - len(self.op.inner)])
-        """Extents of the axes without a name."""
+        """The extents of the axes without a name."""
         self.known: dict[str, int] = {}
         """The decided extents, by dimension."""
 
     @property
     def drawn(self) -> Extents:
-        """The extents that the sketch was drawn with."""
+        """The extents that the sketch was drawn with, by dimension."""
         base, op = self._base, self.op
         return {OUTER: math.prod(self._batch), **op.sizes((*base.outer, base.n), base.rank - 1), **base.extents}
 
@@ -196,15 +194,14 @@ class Decisions:
         return replace(self._base, n=self.known[self.op.row], rows=math.prod(outer), outer=outer, extents=further)
 
     def keep(self, extents: Extents) -> None:
-        """Decide on these extents, or on the nearest that the kernel takes."""
+        """Decide on these extents, each replaced by the nearest one that the kernel takes."""
         capability = self._base.capability
         if OUTER in extents and extents[OUTER] != math.prod(self._batch):
             self._batch = [*spread_over(extents[OUTER], len(self._batch))]
         self.known |= {dim: size if dim == OUTER else fitting(capability, dim, size) for dim, size in extents.items()}
 
     def room(self, dim: str, others: Iterable[str] = ()) -> int:
-        """Return the largest extent with which no step has too many terms; less if the dimensions `others` need room
-        too."""
+        """Return the largest extent of a dimension with which no step has too many terms, leaving room for `others`."""
         if self.op.made:
             return self._room_of_made(dim, {*others})
         found, known = self._most, {**self.op.fixed, **self.known}
@@ -214,21 +211,22 @@ class Decisions:
         return max(1, found)
 
     def _room_of_made(self, dim: str, others: Set[str]) -> int:
-        """Return the largest extent with which no step has too many terms, if other extents follow from this one."""
+        """Return the largest extent of a dimension with which no step has too many terms, for an op in which some
+        extents follow from others."""
         known, sizes = {**self.op.fixed, **self.known}, range(1, _LARGEST + 1)
         most: int = bisect_right(sizes, self._most, key=lambda size: self.op.work({**known, dim: size}))
         sharing = max(len(follows(self.op.made, step) & others - {dim}) for step in self.op.steps)
         return max(1, round(math.pow(most, 1.0 / (1 + sharing))))
 
     def publish(self) -> None:
-        """Decide on extents of published models as far as there is room: in two groups of dimensions, such as heads and
-        groups."""
+        """Decide on extents of published models if they have room. There are two attempts, since a model may give two
+        groups of dimensions, such as heads and groups."""
         for shape in (self._dice.pick(self.op.shapes) for _ in range(2)):
             if self.known.keys().isdisjoint(shape) and self.op.work({**self.known, **shape}) <= self._most:
                 self.keep(shape)
 
     def cut(self, dims: Iterable[str]) -> None:
-        """Decide on the sketch's extents for these dimensions, limited to the room that there is; decided ones stay."""
+        """Decide on the extents of the sketch for these dimensions, limited to the room left. Decided extents stay."""
         for dim in (dim for dim in dims if dim not in self.known):
             size = min(self.drawn[dim], self.room(dim))
             if dim == OUTER and size < self.drawn[dim]:
@@ -236,7 +234,8 @@ class Decisions:
             self.keep({dim: size})
 
     def draw(self, even: int = 1, batches: Sequence[int] = _BATCHES) -> None:
-        """Decide on all other extents: first those along which kernels have tiles, in random order."""
+        """Decide on all other extents in random order, first those of tiled dimensions. `even` divides the extents of
+        tiled dimensions if there is room; `batches` are extents to choose from for the others."""
         left = rotated([dim for dim in self.op.tiled if dim not in self.known and dim != OUTER], self._dice)
         for place, dim in enumerate(left):
             room = self.room(dim, () if self._dice.one_in(3) else left[place + 1 :])
@@ -251,7 +250,7 @@ class Decisions:
             self._batch[axis] = min(self.room(OUTER) // max(1, self.known[OUTER]), self._dice.pick(batches))
 
     def _extent(self, room: int) -> int:
-        """Return an extent; now and then one in relation to a decided extent, or 0."""
+        """Return a random extent: sometimes 0, sometimes one in relation to a decided extent."""
         dice = self._dice
         if self._base.capability.empty and dice.one_in(_EMPTY_ONE_IN):
             return 0
@@ -269,7 +268,7 @@ def rotated(dims: Sequence[str], dice: Dice) -> Sequence[str]:
 
 
 def _any(dice: Dice, most: int) -> int:
-    """Return an extent up to a largest one: small, around a multiple of a tile, or anything."""
+    """Return a random extent from 1 to `most`: small, next to a multiple of a block, or any."""
     kind = dice.below(4)
     blocks = [block for block in _BLOCKS if block + 1 <= most]
     if kind == 0 or (kind == 1 and not blocks):

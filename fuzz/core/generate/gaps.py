@@ -1,5 +1,5 @@
-"""The corners of one capability as bits of a number, and the coverage gaps that a turn of the search aims at. What a
-shard has visited is one number: small enough to travel with every turn, and quick to test."""
+"""The corners of one capability as bits of a number, and the coverage gaps that a turn of the search aims at. All that
+a shard has visited fits in one number, which is small enough to travel with every turn and quick to test."""
 
 from __future__ import annotations
 
@@ -17,35 +17,36 @@ from fuzz.core.generate.space import space_of
 from oracles.ops import remembered
 
 PARTS = 64
-"""The number of parts of each kind's gaps. Each turn begins with the next part, so that shards that run side by side
-fill different gaps."""
+"""The number of parts that the gaps of each kind are divided into. Each turn starts with the next part, so that shards
+that run side by side fill different gaps."""
 
 
 ALONE = Feature("memory")
-"""The kind that is filled only if it is the first one asked for."""
+"""The kind of gap that can be filled only if it is asked for first."""
 ASKED = 14
-"""The gaps that a turn asks for at a time. Filling more is not worth its time."""
+"""The number of gaps that a turn asks for at once. Filling more is not worth the time."""
 _ALONE_EVERY = 5
-"""Gaps of the kind ALONE come first at one of twice this many places."""
+"""In one of twice this many requests, gaps of the kind ALONE come first."""
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """One kind of label: its answers are neighbouring bits."""
+    """One kind of label. Its answers have neighbouring bits."""
 
     name: Feature
     values: tuple[Answer, ...]
     first: int
     step: int
-    """The step, in answers, from one gap that is asked for to the next."""
+    """The step, counted in answers, from one requested gap to the next."""
 
     @property
     def mask(self) -> int:
-        """A mask with one bit for each answer, from the lowest bit."""
+        """A mask with one bit for each answer, starting at the lowest bit."""
         return (1 << len(self.values)) - 1
 
     def next_to(self, waiting: int, place: int) -> Label:
-        """Return the first answer at or after a place whose bit is set in `waiting`; some bit is."""
+        """Return the first answer whose bit is set in `waiting`, starting at a position that depends on `place` and
+        wrapping around. `waiting` is not 0."""
         at = place * self.step % len(self.values)
         later = waiting >> at
         found = at + _lowest(later) if later else _lowest(waiting)
@@ -53,7 +54,7 @@ class _Kind:
 
 
 def _step(name: str, size: int) -> int:
-    """Return a step that differs between kinds, so that the same answers of two kinds do not always meet."""
+    """Return a step without a common factor with `size`. Steps differ, so the same answers of two kinds rarely meet."""
     return next(step for step in count(7 + sum(name.encode()) % 32) if gcd(step, size) == 1)
 
 
@@ -62,7 +63,7 @@ def _lowest(bits: int) -> int:
 
 
 class Corners:
-    """What cases for one capability can visit, each label a bit."""
+    """The labels that cases for one capability can visit, each as one bit."""
 
     def __init__(self, capability: Capability) -> None:
         self._kinds: list[_Kind] = []
@@ -76,14 +77,14 @@ class Corners:
         self._of_lengths: dict[int, int] = {}
 
     def seen(self, labels: Iterable[Label]) -> int:
-        """Return the bits of these labels; a label outside the capability has no bit."""
+        """Return the bits of these labels. A label outside the capability has no bit."""
         found = 0
         for label in labels:
             found |= self._bits.get(label, 0)
         return found
 
     def of_length(self, n: int) -> int:
-        """Return the bits that rows of n elements visit by their length."""
+        """Return the bits of the labels that follow from a row length n."""
         bits = self._of_lengths.get(n)
         if bits is None:
             bits = self._of_lengths[n] = self.seen(length_labels(n))
@@ -91,7 +92,7 @@ class Corners:
 
     @cached_property
     def _parts(self) -> Sequence[int]:
-        """The bits of each part of the gaps."""
+        """For each of the `PARTS` parts, the bits of its gaps."""
         parts = [0] * PARTS
         for kind in self._kinds:
             for index in range(len(kind.values)):
@@ -99,21 +100,22 @@ class Corners:
         return parts
 
     def gaps(self, visited: int, turn: int) -> Gaps:
-        """Return the gaps that are left for a turn."""
+        """Return the gaps that are left in a turn, given the bits of visited labels."""
         return Gaps(self, self.everything & ~visited, self._parts[turn % PARTS])
 
     def wanted(self, waiting: int, place: int) -> list[Label]:
-        """Return one gap of each kind that has any, different ones at each place; the kind with most gaps comes first.
+        """Return one gap for each kind that has any, a different gap for each `place`. The kind with most gaps comes
+        first.
 
         At every second place another kind comes first, so that a gap that cannot be filled does not keep the others
-        waiting. The row length comes next, since only the first to ask decides it. The kind that goes with no other
-        comes first more often.
+        waiting. The row length comes next, since only the first gap that concerns it can decide it. The kind ALONE
+        comes first more often than others.
         """
         pair, odd = divmod(place, 2)
         left = [(kind, bits) for kind in self._kinds if (bits := waiting >> kind.first & kind.mask)]
         if not left:
             return []
-        turned = pair % len(left)  # among kinds of as many gaps, each is asked before the others in turn
+        turned = pair % len(left)  # kinds with the same number of gaps take turns
         order = sorted(left[turned:] + left[:turned], key=lambda each: -each[1].bit_count())
         if not odd:
             return [kind.next_to(bits, pair) for kind, bits in order[:ASKED]]
@@ -134,30 +136,30 @@ class Gaps:
     waiting: int
     """The gaps that no case of the shard has visited."""
     part: int
-    """The bits of the part that this turn begins with."""
+    """The bits of the part that this turn starts with."""
 
     def __bool__(self) -> bool:
         return bool(self.waiting)
 
     def without(self, visited: int) -> Gaps:
-        """Return the gaps without those that are visited."""
+        """Return the gaps that remain after the visited ones are removed."""
         return Gaps(self.corners, self.waiting & ~visited, self.part)
 
     def wanted(self, place: int) -> list[Label]:
-        """Return one gap of each kind that has any."""
+        """Return one gap for each kind that has any, a different gap for each `place`."""
         return self.corners.wanted(self.waiting, place)
 
     def wants(self, label: Label) -> bool:
-        """Whether it is one of them."""
+        """Whether a label is one of the gaps."""
         return bool(self.waiting & self.corners.seen([label]))
 
     def filled(self, n: int) -> tuple[int, int]:
-        """Return the gaps that rows of n elements fill by their length: in this turn's part, and in all."""
+        """Return the number of gaps that a row length n fills: in this turn's part, and in all."""
         bits = self.corners.of_length(n) & self.waiting
         return (bits & self.part).bit_count(), bits.bit_count()
 
 
 @remembered(256)
 def corners_of(capability: Capability) -> Corners:
-    """Return what cases for a capability can visit."""
+    """Return the corners that cases for a capability can visit."""
     return Corners(capability)

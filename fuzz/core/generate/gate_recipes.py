@@ -1,5 +1,4 @@
-"""Recipes for the factors of a recurrence, or for their logarithms: after many steps something is left and nothing has
-overflowed."""
+"""Recipes for factors of a recurrence, or their logarithms. After many steps its state is neither 0 nor infinite."""
 
 from __future__ import annotations
 
@@ -53,7 +52,7 @@ def _share(spec: RowSpec, stream: Stream) -> Reals:
 
 
 def _logarithm(name: str) -> None:
-    """Register a recipe for approximate logarithms: x - 1 for a factor x, and a lower number for zero."""
+    """Register a recipe for approximate logarithms: x - 1 for the magnitude x of a factor, and -20 for zero."""
     known = GATES[name]
 
     def fill(spec: RowSpec, stream: Stream) -> Reals:

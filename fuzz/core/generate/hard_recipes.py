@@ -12,15 +12,15 @@ from fuzz.core.generate.recipes import RECIPES, RowSpec, normal, positions, rand
 from oracles.dtypes import FORMATS, NARROW
 
 _TIE_BITS = tuple(1 + FORMATS[name].precision for name in NARROW)
-"""The significant bits of numbers half-way between neighbours in f16 and bf16."""
+"""The number of significant bits of numbers half-way between neighbours in f16 and bf16."""
 _BELOW_LARGEST = 7600 / 65504
-"""The share of the largest number whose square is far beyond it, while a sum of several such elements is not."""
+"""An element of this share of the largest number has a square far beyond it, while a sum of several stays below."""
 _FILLERS = 3
-"""The elements that bring a row's mean square to a power of four: each squares the error that the one before left."""
+"""The number of elements that bring a row's mean square to a power of four. Each squares the error left before."""
 
 
 def _levels(spec: RowSpec, stream: Stream, levels: tuple[float, ...]) -> Reals:
-    """Return one of the levels for each row, repeated along it."""
+    """Return one of the levels, chosen for each row and repeated along it."""
     chosen = stream.child("level").integers(spec.rows, 0, len(levels) - 1)
     return repeated(np.asarray(levels)[chosen], spec)
 
@@ -74,15 +74,15 @@ def _ones(spec: RowSpec, stream: Stream) -> Reals:
     unscaled=True,
 )
 def _ties(spec: RowSpec, stream: Stream) -> Reals:
-    """Return rows that make ties: divided by its root mean square, such a row is itself times a power of two, a tie in
-    a narrower output dtype and, times weights of 1.5, in the same dtype."""
+    """Return rows whose normalised elements are rounding ties. Divided by its root mean square, such a row is itself
+    times a power of two. That is a tie in a narrower output dtype and, times weights of 1.5, in the same dtype."""
     rows, n = spec.rows, spec.n
     bits = stream.child("bits").integers(rows, 0, len(_TIE_BITS) - 1)
     steps = np.ldexp(1.0, np.asarray(_TIE_BITS)[bits])[:, None]
     odd = np.floor(stream.child("level").uniform(spec.size).reshape(rows, n) * steps / 4.0) * 2.0 + 1.0
     values: Reals = random_signs(spec, stream).reshape(rows, n) * odd / steps
     if n > _FILLERS:
-        # Whole numbers, so that the sum is exact in any order.
+        # The elements are whole numbers, so that the sum is exact in any order.
         rest = n - (odd[:, :-_FILLERS] ** 2).sum(axis=1) / steps[:, 0] ** 2
         for column in range(n - _FILLERS, n):
             values[:, column] = _root_below(rest, spec.dtype)
@@ -92,8 +92,7 @@ def _ties(spec: RowSpec, stream: Stream) -> Reals:
 
 
 def _root_below(squares: Reals, dtype: str) -> Reals:
-    """Return the largest numbers of the dtype at or below the square roots, so that something is left for the next
-    filler."""
+    """Return the largest numbers of the dtype at or below the square roots, so a rest is left for the next filler."""
     held = quantise(np.sqrt(np.maximum(squares, 0.0)), dtype)
     wide = held.astype(np.float64)
     below = np.nextafter(held, NUMPY_DTYPE[dtype].type(0)).astype(np.float64)
@@ -108,11 +107,11 @@ _KINDS = 4
 
 
 _SWITCHES = (0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0)
-"""Arguments at which kernels of activations switch formulas: clamps at 3 and 6, softplus and its like at 8 to 20, erf
-and tanh at 2 to 10."""
+"""Arguments at which kernels of activations switch formulas: clamps at 3 and 6, softplus and similar functions at 8 to
+20, erf and tanh at 2 to 10."""
 _NEAREST = -14
-"""Values near a number differ from it by 2^-14 to 2^-1 of it; neighbours in f16 and bf16 are at least as far apart at
-the near end."""
+"""Values near a number differ from it by 2^-14 to 2^-1 of it. At the near end that is not more than the distance
+between neighbours in f16 and bf16."""
 
 
 @recipe(
@@ -138,7 +137,7 @@ def _mixed_rows(spec: RowSpec, stream: Stream) -> Reals:
     chosen[:_KINDS] = np.arange(_KINDS)[: spec.rows]
     of_rows = np.array(kinds)[chosen]
     mixed = np.empty((spec.rows, spec.n))
-    for kind in dict.fromkeys(of_rows.tolist()):  # a kind that no row has need not be drawn
+    for kind in dict.fromkeys(of_rows.tolist()):  # skip kinds that no row has
         values = RECIPES[kind].fill(spec, stream.child(kind)).reshape(spec.rows, spec.n)
         np.copyto(mixed, values, where=(of_rows == kind)[:, None])
     return mixed

@@ -39,19 +39,19 @@ LAYOUT_CLASSES: Mapping[str, LayoutClass] = {
     )
 }  # fmt: skip
 OVERLAPPING = frozenset({EXPANDED.name, EXPANDED_ROW.name, EXPANDED_ALL.name, BROADCAST.name})
-"""The classes in which elements share memory; for inputs only."""
+"""The classes in which several elements share memory. Only inputs have them."""
 
 
 def classes_of(rank: int) -> tuple[str, ...]:
-    """Return the names of the classes that differ for tensors of that rank: with one axis besides the row's, for
-    example, one matrix for all is the same as one row for all."""
+    """Return the names of the classes that differ for tensors of that rank. With only one axis besides the row's,
+    sharing a slice along it is the same as sharing a row, so 'broadcast' is left out."""
     return tuple(name for name in LAYOUT_CLASSES if rank > 2 or name != BROADCAST.name)
 
 
 def lay_out(name: str, shape: tuple[int, ...], axis: int, spread: int, guard: Guard, offset: int) -> Layout:
-    """Return a layout of class `name` for rows along `axis`. `spread` (1 or more) is the elements of each gap for
-    'pitched' and 'padded', the step minus one (1 or 2) for 'column_step', and the choice of axes for 'reversed' and of
-    the axis for 'broadcast'. Other classes ignore it."""
+    """Return a layout of class `name` for rows along `axis`. `spread`, at least 1, is the size of gaps in elements for
+    'pitched' and 'padded'. It chooses the step, 2 or 3, for 'column_step', the reversed axes for 'reversed', and the
+    shared axis for 'broadcast'. Other classes ignore it."""
     others = [a for a in reversed(range(len(shape))) if a != axis]
     if name == "pitched":
         strides = _nest(shape, [axis, *others], gaps=[spread])
@@ -82,7 +82,7 @@ def lay_out(name: str, shape: tuple[int, ...], axis: int, spread: int, guard: Gu
 
 
 def _reverse(strides: list[int], axis: int, others: list[int], spread: int) -> list[int]:
-    """Return the strides with the row axis reversed, or the outermost one, or both, by `spread`."""
+    """Return the strides with the row axis, the outermost axis, or both reversed, as `spread` chooses."""
     outermost = others[-1:] or [axis]
     for chosen in ([axis], outermost, [*{axis, *outermost}])[spread % 3]:
         strides[chosen] = -strides[chosen]
@@ -90,7 +90,8 @@ def _reverse(strides: list[int], axis: int, others: list[int], spread: int) -> l
 
 
 def _nest(shape: tuple[int, ...], order: list[int], step: int = 1, gaps: Sequence[int] = ()) -> list[int]:
-    """Return strides that nest the axes in `order`, fastest first, with `gaps[level]` elements after each run."""
+    """Return strides in elements that nest the axes in `order`, the fastest first. `gaps[level]` elements are left free
+    after each run of the axis at that level; `step` is the stride of the fastest axis."""
     strides = [0] * len(shape)
     reach = step
     for level, axis in enumerate(order):
@@ -100,7 +101,7 @@ def _nest(shape: tuple[int, ...], order: list[int], step: int = 1, gaps: Sequenc
 
 
 def layout_class(layout: Layout, axis: int) -> str:
-    """Return the name of the class that a layout belongs to."""
+    """Return the name of the class of a layout whose rows lie along `axis`."""
     steps = [(e, s, a == axis) for a, (e, s) in enumerate(zip(layout.shape, layout.strides, strict=True)) if e > 1]
     along = next((stride for _, stride, is_row in steps if is_row), 1)
     across = [(extent, stride) for extent, stride, is_row in steps if not is_row]

@@ -1,6 +1,5 @@
 """Extents at which kernels stop being right: next to the powers of two of buffers, blocks and indices, and next to
-numbers in their own source. A search visits each of them once, early, in a case that is otherwise as small as
-possible."""
+numbers in the kernel's source. A search visits each once, early, in a case that is otherwise as small as possible."""
 
 from __future__ import annotations
 
@@ -26,33 +25,33 @@ from oracles.operand import OUTER
 from oracles.ops import OPS, remembered
 
 _FIRST, _LIMITS = 4097, (8193, 4096, 4095)
-"""A kernel that is wrong from some length on is mostly wrong at the first of these already."""
+"""Lengths of rows. A kernel that is wrong from some length on is usually wrong at the first of these."""
 _ROWS = 1025
-"""More than the threads of a block, and than bf16 can count: the first extent tried for a counted dimension, in a case
-with few other elements."""
+"""The first extent tried for a counted dimension, in a case with few other elements. It is larger than the number of
+threads of a block, and than the numbers to which bf16 can count."""
 _FAR = 65537
-"""The longest extent. A wrong result there takes the oracle seconds, a right one a few hundredths of a second."""
+"""The longest extent. The oracle needs seconds for a wrong result of this length, but hundredths for a right one."""
 _BOTH = 257
-"""Two such extents are no limits themselves, but their product needs more than 16 bits."""
+"""The extent of two dimensions whose product needs more than 16 bits."""
 _LATE = 64
-"""The turns that come before cases with such extents, and with long counted dimensions: kernels are called, or
-interpreted, for each element of these."""
+"""The number of turns that come before cases with extents of `_FAR` or `_BOTH`, or with long counted dimensions. These
+come late because kernels are called, or interpreted, for each element of a counted dimension."""
 _MANY = 1024
-"""The largest number of a source that is tried for a counted dimension."""
+"""The largest number in a source that is tried for a counted dimension."""
 IN_TURN = 3
-"""The most such cases of one turn, until all were drawn."""
+"""The number of cases at limits in one turn, until all have been drawn."""
 _STEPS = 128
-"""If a kernel does not take an extent, one that is longer by at most this many steps is tried."""
+"""The number of longer extents that are tried if a kernel does not take an extent."""
 
 _OF_SIZES = "uniform"
-"""The recipe of every second such case: its rows are small or large, while normal ones are all alike."""
+"""The recipe of every second case at a limit. Its rows differ in size, while normal rows are all alike."""
 
 Limit = tuple[tuple[str, int], ...]
-"""Dimensions with their extents: one, or two together."""
+"""Dimensions with their extents: one dimension, or two at once."""
 
 
 class Limits:
-    """The limits of one capability, for kernels with these numbers in their sources."""
+    """The limits of one capability, for kernels with the given numbers in their sources."""
 
     def __init__(self, capability: Capability, numbers: Sequence[int] = ()) -> None:
         self._capability = capability
@@ -60,7 +59,7 @@ class Limits:
         self._late = tuple(dict.fromkeys(_late(capability)))
 
     def draw(self, rank: int, place: int, dice: Dice) -> Draw | None:
-        """Return the draw for a place of a turn after `rank` earlier turns for the capability, or None if no draw is
+        """Return the draw for a place of a turn, after `rank` earlier turns for the capability; None if none is
         left."""
         limits, turns = (self._late, rank - _LATE) if rank >= _LATE else (self._soon, rank)
         at = turns * IN_TURN + place
@@ -68,7 +67,7 @@ class Limits:
 
 
 def far_cases(capability: Capability, seed: int) -> list[Case]:
-    """Return one case for each of the longest extents, and for the largest products of two."""
+    """Return one case for each of the longest extents, and for the largest products of two extents."""
     op, dice = OPS[capability.op], Dice(Stream(seed).child("far"))
     limits = [*_taken(capability, [_FAR], [*_lengths(op), *_soon_counted(op)]), *_together(capability)]
     return cases_of([laid(_drawn(capability, dice, limit), 0, 1 + at) for at, limit in enumerate(limits)])
@@ -92,8 +91,8 @@ def _own(capability: Capability, numbers: Sequence[int]) -> Iterator[Limit]:
 
 
 def _late(capability: Capability) -> Iterator[Limit]:
-    """Yield the limits for late turns. Ops of rows alone have others: `THRESHOLDS` of `generate/sketch.py`, and
-    `generate/big.py`."""
+    """Yield the limits for late turns. Ops whose dimensions are only rows and n have other large cases: `THRESHOLDS` of
+    `generate/sketch.py`, and `generate/big.py`."""
     op = OPS[capability.op]
     if not has_rows_alone(op):
         yield from _taken(capability, [_FAR], _lengths(op))
@@ -102,7 +101,7 @@ def _late(capability: Capability) -> Iterator[Limit]:
 
 
 def _together(capability: Capability) -> Iterator[Limit]:
-    """Yield what is counted together with the length of rows."""
+    """Yield counted dimensions together with the length of rows, each with an extent of `_BOTH`."""
     op = OPS[capability.op]
     for dim in _counted(op) if op.row in _lengths(op) else ():
         both = tuple(pair for limit in _taken(capability, [_BOTH], [dim, op.row]) for pair in limit)
@@ -111,7 +110,7 @@ def _together(capability: Capability) -> Iterator[Limit]:
 
 
 def _lengths(op: Op) -> Sequence[str]:
-    """Return the dimensions along which rows or sums lie; none if the oracle calculates one element after the other."""
+    """Return the dimensions along which rows or sums lie, or none if the oracle calculates elements one by one."""
     if _scanned(op):
         return ()
     last = {each.axes[-1] for each in op.operands if each.axes}
@@ -119,13 +118,13 @@ def _lengths(op: Op) -> Sequence[str]:
 
 
 def _counted(op: Op) -> Sequence[str]:
-    """Return all other dimensions."""
+    """Return all dimensions that are not among `_lengths`."""
     lengths = _lengths(op)
     return [dim for dim in ([OUTER] * (OUTER in op.inputs[0].axes) + [*op.named]) if dim not in lengths]
 
 
 def _soon_counted(op: Op) -> Sequence[str]:
-    """Return those of them along which the oracle calculates all elements at once."""
+    """Return the counted dimensions along which the oracle calculates all elements at once."""
     return [dim for dim in _counted(op) if dim not in _scanned(op)]
 
 
@@ -136,8 +135,8 @@ def _scanned(op: Op) -> Set[str]:
 
 
 def _taken(capability: Capability, sizes: Iterable[int], dims: Sequence[str], steps: int = _STEPS) -> Sequence[Limit]:
-    """Return the extents, or the nearest that the kernel takes; none if none is near, or if the oracle would take
-    long."""
+    """Return each dimension with each extent, or with the nearest larger one that the kernel takes. Leave out an extent
+    if none is near, or if the oracle would take long."""
     op, found = OPS[capability.op], list[Limit]()
     for size, dim in product(sizes, dims):
         near = (fitting(capability, dim, size + more) for more in range(steps))
@@ -148,8 +147,8 @@ def _taken(capability: Capability, sizes: Iterable[int], dims: Sequence[str], st
 
 
 def _drawn(capability: Capability, dice: Dice, limit: Limit) -> Draw:
-    """Return a plain case with these extents and few elements along all other dimensions. A long one has the widest
-    dtype, since in a narrow one the oracle may have to look at each element alone."""
+    """Return a plain case with these extents and few elements along all other dimensions. A long case has the widest
+    dtype, since in a narrow one the oracle may have to check each element alone."""
     op, long = OPS[capability.op], math.prod(size for _, size in limit) > _LIMITS[0]
     rank, recipes = len(op.inner) + (OUTER in op.inputs[0].axes), first_recipes(op.name)
     plain = next((each for each in menu_of(op.inputs[0]).often if each in recipes), recipes[0])

@@ -1,4 +1,4 @@
-"""The menus that inputs' values are drawn from, with recipes for factors and recipes that follow other tensors."""
+"""The menus from which recipes for inputs are chosen, and the recipes for factors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FACTORS: dict[str, Recipe] = {}
 
 @recipe("another number in each of 251 columns", structured=False, registry=FACTORS)
 def _distinct(spec: RowSpec, stream: Stream) -> Reals:
-    # 8 bits, so that they stay distinct in bf16 too.
+    # The numbers have 8 bits, so that they stay distinct in bf16.
     start = int(stream.child("start").integers(1, 0, 250)[0])
     return ((np.arange(spec.size) * 37 + start) % 251 + 1).astype(np.float64) / 64.0
 
@@ -98,16 +98,16 @@ PLACES = "places"
 OR_MISSING = "places or missing"
 """The menu of places that may also be missing."""
 LIKE_FIRST = "like the first"
-"""The recipe that the first input has, with other values."""
+"""The recipe that fills an input by the first input's recipe, with other values."""
 
 PLACED = ("spike", "one_nan", "one_inf")
-"""Recipes that place one element per row; if the first input has one, its position is counted."""
+"""Recipes that place one element in each row. If the first input has one of them, coverage counts the positions."""
 
 assert hard_recipes.__name__, "imported for the recipes that it registers"
 
 
 def recipes() -> Mapping[str, Recipe]:
-    """Return all recipes for rows by name, from the plainest to the oddest: Hypothesis shrinks towards the first."""
+    """Return all recipes for rows by name, the plainest first, since Hypothesis shrinks towards the first."""
     return RECIPES
 
 
@@ -127,10 +127,10 @@ class Menu:
 
 
 _OWN = 2
-"""A recipe of the op's own is drawn this many times as often as a frequent one; so is a recipe of numbers near those
-that the op compares elements with."""
+"""A recipe that the op defines itself is listed this many times as often as another frequent one. The same holds for
+recipes of numbers near those that the op compares elements with."""
 _NEAR, _NEAR_CODES = "near_numbers", "near_codes"
-"""The recipes for numbers near compared ones, of floats and of integers."""
+"""The recipes for numbers near the compared ones, for floats and for integers."""
 
 
 def _menu(often: Sequence[str], recipes: Mapping[str, Recipe]) -> Menu:
@@ -143,7 +143,7 @@ _ANY_PLACES = (
     "first_place",
 )  # fmt: skip
 _ODD = {name: RECIPES[name] for name in ("normal", "zero_rows", "mixed_rows", "one_nan", "one_inf")}
-"""Recipes for an input that should be some op's output but may be anything."""
+"""Recipes for an input that should be the output of some op but may be anything."""
 
 _TAME = {name: each for name, each in RECIPES.items() if name not in (
     "one_nan", "one_inf", "infinite_rows", "near_overflow", "subnormal", "magnitudes", "ordinal", "row_scales",
@@ -188,12 +188,12 @@ MENUS: Mapping[str, Menu] = {
     CODES: _menu(("any_code", "any_code", "small_codes", "end_codes", "high_codes", "lowest_code", "one_code"), {}),
     LOCAL: _menu(("true", "true", "true", "true", "true", "nearly_true", "unrelated"), {}),
 }
-"""What `Operand.values` may name. The names of the op's own recipes may follow the menu's name."""
+"""The menus that `Operand.values` may name. The names of the op's own recipes may follow the name of the menu."""
 
 
 @lru_cache(maxsize=64)
 def menus_of(op: Op) -> Mapping[str, Menu]:
-    """Return the menu of each input of an op. Raises OpError if its `values` name something unknown."""
+    """Return the menu of each input of an op. Raise OpError if its `values` name something unknown."""
     return {each.name: _menu_of(op, each.name) for each in op.inputs}
 
 
@@ -212,7 +212,7 @@ def _menu_of(op: Op, name: str) -> Menu:
         raise OpError(f"{op.name}: {name}: values {LOCAL!r} are for an optional input, which the formula finds itself")
     found, recipes = MENUS[menu], MENUS[menu].recipes
     near = _near(op, name, found)
-    if name == op.main:  # it follows from nothing
+    if name == op.main:  # the first input depends on no other
         recipes = {each: known for each, known in recipes.items() if isinstance(known, Recipe)}
         return Menu(recipes, (*recipes, *near))
     recipes = {**recipes, **{each: _own(each, op.recipes[each]) for each in own}}
@@ -221,37 +221,37 @@ def _menu_of(op: Op, name: str) -> Menu:
 
 
 def _near(op: Op, name: str, menu: Menu) -> tuple[str, ...]:
-    """Return the recipes that are drawn often if the op compares an input with numbers. For integers they are a third
-    of all cases: most mistakes with integers show in no other way."""
+    """Return recipes to draw often if the op compares an input with numbers. For integers they make up a third of all
+    cases, since most mistakes with integers show in no other way."""
     numbers = compared(op, tuple((each.name, each.values[0]) for each in op.parameters if each.values)).get(name, ())
     operand = op.operand(name)
     if name not in op.integers:
         return (_NEAR,) * _OWN if numbers and (_NEAR in menu.recipes or menu is MENUS["factor"]) else ()
     least = -math.inf if operand.is_code else 0.0 if operand.missing is None else 1.0
     if operand.is_flags or not any(each >= least for each in numbers):
-        return ()  # 0 separates the other numbers from missing ones, which have recipes of their own
+        return ()  # other recipes draw missing places, which 0 separates from the rest
     return (_NEAR_CODES,) * (1 + len(menu.often) // 2)
 
 
 def menu_of(operand: Operand) -> Menu:
-    """Return the menu of an input, without its op's own recipes."""
+    """Return the menu of an input, without recipes that its op defines itself."""
     return MENUS[_named(operand)]
 
 
 def usual(operand: Operand) -> str:
-    """Return the recipe that an input is drawn from first."""
+    """Return the recipe that comes first among those often drawn for an input."""
     return menu_of(operand).often[0]
 
 
 def _named(operand: Operand) -> str:
-    """Return the menu of an input; one that has places along a dimension need not name it."""
+    """Return the name of an input's menu. An input of places along a dimension need not name one."""
     menu = next(iter(operand.values.split()), "")
     places = PLACES if operand.missing is None else OR_MISSING
     return places if operand.index and menu == "any" else menu
 
 
 def check_menus(op: Op) -> None:
-    """Raise OpError if some tensor's values cannot be drawn or judged, or if a parameter has no values."""
+    """Raise OpError if the values of some input cannot be drawn or judged, or if a parameter has no values."""
     needed = frozenset(each.name for each in op.inputs if not each.optional)
     menus_of(op)
     for each in op.inputs:
@@ -263,6 +263,6 @@ def check_menus(op: Op) -> None:
 
 
 def _own(name: str, fill: Callable[[Scene, Stream], Reals]) -> Related:
-    """Whether its rounding errors are random, an op does not say."""
+    """Return an op's own recipe. It counts as structured, since no op says whether its rounding errors are random."""
     summary = (fill.__doc__ or "").split("\n")[0]
     return Related(name, summary, structured=True, fill=lambda scene, _, stream: fill(scene, stream))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fuzz.core.base.stream import Dice
 
 Shape = tuple[int, ...]
-"""Extents, the last of which is the row's."""
+"""Extents. The last one is the length of rows."""
 
 
 @dataclass(frozen=True)
@@ -16,16 +16,16 @@ class Model:
 
     name: str
     width: int
-    """The elements of a hidden state: the rows of norms."""
+    """The number of elements of a hidden state. Norms have rows of this length."""
     heads: int
     head: int
-    """The elements of one head: the rows of norms of queries and keys."""
+    """The number of elements of one head. Norms of queries and keys have rows of this length."""
     tokens: int
-    """The tokens of a sequence, or of a sliding window: the rows of a softmax over scores."""
+    """The number of tokens of a sequence, or of a sliding window. Softmax over scores has rows of this length."""
     words: int = 0
     """The size of the vocabulary; 0 if there is none, or if its rows are too long to be drawn."""
     ranks: tuple[int, ...] = ()
-    """The elements of latent vectors that are normalised too."""
+    """The numbers of elements of latent vectors that are normalised too."""
 
 
 MODELS: tuple[Model, ...] = (
@@ -39,14 +39,14 @@ MODELS: tuple[Model, ...] = (
     Model("Qwen3", 4096, 32, 128, 4096),
     Model("DeepSeek-V3", 7168, 128, 128, 4096, ranks=(512, 1536)),
 )
-"""Source: the defaults of the configuration classes below src/transformers/models of huggingface/transformers, read in
-2026: hidden_size or d_model, num_attention_heads, head_dim, max_position_embeddings, max_source_positions or
-sliding_window, vocab_size, kv_lora_rank, q_lora_rank. CLIP vision has a token for each of 7 by 7 patches and one more.
-Sequences are cut to 4096 tokens, and vocabularies of more than 65536 words are left out."""
+"""The defaults of the configuration classes below src/transformers/models of huggingface/transformers, read in 2026:
+hidden_size or d_model, num_attention_heads, head_dim, max_position_embeddings, max_source_positions or sliding_window,
+vocab_size, kv_lora_rank, q_lora_rank. CLIP vision has one token for each of 7 by 7 patches, and one more. Sequences are
+cut to 4096 tokens, and vocabularies of more than 65536 words are left out."""
 
 _BATCHES = (1, 1, 1, 2, 3, 8)
 _STEPS = (1, 1, 2, 7, 16, 17, 32, 77, 128)
-"""The tokens that are processed at a time: one while text is generated, several of a prompt."""
+"""The number of tokens processed at a time: one while text is generated, several for a prompt."""
 
 
 def model_shape(dice: Dice) -> Shape:

@@ -1,5 +1,5 @@
-"""Properties that the values of an input always have among examples, such as being lower triangular. One table says how
-each is recognised, and how drawn values are given it."""
+"""Properties that the values of an input have in all examples, such as being lower triangular. One table says how each
+property is recognised, and how drawn values are given it."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ from oracles.ops import remembered
 Numbers = tuple[float, ...]
 Values = NDArray[np.generic]
 _LEAST = 3
-"""The least size of a matrix: a smaller one looks triangular or symmetric by chance."""
+"""The smallest side of a matrix that counts. A smaller matrix looks triangular or symmetric by chance."""
 _MANY = 8
-"""The least length of a row: fewer elements are in order by chance; eight are once in 40,000."""
+"""The smallest length of a row that counts. Fewer elements are in order by chance; eight are once in 40,000."""
 _ENOUGH = 16
-"""The least number of elements: fewer have few distinct values, or one sign, by chance."""
+"""The smallest number of elements that counts. Fewer elements have few distinct values, or one sign, by chance."""
 _FEW = 3
-"""The most distinct values that count as kinds, such as 0 and 1 of a mask."""
+"""The largest number of distinct values that count as kinds, such as the 0 and 1 of a mask."""
 
 
 @dataclass(frozen=True)
 class Property:
-    """A property that values may always have."""
+    """A property that values may have in all examples."""
 
     words: str
-    """The property in words, with places for its numbers."""
+    """The property in words, with `{}` for its numbers."""
     holds: Callable[[Reals, Numbers, float], bool]
-    """Whether values are so, which have that unit roundoff."""
+    """Returns whether values have the property, given the values, its numbers, and the unit roundoff of the values."""
     made: Callable[[Reals, Numbers], Reals]
-    """Gives any values the property."""
+    """Returns values that have the property, made from any values and the property's numbers."""
     shows: Callable[[Reals], bool]
-    """Whether it is no accident that these are so."""
+    """Returns whether values are large and varied enough that they do not have the property by chance."""
     numbers: Callable[[Reals], Numbers] = lambda values: ()
-    """Returns the numbers that are part of the property, from all values that there are."""
+    """Returns the numbers that are part of the property, given the values of all examples."""
     group: str = ""
-    """The group of the property: values have one property of each, the first one."""
+    """The group of the property. Of each group, values have at most one property, the first that holds."""
     is_square: bool = False
-    """Whether it is a property of matrices, which must be square if the examples are."""
+    """Whether only matrices can have the property, and are square if it holds."""
     is_range: bool = False
-    """Whether it is a property of magnitude or sign, which a reference hardly ever promises: it is reported, not
-    kept."""
+    """Whether the property concerns magnitude or sign. References hardly ever promise that, so the property is reported
+    but not imposed on drawn values."""
 
 
 def _lower(values: Reals) -> Reals:
@@ -80,7 +80,8 @@ def _shares(values: Reals) -> Reals:
 
 
 def _among(values: Reals, numbers: Numbers) -> Reals:
-    """Return for each value one of the numbers, chosen by its sign or by the third of the line that it lies in."""
+    """Return one of two or three numbers for each value. With two, the sign of the value chooses; with three, whether
+    it is below -1/2, between, or above 1/2."""
     limits = [0.0] if len(numbers) == 2 else [-0.5, 0.5]
     return np.take(numbers, np.searchsorted(limits, np.nan_to_num(values), side="right"))
 
@@ -128,7 +129,7 @@ def _is_many(values: Reals) -> bool:
 
 
 def _ones(upper: int) -> Callable[[Reals], Reals]:
-    """Return a function that makes 1 on one side of the diagonal, 0 on the other."""
+    """Return a function that makes 1 on one side of the diagonal and 0 on the other."""
 
     def made(values: Reals) -> Reals:
         below = np.tri(*values.shape[-2:])
@@ -186,19 +187,19 @@ PROPERTIES: Mapping[str, Property] = {
         _is_many, group="numbers", is_range=True,
     ),
 }  # fmt: skip
-"""The properties that are looked for, the narrowest first. A further one is one more row here."""
+"""The properties that are looked for, the narrowest first. A new property needs only another row."""
 _WITHOUT_NUMBERS = ("causal", "future", "one_hot", "shares")
-"""Properties that already say which numbers there are."""
+"""Properties that already determine which numbers occur."""
 
 
 def observed(samples: Sequence[Values], u: float) -> Kept:
-    """Return what the values of a tensor always are, given several draws of it, whose unit roundoff is `u`."""
+    """Return the properties that a tensor's values have in all samples. `u` is the unit roundoff of the values."""
     wide = [np.asarray(each, dtype=np.float64) for each in samples]
     if not wide or any(not each.ndim or not each.size or not np.isfinite(each).all() for each in wide):
         return ()
     found, groups = dict[str, Numbers](), set[str]()
     every = np.concatenate([each.reshape(-1) for each in wide])
-    flags = samples[0].dtype.kind in "biu"  # the dtype already says which numbers these are
+    flags = samples[0].dtype.kind in "biu"  # the dtype already determines the numbers
     for name, each in PROPERTIES.items():
         if each.group in groups or (each.group == "numbers" and (flags or not {*_WITHOUT_NUMBERS}.isdisjoint(found))):
             continue
@@ -210,19 +211,19 @@ def observed(samples: Sequence[Values], u: float) -> Kept:
 
 
 def made_so(kept: Kept, values: Values, dtype: str) -> Values:
-    """Return values of a dtype with the properties that they always have; those that have them already, bit by bit."""
+    """Return the values, of a dtype, changed to have the kept properties. Values that have them stay bit by bit."""
     if holds(kept, values, dtype):
         return values
     with np.errstate(all="ignore"):
         wide = before = values.astype(np.float64)
-        for name, numbers in reversed(kept):  # in this order, since sorted values stay sorted
+        for name, numbers in reversed(kept):  # in reverse order, since sorted values stay sorted
             wide = PROPERTIES[name].made(wide, numbers)
     made = quantise(wide, dtype) if dtype in FORMATS else wide.astype(values.dtype)
     return np.where((wide == before) | (np.isnan(wide) & np.isnan(before)), values, made)
 
 
 def holds(kept: Kept, values: Values, dtype: str) -> bool:
-    """Whether values of a dtype are as they always are."""
+    """Whether values of a dtype have all the kept properties."""
     if not values.size:
         return True
     with np.errstate(all="ignore"):
@@ -232,18 +233,18 @@ def holds(kept: Kept, values: Values, dtype: str) -> bool:
 
 @remembered(64)
 def kept_by(op: Op) -> Mapping[str, Kept]:
-    """Return what the values of an op's inputs are made to be."""
+    """Return, by input, the properties that drawn values of an op's inputs are given."""
     return structural(op.kept)
 
 
 def structural(seen: Mapping[str, Kept]) -> Mapping[str, Kept]:
-    """Return what is kept of what tensors always are: all but magnitude and sign."""
+    """Return the properties that drawn values are given, out of those seen in examples: all but magnitude and sign."""
     found = {name: tuple(each for each in some if not PROPERTIES[each[0]].is_range) for name, some in seen.items()}
     return {name: some for name, some in found.items() if some}
 
 
 def words_of(kept: Mapping[str, Kept]) -> str:
-    """Return what tensors always are, such as 'a lower triangular; b from 0 to 1'; '' of none."""
+    """Return the properties of tensors in words, like 'a lower triangular; b from 0 to 1', or '' if there are none."""
     return "; ".join(f"{name} {' and '.join(_words(*each) for each in some)}" for name, some in kept.items() if some)
 
 

@@ -1,5 +1,5 @@
-"""Pairs of conditions: which ones a kernel allows, which of them a turn aims at, and a draw in which both hold. There
-are far more pairs than coverage labels. They are dealt out to as many parts as there are shards, and all turns of a
+"""Pairs of conditions: the pairs that a kernel allows, those that a turn aims at, and draws in which a pair holds.
+There are far more pairs than coverage labels. They are divided into as many parts as there are shards. All turns of a
 shard for one capability aim at the same part, so that a shard need not remember the others."""
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from oracles.ops import OPS, remembered
 
 
 class Pairing:
-    """The pairs of conditions, of different kinds, that cases for one capability can meet."""
+    """The pairs of conditions, of two different kinds, that cases for one capability can meet."""
 
     def __init__(self, capability: Capability) -> None:
         self.capability, self._conditions = capability, conditions_of(capability.op)
         self._shapes = [(each, self._conditions.holding(_labels_of(each))) for each in table_of(capability)]
         self._fitting: dict[int, Sequence[Extents]] = {}
         self._labels: dict[Condition, list[Label]] = {}
-        """The coverage labels from which each condition follows, except conditions on the shape."""
+        """For each condition, the coverage labels from which it follows, except conditions on the shape."""
         for kind, values in space_of([capability]).items():
             for value in values:
                 for condition in of_label((kind, value)):
@@ -64,7 +64,7 @@ class Pairing:
                 yield one, other
 
     def _contradict(self, one: tuple[Feature, Any], other: tuple[Feature, Any]) -> bool:
-        """Whether no case can meet both, as far as the first one says."""
+        """Whether the first condition makes the second impossible."""
         op, (kind, value), (second, its) = OPS[self.capability.op], one, other
         name, about = kind.subject, "" if second.kind == "extent" else second.subject
         if kind.kind == "presence" and value == "no":
@@ -88,12 +88,11 @@ class Pairing:
         return kind.kind == "stack" and value == "many" and other in ((ROWS, "1"), (Feature("rank"), "1"))
 
     def part(self, turn: int) -> int:
-        """Return the number of pairs that a turn may aim at."""
+        """Return the number of pairs in the part that a turn aims at."""
         return len(range(turn % PARTS, len(self.all), PARTS))
 
     def visited(self, turn: int, before: int, cases: Iterable[Iterable[Label]]) -> int:
-        """Return which of the turn's pairs were visited, as bits: those `before`, and those of cases with these
-        labels."""
+        """Return the visited pairs of the turn's part as bits: the pairs `before`, and those met by these cases."""
         together, part = Together(), self._bits[turn % PARTS :: PARTS]
         for labels in cases:
             together.see(self._conditions.holding(labels))
@@ -107,7 +106,7 @@ class Pairing:
         return before
 
     def wanted(self, turn: int, visited: int, place: int) -> Pair:
-        """Return the pair for a place of the turn: one that was not visited, while there is any."""
+        """Return the pair that a place of the turn aims at. It is one that was not visited, as long as there is any."""
         size = self.part(turn)
         everything = (1 << size) - 1
         waiting = ~visited & everything or everything
@@ -117,8 +116,8 @@ class Pairing:
         return self.all[turn % PARTS + number * PARTS]
 
     def draw(self, sketch: Sketch, pair: Pair, turn: int, dice: Dice, more: Dice) -> Draw:
-        """Return a draw in which the pair holds; the conditions of all other kinds are random, so other pairs are
-        visited too. One dice has too few rolls for all of it."""
+        """Return a draw in which the pair holds. The conditions of all other kinds are random, so other pairs are
+        visited too. `more` is a second dice, since one has too few rolls for everything."""
         first = [more.pick(self._labels[each]) for each in pair if each[0].kind not in SHAPE]
         others = [more.pick(self._labels[more.pick(of_kind)]) for of_kind in self._kinds.values()]
         start = more.below(len(others))
@@ -127,12 +126,12 @@ class Pairing:
         return steer_as_shaped(self._shape(sketch, pair, more), self.capability, gaps, wanted, turn, dice)
 
     def _shape(self, sketch: Sketch, pair: Pair, dice: Dice) -> Sketch:
-        """Return the sketch with a shape for which the pair holds, as far as it is about shapes."""
+        """Return the sketch with a shape that meets the pair's conditions on shapes."""
         mask = sum(self._conditions.bits[each] for each in pair if each[0].kind in SHAPE)
         fitting = self._fitting.get(mask)
         if fitting is None:
             fitting = self._fitting[mask] = [each for each, holding in self._shapes if holding & mask == mask]
-        outer, axis, n = fitting[dice.below(1 + dice.below(len(fitting)))]  # a small one, rather
+        outer, axis, n = fitting[dice.below(1 + dice.below(len(fitting)))]  # preferably a small one
         return replace(sketch, n=n, rows=math.prod(outer), rank=len(outer) + 1, axis=axis, outer=outer)
 
 
@@ -143,11 +142,11 @@ def _labels_of(extents: Extents) -> Sequence[Label]:
 
 @dataclass(frozen=True)
 class PairCoverage:
-    """Which of the pairs of conditions that kernels allow were met."""
+    """How many pairs of conditions kernels allow, and which of these never held together."""
 
     allowed: int
     never: Sequence[Pair]
-    """The pairs that never held together; those most about a kernel's way through memory come first."""
+    """The pairs that never held together. Pairs that concern how a kernel walks through memory come first."""
 
     @property
     def record(self) -> dict[str, Any]:
@@ -156,7 +155,8 @@ class PairCoverage:
 
 
 def held(capabilities: Sequence[Capability], together: Together) -> PairCoverage:
-    """Return how many pairs some of these capabilities, all of one op, allow, and which of them never held together."""
+    """Return how many pairs at least one of these capabilities allows, and which pairs never held together. All
+    capabilities are for one op."""
     allowed = {pair: None for each in capabilities for pair in pairing_of(each).all}
     bits = conditions_of(capabilities[0].op).bits if capabilities else {}
     never = [pair for pair in allowed if not together.has(bits[pair[0]], bits[pair[1]])]
@@ -164,7 +164,7 @@ def held(capabilities: Sequence[Capability], together: Together) -> PairCoverage
 
 
 def _weight(condition: Condition) -> int:
-    """Return a rank, lower for conditions to which more bugs are tied: shapes, then dtypes and layouts, then values."""
+    """Return a rank that is lower for conditions with more known bugs: shapes, then dtypes and layouts, then values."""
     kind = condition[0].kind
     return 0 if kind in SHAPE else 1 if kind in ("dtype", "layout", "stack", "address", "alias") else 2
 

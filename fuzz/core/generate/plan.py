@@ -1,5 +1,4 @@
-"""From a sketch to a draw: which tensors are there, and each one's dtype, placement, recipe and alias, within a
-capability."""
+"""From a sketch to a draw: which tensors are present, with their dtypes, placements, recipes and aliases."""
 
 from __future__ import annotations
 
@@ -25,12 +24,12 @@ from oracles.operand import AXIS, OUTER, Operand
 from oracles.ops import OPS, remembered
 
 Wish = Mapping[Feature, Any]
-"""What is not left to the dice: a tensor's presence, its dtype, its recipe, ..."""
+"""Choices that are not left to the dice, by feature: a tensor's presence, its dtype, its recipe, ..."""
 
 EVEN = 16
-"""Compilers specialise on this: addresses in bytes, and distances in elements, that it divides allow vectors."""
+"""A divisor that compilers specialise on. It allows vectors if it divides addresses (bytes) and steps (elements)."""
 EVEN_ONE_IN = 8
-"""One draw in this many is even in every tensor, as most real tensors are and hardly any drawn ones would be."""
+"""One in this many draws has addresses and distances that `EVEN` divides in every tensor, as most real tensors have."""
 
 STACKS = ("one", "many")
 """The number of rows of a stacked tensor, in words."""
@@ -39,25 +38,25 @@ _STACKS = ("", "", "", *STACKS)
 _GUARDS: tuple[Guard, ...] = ("after", "before")
 _ROW_WISE = ("contiguous", "pitched")
 _GAPPED = ("pitched", "padded")
-"""The layouts whose spread is the gap between rows."""
+"""The layouts in which `spread` is the gap between rows."""
 _SHARED_ONE_IN = 3
-"""One input of several matrices in this many is one matrix for all, as weights are that a whole batch shares, if it may
-have any layout."""
+"""One in this many batched inputs of two or more dimensions, if any layout is allowed, is one matrix for the whole
+batch, as shared weights are."""
 _RELATED_ONE_IN = 6
-"""One gap in this many is related to the length of the rows."""
+"""One in this many gaps between rows is related to the length of the rows."""
 _RELATED_GAP = 1024
-"""The longest row with such a gap, since all of the gap is filled and checked."""
+"""The longest row with a related gap, since all of the gap is filled and checked."""
 
 
 @remembered(1024)
 def layouts_of(capability: Capability, name: str) -> tuple[str, ...]:
-    """Return the layout classes in which the kernel takes a tensor."""
+    """Return the names of the layout classes in which the kernel takes a tensor."""
     strides, op = capability.able.strides, OPS[capability.op]
     with_rows, is_input = op.has_rows(name), op.is_input(name)
     if strides == "contiguous" or (not with_rows and strides != "any"):
         return ("contiguous",)
     if capability.able.alignment > 1 and with_rows:
-        return _ROW_WISE  # their gaps can be chosen so that rows are aligned
+        return _ROW_WISE  # the gaps of these layouts can be chosen so that rows are aligned
     names = {
         "spaced": _ROW_WISE,
         "pitched": (*_ROW_WISE, "expanded"),
@@ -70,8 +69,7 @@ def layouts_of(capability: Capability, name: str) -> tuple[str, ...]:
 
 
 def plan(sketch: Sketch, wish: Wish | None = None, dice: Dice | None = None) -> Draw:
-    """Return the draw of a sketch. What `wish` names is fixed; the rest is decided by `dice`, or by the sketch's
-    seed."""
+    """Return the draw of a sketch. `wish` fixes some choices; `dice`, or the sketch's own seed, decides all others."""
     dice = dice or Dice(Stream(sketch.seed).child("plan"))
     even = dice.one_in(EVEN_ONE_IN) and wish is None and not sketch.odd
     if even:
@@ -86,20 +84,20 @@ def plan(sketch: Sketch, wish: Wish | None = None, dice: Dice | None = None) -> 
 
 @dataclass(frozen=True)
 class _Choice:
-    """What a kernel leaves open for one operand."""
+    """The choices that a kernel leaves open for one operand."""
 
     operand: Operand
     presence: tuple[str, ...]
     is_input: bool
     layouts: tuple[str, ...]
     usual: tuple[str, ...]
-    """Layouts that a kernel handles without knowing about strides."""
+    """The layouts that a kernel handles without knowing about strides."""
     may_stray: bool
-    """Whether other layouts are for all cases, not only for odd ones."""
+    """Whether all cases may have other layouts, not only odd ones."""
     sources: tuple[str, ...]
-    """The inputs in whose memory it may lie."""
+    """The inputs in whose memory the operand may lie."""
     step: int
-    """The alignment of its rows, in bytes."""
+    """The alignment of the operand's rows, in bytes."""
 
 
 @remembered(256)
@@ -127,7 +125,7 @@ def _choices(capability: Capability) -> tuple[_Choice, ...]:
 
 @remembered(1024)
 def zeroed(capability: Capability, recipe: str) -> tuple[str, ...]:
-    """Return the parameters that are 0 if the first input has that recipe."""
+    """Return the parameters that must be 0 if the first input has this recipe."""
     op = OPS[capability.op]
     found = menus_of(op)[op.main].recipes.get(recipe)
     if not isinstance(found, Recipe) or not found.unscaled:
@@ -136,7 +134,7 @@ def zeroed(capability: Capability, recipe: str) -> tuple[str, ...]:
 
 
 class _Planner:
-    """Decides one tensor after the other."""
+    """Decides on one tensor after the other."""
 
     def __init__(self, sketch: Sketch, wish: Wish, even: bool, dice: Dice) -> None:
         self.sketch, self.wish, self.even, self.dice = sketch, wish, even, dice
@@ -145,7 +143,7 @@ class _Planner:
         self.dtypes: dict[str, str] = {}
         """The dtypes of the parts, by name."""
         self.taken: set[str] = set()
-        """The inputs in whose memory an output lies."""
+        """The inputs in whose memory some output lies."""
         self.gaps: set[int] = set()
 
     def draw(self) -> Draw:
@@ -167,7 +165,7 @@ class _Planner:
         )
 
     def _parameters(self) -> dict[str, float]:
-        """Return the parameters that are not neutral."""
+        """Return the parameters whose value differs from the neutral one, and those without a neutral value."""
         found, zeros = dict[str, float](), zeroed(self.sketch.capability, self.sketch.recipe)
         for each in self.op.parameters:
             value = self.sketch.parameters.get(each.name, each.values[0] if each.neutral is None else each.neutral)
@@ -179,7 +177,7 @@ class _Planner:
         return found
 
     def _wished(self, kind: Kind, choice: _Choice) -> Any:
-        """Return what is wished for an operand; None if nothing is."""
+        """Return the wish of this kind for an operand, or None if there is none."""
         return self.wish.get(Feature(kind, choice.operand.name)) if self.wish else None
 
     def _is_there(self, choice: _Choice) -> bool:
@@ -188,7 +186,7 @@ class _Planner:
             if operand.only_with and operand.only_with not in self.parts:
                 return False
             if operand.axes == (OUTER,) and not choice.is_input and self.sketch.n == 0:
-                return False  # nobody promises a value for the mean of nothing
+                return False  # no contract defines the mean of no elements
             wished = self._wished("presence", choice)
             return not self.dice.one_in(3) if wished is None else wished == "yes"
         return choice.presence[0] == "yes"
@@ -214,7 +212,7 @@ class _Planner:
         if wished is not None:
             return str(wished)
         if choice.operand.name == self.op.main:
-            # Twice as often what most kernels take.
+            # The dtype that most kernels take is drawn twice as often.
             dtypes = self.able.dtypes
             return self.dice.pick((*dtypes, SINGLE.name) if SINGLE.name in dtypes else dtypes)
         return self.dice.pick(self._allowed(choice.operand.name))
@@ -223,7 +221,7 @@ class _Planner:
         return self.sketch.capability.dtypes_of(name, self.dtypes)
 
     def _alias(self, choice: _Choice) -> str | None:
-        """Return the input in whose memory the output lies, if that is allowed, possible and drawn."""
+        """Return an input in whose memory the output lies, or None if not allowed, not possible or not drawn."""
         if not choice.sources:
             return None
         wished = self._wished("dtype", choice)
@@ -253,7 +251,7 @@ class _Planner:
         return self.dice.pick(menu.names if self.dice.one_in(4) else menu.often)
 
     def _length(self, operand: Operand) -> int:
-        """Return the length of a tensor's rows, if it has any."""
+        """Return the length of an operand's rows, or n if it has none."""
         last, sketch = operand.axes[-1:], self.sketch
         if last in ((), (OUTER,), (self.op.row,)):
             return sketch.n
@@ -262,7 +260,7 @@ class _Planner:
         return (self.op.whole(known) or known)[last[0]]
 
     def _place(self, choice: _Choice, dtype: str) -> Placement:
-        """Return where a tensor lies. No two tensors have the same gap between their rows."""
+        """Return the placement of a tensor. No two tensors have the same gap between their rows."""
         sketch, able, dice = self.sketch, self.able, self.dice
         beyond = sketch.odd or (choice.may_stray and dice.one_in(6))
         drawn = dice.pick(choice.layouts if beyond else choice.usual)
@@ -272,7 +270,7 @@ class _Planner:
         spread, guard = 1 + dice.below(19), dice.pick(_GUARDS)
         n = self._length(choice.operand)
         if layout in _GAPPED and n <= _RELATED_GAP and dice.one_in(_RELATED_ONE_IN):
-            # Like slices of joined tensors: rows two or three times their length apart, or a power of two.
+            # As in slices of joined tensors, rows are two or three times their length apart, or a power of two.
             spread = max(1, dice.pick((n, 2 * n, (1 << n.bit_length()) - n)))
         steps = CACHE_LINE // ITEMSIZE[dtype]
         offset = 0 if dice.one_in(2) else dice.below(steps)
@@ -280,9 +278,9 @@ class _Planner:
         if byte is not None:
             layout, guard, offset = "contiguous", "before", byte // ITEMSIZE[dtype]
         if layout not in classes_of(_axes(self.op, choice.operand, sketch.rank)):
-            layout = EXPANDED.name  # there is one axis beside the row
+            layout = EXPANDED.name  # there is only one axis besides the row
         if layout == "reversed" and able.strides == "rows":
-            # The rows in reverse order, not their elements.
+            # Reverse the order of the rows, not of their elements.
             layout, spread = ("reversed", 3 * (spread % 3) + 1) if sketch.rank > 1 else ("contiguous", spread)
         if self.even:
             layout = layout if layout in _ROW_WISE else "contiguous"
@@ -290,7 +288,7 @@ class _Planner:
         step = max(1, choice.step // ITEMSIZE[dtype])
         if step > 1:
             layout, spread, guard, offset = _aligned(layout, spread, offset, max(n, 1), step, steps)
-        if layout in _GAPPED:  # a gap between rows that is wider than any other tensor's
+        if layout in _GAPPED:  # make the gap between rows different from that of any other tensor
             while spread in self.gaps:
                 spread += max(step, EVEN if self.even else 1)
             self.gaps.add(spread)
@@ -303,8 +301,8 @@ def _axes(op: Op, operand: Operand, rank: int) -> int:
 
 
 def _aligned(layout: str, spread: int, offset: int, n: int, step: int, steps: int) -> tuple[str, int, Guard, int]:
-    """Return a layout, spread, guard and offset with every row at a multiple of `step` elements; `steps` are a cache
-    line."""
+    """Return a layout, spread, guard and offset that put every row at a multiple of `step` elements. `steps` is the
+    size of a cache line in elements."""
     spread += -(n + spread) % step
     layout = "pitched" if n % step and layout == "contiguous" else layout
     return layout, spread, "before", offset // step * step % max(steps, step)

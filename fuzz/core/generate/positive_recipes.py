@@ -1,5 +1,5 @@
-"""Recipes for arguments of a logarithm or a root: positive numbers that are not too small, and, where these have a
-value, zeros and small numbers too."""
+"""Recipes for arguments of a logarithm or a root: positive numbers that are not too small, and, for functions that are
+defined there, zeros and small numbers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _near_one(spec: RowSpec, stream: Stream) -> Reals:
 
 
 def _positive(name: str) -> None:
-    """Register a recipe for rows, with the magnitudes of their values."""
+    """Register a recipe that takes the magnitudes of a recipe for rows."""
     known = RECIPES[name]
 
     def fill(spec: RowSpec, stream: Stream) -> Reals:
@@ -37,7 +37,7 @@ for _name in ("uniform", "constant", "monotone", "powers_of_two", "spike", "offs
     _positive(_name)
 
 NOT_NEGATIVE: dict[str, Recipe] = {}
-"""Recipes with zeros and small numbers, which show what is added before a root or after it."""
+"""Recipes with zeros and small numbers, which show whether a number is added before a root or after it."""
 
 
 @recipe("normal, without its signs, and zeros", structured=False, registry=NOT_NEGATIVE)

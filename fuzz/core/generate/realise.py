@@ -1,6 +1,5 @@
-"""From a draw to its bit-exact case, and back. Only this module makes cases: it alone knows what stacked tensors,
-tensors that share memory, parameters and the axis mean for a case's tensors. Whoever wants another case edits a
-draw."""
+"""From a draw to its bit-exact case, and back. Only this module makes cases. It alone knows what stacked tensors,
+shared memory, parameters and the axis mean for the tensors of a case. Code that needs another case edits a draw."""
 
 from __future__ import annotations
 
@@ -26,8 +25,8 @@ from oracles.ops import OPS
 
 
 def laid(draw: Draw, shard: Shard | None = None, number: int = 0) -> Laid:
-    """Return the draw with every part's layout: in memory of its own, overlapping another part, or exactly in its
-    place. Raises CaseError if the draw contradicts itself."""
+    """Return the draw with the layout of every part: in its own memory, overlapping another part, or exactly in place
+    of another part. Raise CaseError if the draw contradicts itself."""
     if not OPS[draw.op].has_fixed(draw.grid, draw.axis, draw.extents):
         raise CaseError(f"op {draw.op}: a dimension has not as many elements as it always has")
     whole = OPS[draw.op].whole(draw.sizes) or draw.sizes
@@ -54,13 +53,13 @@ def laid(draw: Draw, shard: Shard | None = None, number: int = 0) -> Laid:
 
 
 def realise(draw: Draw) -> Case:
-    """Return the bit-exact case of a draw. Raises CaseError if the draw contradicts itself."""
+    """Return the bit-exact case of a draw. Raise CaseError if the draw contradicts itself."""
     (case,) = cases_of([laid(draw)])
     return case
 
 
 def cases_of(drawn: Sequence[Laid]) -> list[Case]:
-    """Return the cases of several draws, for less time than one by one. Raises CaseError."""
+    """Return the cases of several draws, in less time than one by one. Raise CaseError if a draw contradicts itself."""
     fill_in(drawn)
     return [_case(each) for each in drawn]
 
@@ -89,8 +88,7 @@ def _origin(drawn: Laid) -> Origin:
 
 
 def draw_of(case: Case) -> Draw:
-    """Return the draw from which `realise` makes this case, bit by bit. Raises CaseError if a tensor has no shape that
-    its op allows."""
+    """Return the draw from which `realise` makes this case. Raise CaseError if a tensor's shape does not fit its op."""
     frame = Frame(case)
     if not frame.fits():
         raise CaseError(f"op {case.op}: a tensor has a shape that its op does not allow")
@@ -109,7 +107,7 @@ def draw_of(case: Case) -> Draw:
 
 
 def holds_in(case: Case, kept: Mapping[str, Kept] | None = None) -> bool:
-    """Return whether the values of inputs have these properties; None: those that its op says they always have."""
+    """Return whether the values of a case's inputs have the properties `kept`, by default those that the op states."""
     kept = kept_by(OPS[case.op]) if kept is None else kept
     return all(
         holds(some, _rows(Frame(case), name, tensor), tensor.dtype)
@@ -119,7 +117,7 @@ def holds_in(case: Case, kept: Mapping[str, Kept] | None = None) -> bool:
 
 
 def _rows(frame: Frame, name: str, tensor: Tensor) -> NDArray[np.generic]:
-    """Return the values of an input with its row's axis last."""
+    """Return the values of an input with the axis of its rows moved to the end."""
     values = from_bits(tensor.bits, tensor.dtype, tensor.layout.shape)
     return np.moveaxis(values, frame.axis, -1) if name in OPS[frame.case.op].alike else values
 
@@ -128,7 +126,7 @@ def _part_of(frame: Frame, name: str, tensor: Tensor | Output) -> Part:
     layout = tensor.layout
     place = Placement(guard=layout.guard, offset=layout.offset, strides=layout.strides)
     op = OPS[frame.case.op]
-    is_stacked = name in op.columns and len(layout.shape) == 2  # perhaps without any rows
+    is_stacked = name in op.columns and len(layout.shape) == 2  # `layout.shape[0]` may be 0
     part = Part(name, tensor.dtype, place, alias=tensor.alias)
     if isinstance(tensor, Tensor):
         many = is_stacked and layout.shape[0] == adjacent_extent(frame.grid, frame.axis)
@@ -146,7 +144,7 @@ def _part_of(frame: Frame, name: str, tensor: Tensor | Output) -> Part:
 
 
 def layout_of(draw: Draw, part: Part) -> Layout:
-    """Return the layout of a part with memory of its own. Raises CaseError for strides of another rank."""
+    """Return the layout of a part in its own memory. Raise CaseError if its explicit strides have another rank."""
     op, place = OPS[draw.op], part.place
     shape = draw.shape(part.name)
     if part.stack:

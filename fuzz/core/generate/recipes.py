@@ -1,6 +1,7 @@
-"""Recipes: named ways to draw a tensor's values. Those for rows are here and in neighbouring modules, `menus` has those
-for weights. A recipe fills `rows` x `n` values for the reduction along n. The rounding errors of `structured` recipes
-are not random (constant, monotone, spiked rows): only the worst-case budget is sound for them."""
+"""Recipes: named ways to draw a tensor's values. Recipes for rows are here and in neighbouring modules, recipes for
+factors in `menus`. A recipe fills `rows` x `n` values; n is the dimension of the reduction. The rounding errors of
+`structured` recipes (constant, monotone or spiked rows) are not random: only the worst-case budget is sound for
+them."""
 
 from __future__ import annotations
 
@@ -19,13 +20,13 @@ from oracles.dtypes import FORMATS, SINGLE, Format
 
 @dataclass(frozen=True)
 class RowSpec:
-    """What a recipe has to fill: shape, dtype, and facts about the op."""
+    """The input of a recipe: shape, dtype, and facts about the op."""
 
     rows: int
     n: int
     dtype: str
     threshold: float = 0.0
-    """The number that the op adds to mean squares: a parameter; 0 if there is none."""
+    """The value of the parameter that the op adds to mean squares, or 0 if it has none."""
     compared: tuple[float, ...] = ()
     """Numbers that the op compares elements with."""
 
@@ -35,25 +36,24 @@ class RowSpec:
 
     @property
     def form(self) -> Format:
-        """The format of the values: its range and precision decide how large they are and how far apart."""
+        """The format of the values. Its range and precision decide how large the values are and how far apart."""
         return FORMATS[self.dtype]
 
     @property
     def summed(self) -> Format:
-        """The format in which kernels add their squares: f32, or the values' own if that is more precise."""
+        """The format in which kernels add squares of the values: f32, or their own format if that is more precise."""
         return max(SINGLE, self.form, key=lambda each: each.precision)
 
     def powers(self, low: int, high: int) -> tuple[int, int]:
-        """Return the exponents from `low` to `high`, or the upper half of the format's own if it does not have
-        these."""
+        """Return the lowest and highest exponent of powers of two to draw: `low` and `high`, limited to the format."""
         return min(max(low, self.form.least), self.form.emax // 2), min(high, self.form.emax)
 
     def scale(self, largest: float) -> float:
-        """Return the factor that brings values up to `largest` into the format's range: 1 if they are in it."""
+        """Return the factor that brings values up to `largest` into the format's range, or 1 if they are within it."""
         return min(1.0, self.form.max / largest)
 
     def spread(self, usual: float, level: float) -> float:
-        """Return the distance of values around `level`: `usual`, or about an ulp if less would not show."""
+        """Return the spread of values around `level`: `usual`, or a unit roundoff of `level` if less would not show."""
         return max(usual, level * self.form.u)
 
 
@@ -62,12 +62,12 @@ Fill = Callable[[RowSpec, Stream], Reals]
 
 @dataclass(frozen=True)
 class StreamRequest:
-    """One request of a recipe to its stream: words or normal numbers of a child."""
+    """One request of a recipe to a child of its stream, for words or for normal numbers."""
 
     label: str
     normal: bool
     each: str
-    """How many: for each of 'size' elements, for each of the 'rows', or 'once'."""
+    """How many numbers are requested: one per element ('size'), one per row ('rows'), or one ('once')."""
 
     def count(self, spec: RowSpec) -> int:
         """Return how many numbers are requested."""
@@ -76,7 +76,7 @@ class StreamRequest:
 
 @dataclass(frozen=True)
 class Listener(Stream):
-    """A stream that records what is requested of its children."""
+    """A stream that records the requests to its children."""
 
     heard: dict[tuple[str, bool], int] = field(default_factory=dict)
     label: str = ""
@@ -108,18 +108,18 @@ class Recipe:
     unscaled: bool = False
     """Whether parameters that scale with the inputs are 0 if the first input has this recipe."""
     by_row: bool = False
-    """Whether rows differ so much in size that a sum over several drops the terms of small ones, all to one side."""
+    """Whether rows differ so much in size that a sum over them drops terms of small rows, all in one direction."""
 
     def draw(self, spec: RowSpec, stream: Stream) -> NDArray[np.generic]:
-        """Return values of shape (rows, n) in the storage dtype, rounded to nearest even; finite values stay finite."""
+        """Return values of shape (rows, n) in the storage dtype, rounded to nearest even. Finite values stay finite."""
         shape = spec.rows, spec.n
         values = self.fill(spec, stream).reshape(shape) if spec.size else np.zeros(shape)
         return quantise(values, spec.dtype)
 
     @cached_property
     def asks(self) -> tuple[StreamRequest, ...]:
-        """The requests to its stream, recorded for three rows of five. They can be drawn ahead, together with those of
-        other tensors; a recipe that needs more draws it itself."""
+        """The requests of the recipe to its stream, recorded for three rows of five elements. They can be drawn ahead,
+        together with those of other tensors. Numbers that are not listed are drawn when the recipe asks for them."""
         listener = Listener(0)
         self.fill(RowSpec(3, 5, SINGLE.name, 1.0), listener)
         heard = listener.heard.items()
@@ -127,7 +127,7 @@ class Recipe:
 
 
 RECIPES: dict[str, Recipe] = {}
-"""The recipes for rows by name, those of this module first; see `fuzz.core.generate.menus.recipes`."""
+"""The recipes for rows by name, first those of this module; see `fuzz.core.generate.menus.recipes`."""
 
 
 def recipe(
@@ -138,7 +138,7 @@ def recipe(
     by_row: bool = False,
     registry: dict[str, Recipe] = RECIPES,
 ) -> Callable[[Fill], Fill]:
-    """Register a function under its own name without the underscores at its ends."""
+    """Register a function as a recipe, under its own name without the underscores at its ends."""
 
     def register(fill: Fill) -> Fill:
         name = fill.__name__.strip("_")
@@ -149,23 +149,23 @@ def recipe(
 
 
 def repeated(values: NDArray[np.generic], spec: RowSpec) -> Reals:
-    """Repeat one value per row along n."""
+    """Return one value per row, repeated along n, shape (rows * n,)."""
     return np.repeat(values.astype(np.float64), spec.n)
 
 
 def normal(spec: RowSpec, stream: Stream) -> Reals:
-    """Standard normal values."""
+    """Return standard normal values, shape (rows * n,)."""
     return stream.child("normal").normal(spec.size)
 
 
 def random_signs(spec: RowSpec, stream: Stream) -> Reals:
-    """1 or -1 for each element."""
+    """Return 1 or -1 for each element, shape (rows * n,)."""
     return 1.0 - 2.0 * stream.child("sign").integers(spec.size, 0, 1).astype(np.float64)
 
 
 def _row_exponents(spec: RowSpec, stream: Stream) -> NDArray[np.int64]:
-    """Return one power of two per row, over the range in which squares overflow, underflow or behave, and most of the
-    format's range."""
+    """Return one exponent of two per row. The exponents cover most of the format's range, including numbers whose
+    squares overflow or underflow."""
     own, summed = spec.form, spec.summed
     low, high = max(summed.least // 2, own.emin * 6 // 7), min(summed.emax // 2, own.emax * 4 // 5)
     return stream.child("exponent").integers(spec.rows, low, high)
@@ -177,7 +177,7 @@ def _with_mean_square(spec: RowSpec, stream: Stream, mean_square: Reals) -> Real
 
 
 def positions(spec: RowSpec, stream: Stream) -> NDArray[np.int64]:
-    """Return one column per row: the first, the last, one of the last few (the tail of any vector width), or any."""
+    """Return one column per row: the first, the last, one of the last 64 (the tail of any vector width), or any."""
     kind = stream.child("position class").integers(spec.rows, 0, 3)
     anywhere = stream.child("position").integers(spec.rows, 0, spec.n - 1)
     near_end = spec.n - 1 - stream.child("near end").integers(spec.rows, 0, min(spec.n, 64) - 1)
@@ -191,8 +191,8 @@ def _place(values: Reals, spec: RowSpec, columns: NDArray[np.int64], what: Reals
 
 
 _ORDINARY = 7
-"""The number of powers of two, 2^-3 to 2^3. From row to row the power moves by three, so that two rows are a small and
-a large one."""
+"""The number of powers of two, 2^-3 to 2^3. From row to row the exponent moves by three, so that two neighbouring rows
+are a small and a large one."""
 
 
 def _ordinary(spec: RowSpec, stream: Stream) -> Reals:
@@ -264,7 +264,7 @@ def _zero_rows(spec: RowSpec, stream: Stream) -> Reals:
     by_row=True,
 )
 def _near_threshold(spec: RowSpec, stream: Stream) -> Reals:
-    steps = stream.child("ratio").integers(spec.rows, -7, 7)  # powers of two, so that no library's pow is needed
+    steps = stream.child("ratio").integers(spec.rows, -7, 7)  # powers of two need no pow of a library
     return _with_mean_square(spec, stream, np.ldexp(spec.threshold or 1e-6, steps))
 
 
@@ -275,7 +275,7 @@ def _near_threshold(spec: RowSpec, stream: Stream) -> Reals:
 )
 def _far_below_threshold(spec: RowSpec, stream: Stream) -> Reals:
     steps = stream.child("ratio").integers(spec.rows, -40, -20)
-    shown = 2.0**20 * (16.0 * spec.form.eta) ** 2  # the largest of these rows vanish in no dtype
+    shown = 2.0**20 * (16.0 * spec.form.eta) ** 2  # in every dtype the largest of these rows are not all zero
     return _with_mean_square(spec, stream, np.ldexp(max(spec.threshold or 1e-6, shown), steps))
 
 

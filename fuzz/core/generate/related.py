@@ -1,4 +1,4 @@
-"""Recipes for values that depend on other inputs, or on how many places a dimension has."""
+"""Recipes for values that depend on other inputs, or on the number of places along a dimension."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from fuzz.core.generate.compared import compared
 from fuzz.core.generate.scene import Scene
 
 Relate = Callable[[Scene, str, Stream], Reals]
-"""Draws the values of the input of that name."""
+"""A function that draws the values of the input of that name."""
 
 
 @dataclass(frozen=True)
 class Related:
-    """A named way to draw values that depend on others'."""
+    """A named way to draw values that depend on other inputs."""
 
     name: str
     summary: str
     structured: bool
     fill: Relate
     stage: int = 1
-    """It may depend on inputs of earlier stages; recipes of stage 0 depend on none."""
+    """The recipe may depend on inputs of earlier stages. Recipes of stage 0 depend on no input."""
 
     by_row: ClassVar[bool] = False
 
 
 RELATED: dict[str, Related] = {}
-"""These recipes by name."""
+"""The recipes of this module by name."""
 
 
 def _related(summary: str, *, structured: bool, stage: int = 1) -> Callable[[Relate], Relate]:
@@ -60,7 +60,7 @@ def _stray_recipe(summary: str) -> Callable[[Relate], Relate]:
 @_related("the first input of the other sign, half of it one part in 2**11 off: sums cancel", structured=True)
 def _cancelling(scene: Scene, name: str, stream: Stream) -> Reals:
     first = scene.values[scene.op.main]
-    if first.shape != scene.shape(name):  # over and over
+    if first.shape != scene.shape(name):  # repeat the first input
         first = np.resize(first, scene.shape(name))
     off = stream.child("off").integers(first.size, 0, 1).reshape(first.shape)
     with np.errstate(all="ignore"):
@@ -183,7 +183,7 @@ def _one_piece(scene: Scene, name: str, stream: Stream) -> Reals:
 
 @_related("whole blocks, and one element more or less", structured=True, stage=0)
 def _next_to_blocks(scene: Scene, name: str, stream: Stream) -> Reals:
-    """Return positions next to the edges of blocks, which are as long as the last of several dimensions, or 16."""
+    """Return positions next to the ends of blocks. A block is as long as the last of several dimensions, or 16."""
     along, most = scene.op.operand(name).along, scene.count(name) - 1
     block = max(scene.extents[along[-1]], 1) if len(along) > 1 else 16
     whole = _places(scene.shape(name), stream.child("blocks"), most // block + 1) * block
@@ -197,8 +197,8 @@ def _missing(scene: Scene, name: str) -> float:
 
 
 def _stray(scene: Scene, name: str) -> Reals:
-    """Return numbers that are no places: next to the first and the last place, and those that counting from the end,
-    wrapping or narrowing to 32 bits would turn into a place."""
+    """Return numbers that are no places. They lie next to the first and the last place, or would become a place if a
+    kernel counted from the end, wrapped, or narrowed them to 32 bits."""
     count, missing = scene.count(name), scene.op.operand(name).missing
     near = (-1.0, float(count), count + 1.0, -float(count), 2.0**31 - 1.0, -(2.0**31), 2.0**32)
     return np.array([*(each for each in near if each != missing), *([] if missing is None else [missing - 1.0])])
@@ -267,7 +267,7 @@ def _near_codes(scene: Scene, name: str, stream: Stream) -> Reals:
     known = [each + more for each in numbers for more in (0, 0, -1, 1) if lowest <= each + more <= highest]
     if not known:
         return others
-    which = stream.child("which").integers(others.size, 0, 2 * len(known) - 1).reshape(others.shape)  # every second one
+    which = stream.child("which").integers(others.size, 0, 2 * len(known) - 1).reshape(others.shape)  # half of them
     return np.where(which < len(known), np.take(known, which % len(known)), others)
 
 

@@ -1,7 +1,7 @@
-"""Relatives of a draw, each with one thing changed, for call sequences and for guidance. A call sequence is a case,
-relatives that each differ from it in one thing, and the case again, all to one process. If a kernel keeps something
-from one call to the next by only a part of what describes a call (by the shape, say), it is wrong as soon as the rest
-changes. Cases drawn one by one hardly ever agree in so much."""
+"""Relatives of a draw, each with one property changed, for call sequences and for guidance. A call sequence is a case,
+relatives that each differ from it in one property, and the case again, all run by one process. A kernel that caches
+something by only a part of what describes a call (the shape, say) goes wrong as soon as the rest changes. Cases drawn
+one by one hardly ever agree in so much."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from oracles.operand import Parameter
 from oracles.ops import OPS, remembered
 
 RELATIVES = 2
-"""The calls between the first call and its repetition."""
+"""The number of calls between the first call and its repetition."""
 LENGTH = RELATIVES + 2
 _TRIES = 4
-"""How often a relative that the kernel takes is tried for, before another thing is varied."""
+"""The number of attempts to vary one property so that the kernel takes the relative, before another is varied."""
 
 Vary = Callable[[Draw, Capability, Dice], Draw | None]
-"""A function that returns a relative that differs in one thing, or None if the kernel takes no other."""
+"""A function that returns a relative that differs in one property, or None if the kernel takes no other value."""
 
 
 def _parameter(parameter: Parameter) -> Vary:
-    """Return a function that changes the value of that parameter."""
+    """Return a function that changes the value of the parameter."""
 
     def vary(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
         others = [value for value in parameter.values if value != draw.parameters[parameter.name]]
@@ -52,7 +52,7 @@ def _means_something(parameter: Parameter, draw: Draw) -> bool:
 
 
 def _n(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
-    """Return the draw with a row length a little smaller or larger, or by half."""
+    """Return the draw with half or twice the row length, or a slightly different one, or None if none fits."""
     step = capability.step(OPS[draw.op].row) * (1 + dice.below(33))
     n = fitting_n(capability, max(1, dice.pick([draw.n // 2, draw.n - step, draw.n + step, 2 * draw.n])))
     longer = replace(draw, n=n)
@@ -61,7 +61,7 @@ def _n(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
 
 
 def _dtype(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
-    """Return the draw with another dtype of the first input; the other tensors follow where they must."""
+    """Return the draw with another dtype of the first input. The dtypes of other tensors change only if they must."""
     main = OPS[draw.op].main
     before = draw.part(main).dtype
     others = [dtype for dtype in capability.able.dtypes if dtype != before]
@@ -82,9 +82,9 @@ def _dtype(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
 
 
 def _layout(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
-    """Return the draw with another layout of one tensor, and of what lies in its memory."""
+    """Return the draw with another layout of one tensor, and of the outputs that lie in its memory."""
     op = OPS[draw.op]
-    # Values change where elements share memory.
+    # values would change where elements share memory
     whole = [part for part in draw.parts if part.alias is None and part.place.layout not in OVERLAPPING]
     rows = [part for part in whole if op.has_rows(part.name)]
     if not rows:
@@ -111,27 +111,27 @@ _VARIED: Mapping[str, Vary] = {
 
 @remembered(256)
 def varied(capability: Capability) -> Mapping[str, Vary]:
-    """Return what the relatives in a sequence vary, in turn: each parameter, then everything else."""
+    """Return the functions that vary a draw, by name, in the order of use: one for each parameter, then the others."""
     op = OPS[capability.op]
     further = {name: vary for name, vary in _VARIED.items() if name != "n" or op.row not in op.fixed}
     return {**{f"{each.name} value": _parameter(each) for each in free_parameters(capability)}, **further}
 
 
 def sequence(draw: Draw, capability: Capability, turn: int) -> list[Case]:
-    """Return LENGTH cases: that of `draw`, relatives within `capability` that differ in one thing each, and that of
-    `draw` again. What is kept from one call to the next shows between the first two or between the last two."""
+    """Return LENGTH cases: the case of `draw`, relatives within `capability` that each differ in one property, and the
+    case of `draw` again. State kept from one call to the next shows between the first two calls or the last two."""
     names = list(varied(capability))
-    # The same thing comes first in one turn and last in another: state may pass in one direction only.
+    # What is varied first in one turn is varied last in another, since state may pass in one direction only.
     start = turn * RELATIVES + turn // (len(names) // math.gcd(len(names), RELATIVES))
     orders = [[*names[at % len(names) :], *names[: at % len(names)]] for at in range(start, start + RELATIVES)]
     tries = [chain.from_iterable(_varied(draw, capability, name, turn) for name in order) for order in orders]
-    # As a rule the first try will do.
+    # usually the first try will do
     itself = laid(draw)
     first, *relatives = cases_of([itself, *(next(each, itself) for each in tries)])
     for place, each in enumerate(tries):
         while not _is_other(relatives[place], first, capability):
-            # A tensor of one element has only one layout, and a tensor of zeros no other values: then something else is
-            # varied, if there is anything.
+            # A tensor of one element has only one layout, and a tensor of zeros no other values. Then vary another
+            # thing, if possible.
             other = next(each, None)
             relatives[place] = first if other is None else cases_of([other])[0]
             if other is None:
@@ -140,13 +140,13 @@ def sequence(draw: Draw, capability: Capability, turn: int) -> list[Case]:
 
 
 def _is_other(case: Case, first: Case, capability: Capability) -> bool:
-    """Whether a call differs from the first one, and the kernel takes it."""
+    """Whether a case differs from the first one and is within the capability."""
     same = (case.params, case.inputs, case.outputs) == (first.params, first.inputs, first.outputs)
     return not same and capability.refusal(case) is None
 
 
 def _varied(draw: Draw, capability: Capability, name: str, turn: int) -> Iterator[Laid]:
-    """Yield draws that differ in that one thing."""
+    """Yield draws in which only the property of this name differs; see `varied`."""
     dice = Dice(Stream(draw.seed).child(f"{turn} {name}"))
     for _ in range(_TRIES):
         changed = varied(capability)[name](draw, capability, dice)
@@ -156,13 +156,12 @@ def _varied(draw: Draw, capability: Capability, name: str, turn: int) -> Iterato
 
 
 _DIVISOR = 16
-"""Triton compiles another program for an integer that is 1, and for one that this divides."""
+"""Triton compiles a separate program for an integer that is 1, and for one that is a multiple of this."""
 
 
 def mate(draw: Draw, capability: Capability, number: int) -> Draw:
-    """Return the mate of that number: a draw that runs the same program as this one, in a kernel that is compiled for
-    each length, dtype and alignment. Its values differ; some mates have another recipe, other parameters or other
-    rows."""
+    """Return mate `number` of a draw: a draw that runs the same program in a kernel that is compiled for each length,
+    dtype and alignment. Its values differ. Some mates have another recipe, other parameters or more or fewer rows."""
     dice = Dice(Stream(draw.seed).child(f"mate {number}"))
     found = replace(draw, seed=dice.below(2**64))
     found = _recipe(found, capability, dice) if dice.one_in(2) else found
@@ -173,7 +172,7 @@ def mate(draw: Draw, capability: Capability, number: int) -> Draw:
 
 
 def _other_rows(draw: Draw, dice: Dice) -> Draw:
-    """Return the draw with other rows, if its op has no other dimensions in which rows are counted."""
+    """Return the draw with another number of rows. Return it unchanged if its op has further dimensions."""
     op = OPS[draw.op]
     if draw.rank == 1 or len(op.named) > 1 or op.made:
         return draw
@@ -186,12 +185,12 @@ def _specialised(number: int) -> tuple[bool, bool]:
 
 
 Change = Callable[[Draw, Capability, Dice], Draw]
-"""A function that takes one step in one direction, besides changing values."""
+"""A function that changes one property of a draw for guidance."""
 
 _FILLED = 4096
-"""The elements of a case that is filled up with rows: several times those of most cases, and still cheap to judge."""
+"""The most elements of a case that is filled up with rows: several times those of most cases, but cheap to judge."""
 _MOST_ROWS = 256
-"""The most rows of such a case: an emulator takes as long for each row, however short, as for a hundred elements."""
+"""The most rows of a filled case. An emulator takes as long for each row, however short, as for 100 elements."""
 
 
 def filled(draw: Draw) -> Draw:
@@ -205,14 +204,14 @@ def _resized(draw: Draw, rows: int) -> Draw:
 
 
 def _is_cheap(draw: Draw) -> bool:
-    """Return whether the draw's other dimensions leave room for more, and have the extents that they must have."""
+    """Return whether the oracle's work for the draw stays small, and fixed dimensions have their extents."""
     op = OPS[draw.op]
     alone = len(op.named) == 1 and not op.made
     return (alone or draw.work <= CHEAP_WORK) and op.has_fixed(draw.grid, draw.axis, draw.extents)
 
 
 def _of_length(draw: Draw, capability: Capability, n: int) -> Draw:
-    # Step by step rows would grow without end, and with them the time of a case.
+    # Without a limit rows would grow step by step without end, and the time of a case with them.
     n = fitting_n(capability, max(1, min(n, max(draw.n, LARGEST_CASE))))
     rows = draw.rows * draw.n // n if n > draw.n else draw.rows
     found = _resized(replace(draw, n=n), max(1, rows))
@@ -239,7 +238,7 @@ def _other_parameter(draw: Draw, capability: Capability, dice: Dice) -> Draw:
 
 
 def _less(draw: Draw, capability: Capability, dice: Dice) -> Draw:
-    """Return the draw without an optional input that nothing else depends on: fewer operations may err by less."""
+    """Return the draw without an optional input that nothing depends on. Fewer operations may err by less."""
     op = OPS[draw.op]
     relied = {op.operand(part.name).only_with for part in draw.parts} | {part.alias for part in draw.parts}
     free = [p.name for p in draw.parts if p.recipe and op.operand(p.name).optional and p.name not in relied]

@@ -1,5 +1,5 @@
 """Recipes for rows that are exponentiated: logits that are hard for a softmax, and outputs of a softmax. Exponentials
-are those of `oracles.elementary`, and sums are made in order, so that a seed gives the same bits everywhere."""
+come from `oracles.elementary` and sums are made in order, so that a seed gives the same bits on every machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from oracles.dtypes import SINGLE
 from oracles.elementary.functions import exp, log
 
 LOGITS: dict[str, Recipe] = {}
-"""The recipes for logits by name; a menu also has the recipes for any rows."""
+"""The recipes for logits by name. Menus add the recipes for any rows."""
 PROBABILITIES: dict[str, Recipe] = {}
 """The recipes for outputs of a softmax, by name."""
 LOG_PROBABILITIES: dict[str, Recipe] = {}
@@ -23,7 +23,7 @@ LOG_PROBABILITIES: dict[str, Recipe] = {}
 
 
 def _chosen(spec: RowSpec, stream: Stream, label: str, levels: tuple[float, ...]) -> Reals:
-    """Return one of the levels for each row, as a column."""
+    """Return one of the levels for each row, shape (rows, 1)."""
     return np.asarray(levels)[stream.child(label).integers(spec.rows, 0, len(levels) - 1)][:, None]
 
 
@@ -32,7 +32,7 @@ def _rows(values: Reals, spec: RowSpec) -> Reals:
 
 
 def _at_one(spec: RowSpec, stream: Stream) -> NDArray[np.bool_]:
-    """Return a mask of one element of each row: first, last, in the tail, or anywhere."""
+    """Return a mask, shape (rows, n), that is True for one element per row: first, last, in the tail, or anywhere."""
     found: NDArray[np.bool_] = np.arange(spec.n) == positions(spec, stream)[:, None]
     return found
 
@@ -123,7 +123,7 @@ def _flat(spec: RowSpec, stream: Stream) -> Reals:
 
 
 def _logarithms(logits: Reals) -> Reals:
-    """Return the log-softmax of rows; rows that are all minus infinity stay so."""
+    """Return the log-softmax of each row. Rows that are all minus infinity stay so."""
     with np.errstate(all="ignore"):
         greatest = np.max(logits, axis=1, keepdims=True, initial=-math.inf)
         shifted = logits - np.where(np.isfinite(greatest), greatest, 0.0)
@@ -133,8 +133,9 @@ def _logarithms(logits: Reals) -> Reals:
 
 
 def _returned(name: str, summary: str, logits: Fill, *, structured: bool, emin: int = 0) -> None:
-    """Register what a softmax and a log-softmax return for logits of a recipe. The smallest probability is 2^emin: in a
-    format whose smallest normal number is larger, the logits are moved closer together in proportion."""
+    """Register recipes for the outputs of a softmax and of a log-softmax of inputs that the recipe `logits` makes. The
+    smallest probability is 2^emin. In formats with a larger smallest normal number, logits move closer in
+    proportion."""
 
     def logarithms(spec: RowSpec, stream: Stream) -> Reals:
         nearer = min(1.0, spec.form.emin / emin) if emin else 1.0

@@ -1,4 +1,4 @@
-"""Values that follow from the other inputs, and from what the op's own formula calculates of them."""
+"""Values of inputs that depend on other inputs, and on what the op's own formula calculates from them."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from oracles.op import Extents, Op
 from oracles.operand import OUTER, Operand, OpError
 
 LOCAL = "local"
-"""The menu of an input that is also a local of its op's formula: the formula calculates it if it is not given."""
+"""The menu of an input that is also a local of its op's formula: the formula calculates it if the input is absent."""
 
 
 @dataclass(frozen=True)
 class Scene:
-    """The inputs of a case that are drawn already, as float64, with an axis for each of their dimensions; a stacked one
-    has shape (rows, n)."""
+    """The inputs of a case that are drawn already, as float64. Each has an axis for each of its dimensions; a stacked
+    input has shape (rows, n)."""
 
     op: Op
     values: Mapping[str, Reals]
     parameters: Mapping[str, float]
     given: frozenset[str]
-    """All inputs of the case, including those that are not drawn yet."""
+    """The names of all inputs of the case, including those not drawn yet."""
     stacked: frozenset[str]
     wide: bool
-    """Whether some input is f64: squares and products then leave float64's range."""
+    """Whether some input is f64, so that squares and products may leave the range of float64."""
     rows: int
     n: int
     extents: Extents = field(default_factory=dict)
@@ -49,17 +49,17 @@ class Scene:
         return self.op.operand(name).span(self.extents)
 
     def count(self, name: str) -> int:
-        """Return the number of places that an input of integers may mean: along its dimension, or 0 and 1 of flags."""
+        """Return the number of places that an input of integers may name along its dimension, or 2 for flags."""
         return self.span(name)[1] + 1
 
     def input(self, name: str) -> Reals:
-        """Return what the formula calculates for an input, shaped like the input."""
+        """Return the values that the formula calculates for an absent input, in the input's shape."""
         found, shape = self.local(name), self.shape(name)
         return found if found.shape == shape else np.broadcast_to(found, shape)
 
     def local(self, name: str) -> Reals:
-        """Return what the formula calculates for one of its locals, if no input gives that local; the same bits on
-        every machine. Raises OpError if there is no such local."""
+        """Return the values that the formula calculates for one of its locals, unless an input gives that local. The
+        bits are the same on every machine. Raise OpError if the formula has no such local."""
         if name not in self._locals:
             with np.errstate(all="ignore"):
                 self._locals[name] = self._found(name)
@@ -81,12 +81,12 @@ class Scene:
                 tensors[each] = _times(self.values[each], powers.get(each, 0), -up)
             tensors = {each: tensors[each] for each in graph.of_rows.tensors}
             found = _times(_evaluated(graph.of_rows, tensors, {}), powers.get(name, 0), up)
-        return np.where(np.isnan(found), np.nan, found)  # machines differ in the sign of a NaN that they make
+        return np.where(np.isnan(found), np.nan, found)  # machines differ in the signs of NaNs they make
 
     @property
     def _exponents(self) -> NDArray[np.int64]:
-        """Powers of two to divide rows by, so that their squares, and what is added to them, do not overflow, nor
-        underflow where that matters."""
+        """Powers of two to divide rows by, shape (rows,). They keep squares, and parameters that are added to squares,
+        from overflowing, and from underflowing where that matters."""
         largest = np.max(np.abs(self.values[self.op.main]), axis=1, initial=0.0)
         _, exponents = np.frexp(np.where(np.isfinite(largest), largest, 1.0))
         least = [
@@ -108,7 +108,7 @@ def _evaluated(graph: Trace, tensors: Mapping[str, Reals], parameters: Mapping[s
 
 
 def _times(values: Reals, power: int, exponents: NDArray[np.int64]) -> Reals:
-    """Return rows, or one number for each row, times their powers of two to that power."""
+    """Return `values` times 2^(power * exponents), for rows or for one number per row."""
     if not power:
         return values
     exponents = power * exponents
@@ -118,18 +118,18 @@ def _times(values: Reals, power: int, exponents: NDArray[np.int64]) -> Reals:
 
 @dataclass(frozen=True)
 class Graph:
-    """The part of a formula's graph that a local is calculated from."""
+    """The part of a formula's graph from which a local is calculated."""
 
     plain: Trace
     """The graph whose only output is the local."""
     of_rows: Trace | None
-    """The same graph with parameters that are one number for each row, for ops that let each row be scaled by a power
-    of two of its own; else None."""
+    """The same graph with parameters that have one value for each row, for ops in which each row can be scaled by its
+    own power of two. None for other ops."""
 
 
 @lru_cache(maxsize=256)
 def graph_of(op: Op, given: frozenset[str], stacked: frozenset[str], name: str) -> Graph:
-    """Return the graph of a local in a case with these inputs. Raises OpError if the formula has no such local."""
+    """Return the graph of a local in a case with these inputs. Raise OpError if the formula has no such local."""
     tensors = {
         each.name: op.inputs[0].axes if each.name in stacked else each.axes
         for each in op.inputs
@@ -152,12 +152,12 @@ def graph_of(op: Op, given: frozenset[str], stacked: frozenset[str], name: str) 
 
 
 def is_local(operand: Operand) -> bool:
-    """Return whether the formula calculates the input if it is not given."""
+    """Return whether the formula calculates the input if it is absent."""
     return operand.values.split()[:1] == [LOCAL]
 
 
 def _traced(op: Op, tensors: Mapping[str, tuple[str, ...]], numbers: list[str], name: str) -> Trace:
-    """Return the part of the formula's graph that a local is calculated from."""
+    """Return the part of the formula's trace from which a local is calculated. Raise OpError if there is none."""
     try:
         whole = trace(op.formula, tensors, numbers)
         node = whole.named(name)
@@ -169,7 +169,7 @@ def _traced(op: Op, tensors: Mapping[str, tuple[str, ...]], numbers: list[str], 
 
 
 class _InOrder(Float64):
-    """Arithmetic with sums strictly in order: NumPy's own order differs between its versions and between processors."""
+    """Float64 arithmetic with sums strictly in order, since NumPy's order depends on its version and processor."""
 
     def total(self, values: Reals, axis: int) -> Reals:
         sums = np.add.accumulate(values, axis=axis)

@@ -1,4 +1,4 @@
-"""The search of one op: 64 shards that take turns; the cases of a turn follow from its place alone."""
+"""The search of one op: 64 shards that take turns. The cases of a turn depend only on its place and shard's state."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from oracles.operand import OpError
 from oracles.ops import OPS
 
 SHARDS = 64
-"""The number of shards of a search, however many processes take their turns."""
+"""The number of shards of a search, however many processes run their turns."""
 
 
 _MATES = 1 << 16
-"""Where the numbers of mates begin, in multiples of PLACES: no case of a turn has such a number."""
+"""The first number of mates is this times PLACES. No other case of a turn has a number that large."""
 _EACH = 32
-"""The numbers that each case of a turn has for its mates."""
+"""The number of mates that each case of a turn may have."""
 
 
 Proposal = tuple[Draw, Capability, int]
-"""A draw for a capability, with its place in a turn."""
+"""A draw, its capability, and its place in a turn."""
 
 
 class Search:
-    """The search of one op: what its turns are for, and their cases.
+    """The search of one op: the capability of each turn, and its cases.
 
-    The same op, seed, declarations of kernels and numbers in their sources give the same cases, whichever kernels
-    really run and whatever was judged. Cases are within what the kernels of that op take; without kernels, within all
-    that the op allows. An op whose inputs cannot be drawn is a UsageError.
+    Cases depend only on the op, the seed, the declarations of kernels and the numbers in their sources, not on which
+    kernels really run or on verdicts. Cases are within the capabilities of the kernels of the op or, without kernels,
+    within everything that the op allows. Raise UsageError if inputs of the op cannot be drawn.
     """
 
     def __init__(self, op: str, seed: int, kernels: Iterable[Kernel] = (), *, sequences: bool = True) -> None:
@@ -57,8 +57,8 @@ class Search:
         self._makers: dict[int, TurnMaker] = {}
 
     def turns(self, chosen: Collection[Capability] | None = None) -> Iterator[Turn]:
-        """Yield turns without end: turn 0 of each shard, turn 1 of each, ..., only those for one of the `chosen` if
-        given."""
+        """Yield turns without end: turn 0 of each shard, then turn 1 of each, and so on. If `chosen` is given, yield
+        only turns for these capabilities. Raise UsageError if the search has none of them."""
         wanted = self.capabilities if chosen is None else [each for each in self.capabilities if each in chosen]
         if not wanted:
             raise UsageError(f"op {self.op}: none of the chosen kernels is of the search")
@@ -66,19 +66,17 @@ class Search:
         return (turn for turn in every if self.capability(turn) in wanted)
 
     def capability(self, turn: Turn) -> Capability:
-        """Return the capability that the turn is for."""
+        """Return the capability whose cases the turn makes."""
         return self.capabilities[(turn.number + turn.shard) % len(self.capabilities)]
 
     def cases(self, turn: Turn, state: bytes) -> tuple[list[Made], bytes]:
-        """Return the own cases of a turn, and the next state of its shard for its capability; b'' is the first
-        state."""
+        """Return the own cases of a turn, and the next state of its shard for this capability. The first is b''."""
         maker = self._maker((turn.number + turn.shard) % len(self.capabilities))
         stream = Stream(0).child(f"{self.seed}:{self.op}:{turn.shard}:{turn.number}")
         return maker.cases(turn, stream, self._rank(turn), state)
 
     def relatives(self, proposed: Sequence[Proposal], turn: Turn) -> list[Made | None]:
-        """Return the cases of draws that a guide proposes for places of a turn; None for one that its capability
-        refuses."""
+        """Return the cases of draws that a guide proposes for places of a turn, with None if its capability refuses."""
         cases = cases_of([laid(draw, turn.shard, turn.first - 1 + place) for draw, _, place in proposed])
         return [
             Made(case, draw, capability) if capability.refusal(case) is None else None
@@ -86,8 +84,8 @@ class Search:
         ]
 
     def with_mates(self, made: Sequence[Made], turn: Turn, count: int) -> list[Made]:
-        """Return the cases of a turn, each followed by `count` mates, which run the same program in kernels that are
-        compiled for each length; fewer where the capability refuses some."""
+        """Return the cases of a turn, each followed by up to `count` mates. Mates run the same program in kernels that
+        are compiled for each length. Mates that the capability refuses are left out."""
         found = list[Made]()
         for index, each in enumerate(made):
             found.append(each)
@@ -95,7 +93,7 @@ class Search:
         return found
 
     def case(self, shard: int, number: int) -> Made | None:
-        """Return the own case with that shard and number; None if the number is that of a guide's relative."""
+        """Return the case of a shard with this number, or None if the number is that of a guide's relative."""
         turn, place = Turn(shard, number // PLACES), number % PLACES
         if not place and turn.number >= _MATES:
             return self._mate(Turn(shard, turn.number // _MATES - 1), *divmod(turn.number % _MATES, _EACH))
@@ -112,11 +110,11 @@ class Search:
 
     @cached_property
     def big_series(self) -> tuple[Due, ...]:
-        """The big cases, with the number of turns after which each is due. They are the same for every seed."""
+        """The big cases, each with the number of turns after which it is due. They are the same for every seed."""
         return tuple(series(self.op))
 
     def big(self, number: int, chosen: Collection[Capability] | None = None) -> Made | None:
-        """Return the big case of that number, from 1; None if there is no such case, or nothing `chosen` takes it."""
+        """Return the big case of this number, from 1, or None if there is none or no `chosen` capability takes it."""
         for due in self.big_series:
             if due.number == number:
                 case = big_case(due.big, self.op, due.optional)
@@ -127,8 +125,7 @@ class Search:
         return None
 
     def _maker(self, place: int) -> TurnMaker:
-        """Return the maker of the capability at that place, made when it is asked for: each takes tens of
-        milliseconds."""
+        """Return the maker of the capability at this index, made when first needed. It takes tens of milliseconds."""
         if place not in self._makers:
             ahead = -(-SHARDS // len(self.capabilities))
             capability = self.capabilities[place]
@@ -137,16 +134,16 @@ class Search:
         return self._makers[place]
 
     def _rank(self, turn: Turn) -> int:
-        """Return how many turns for the same capability come before it."""
+        """Return the number of turns for the same capability that come before this turn."""
         kinds = len(self.capabilities)
         index = (turn.number + turn.shard) % kinds
-        whole, rest = divmod(turn.number, kinds)  # in that many turns of all shards, each capability has SHARDS turns
+        whole, rest = divmod(turn.number, kinds)  # in each `kinds` turns of all shards, a capability has SHARDS turns
         before = sum(_in_round(SHARDS, (index - number) % kinds, kinds) for number in range(rest))
         return whole * SHARDS + before + _in_round(turn.shard, (index - turn.number) % kinds, kinds)
 
 
 def _mates(made: Made, turn: Turn, index: int, numbers: Sequence[int]) -> list[Made | None]:
-    """Return the mates with these numbers of a turn's case `index`; None for one that its capability refuses."""
+    """Return the mates with these numbers of the case at `index` of a turn, or None if its capability refuses one."""
     if made.draw is None:
         return [None for _ in numbers]
     draws = [mate(made.draw, made.capability, number) for number in numbers]
@@ -159,14 +156,14 @@ def _mates(made: Made, turn: Turn, index: int, numbers: Sequence[int]) -> list[M
 
 
 def _in_round(shards: int, first: int, kinds: int) -> int:
-    """Return how many of the first shards have a turn for one capability, which begins at the shard `first`."""
+    """Return how many of the first `shards` shards have a turn for one capability: every `kinds`-th from `first`."""
     return max(0, -(-(shards - first) // kinds))
 
 
 def batches(
     search: Search, chosen: Collection[Capability] | None = None, *, big_first: bool = False
 ) -> Iterator[list[Made]]:
-    """Yield the cases of a search without end, turn by turn. Big cases come one at a time: when they are due or, with
+    """Yield the cases of a search without end, turn by turn. Each big case comes alone: when it is due or, with
     `big_first`, one after each turn."""
     states: dict[tuple[int, Capability], bytes] = {}
     waiting = [(due.place if big_first else due.after, due.number) for due in search.big_series]

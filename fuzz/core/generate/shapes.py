@@ -1,5 +1,4 @@
-"""Shapes that chance hardly ever gives: extents in relation to each other, those of models, large ones together, and
-limits of kernels."""
+"""Shapes that chance hardly ever gives: related extents, those of published models, many long rows, longest rows."""
 
 from __future__ import annotations
 
@@ -15,23 +14,23 @@ from fuzz.core.generate.sketch import ENOUGH_ROWS, Sketch, fitting_n, simplest
 from oracles.ops import OPS, remembered
 
 RELATED_ONE_IN = 6
-"""One freely drawn case in this many has related extents: a kernel that confuses two extents is right if they are
-equal, and crashes if they differ by much."""
+"""One in this many freely drawn cases has related extents. A kernel that confuses two extents is right if they are
+equal, and may crash if they differ by much."""
 MODEL_ONE_IN = 32
-"""One freely drawn case in this many has a shape of `fuzz.core.generate.models`."""
+"""One in this many freely drawn cases has a shape of `fuzz.core.generate.models`."""
 WIDE_ONE_IN = 64
-"""One freely drawn case in this many has many long rows: it takes as long as ten others."""
+"""One in this many freely drawn cases has many long rows. It takes as long as ten others."""
 _AT_LIMIT_ONE_IN = 64
-"""One case in this many has the longest rows that its kernel takes."""
+"""One in this many cases has the longest rows that its kernel takes."""
 _LARGEST_CAPACITY = 2**17
-"""A kernel's declared limit is tried if it is at most this many elements."""
+"""The largest declared limit of a kernel that is tried, in elements."""
 
 _RELATED_CASE = 4096
-"""The most elements of a case with related extents."""
+"""The largest number of elements of a case with related extents."""
 _MODEL_CASE = 2**14
-"""The most elements of a case with a model's shape, unless one row is longer: batches and sequences are cut."""
+"""The most elements of a case with a model's shape, unless one row is longer. Batches and sequences are cut."""
 _WIDE_CASE = 2**15
-"""The most elements of a case of many long rows, unless the fewest rows have more."""
+"""The largest number of elements of a case with many long rows, unless the fewest rows have more."""
 _WIDE_ROWS = (17, 18, 24, 31, 32, 33, 48, 64, 65, 100)
 _WIDE_WIDTHS = (
     256,
@@ -45,7 +44,7 @@ _WIDE_WIDTHS = (
     *sorted({each.width for each in MODELS if each.width > 512}),
 )
 _LONGEST_WIDE = 4096
-"""Longer rows than this are not many."""
+"""The longest row of which a case may have many."""
 
 _SIZES = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64)
 """The smaller of two related extents, or both if they are equal."""
@@ -53,7 +52,7 @@ _FACTORS = (2, 2, 3, 4, 8)
 
 
 def purposeful(sketch: Sketch, dice: Dice) -> Sketch | None:
-    """Return the sketch with a shape that chance hardly ever gives; mostly None."""
+    """Return the sketch with a shape that chance hardly ever gives, or, most of the time, None."""
     most = sketch.capability.able.max.get(OPS[sketch.capability.op].row)
     if dice.one_in(RELATED_ONE_IN):
         return _related(sketch, dice)
@@ -68,8 +67,8 @@ def purposeful(sketch: Sketch, dice: Dice) -> Sketch | None:
 
 
 def _related(sketch: Sketch, dice: Dice) -> Sketch | None:
-    """Return the sketch with two or more extents that are equal, multiples, or one apart; None if the shortest rows
-    that the kernel takes are too long for that."""
+    """Return the sketch with two or more extents that are equal, multiples, or one apart. Return None if the shortest
+    rows that the kernel takes are too long for this."""
     how, factor, size = dice.below(8), dice.pick(_FACTORS), dice.pick(_SIZES)
     n = fitting_n(sketch.capability, size)
     if how < 3:
@@ -91,7 +90,7 @@ def _related(sketch: Sketch, dice: Dice) -> Sketch | None:
 
 
 def _wide(sketch: Sketch, dice: Dice) -> Sketch:
-    """Return the sketch with many long rows, along one axis or two."""
+    """Return the sketch with many long rows, spread over one or two axes."""
     n = fitting_n(sketch.capability, dice.pick(_WIDE_WIDTHS))
     rows = max(_WIDE_ROWS[0], min(dice.pick(_WIDE_ROWS), _WIDE_CASE // max(n, 1)))
     most = _WIDE_ROWS[0] * _LONGEST_WIDE
@@ -99,8 +98,8 @@ def _wide(sketch: Sketch, dice: Dice) -> Sketch:
 
 
 def _shaped(sketch: Sketch, others: Sequence[int], n: int, most: int, dice: Dice) -> Sketch:
-    """Return the sketch with these extents, rows along the last axis or, if the kernel takes it, along any; the largest
-    of the others are cut to the room in a case."""
+    """Return the sketch with these extents. Rows lie along the last axis or, if the kernel takes any axis, along a
+    random one. The largest of the other extents are reduced until the case has at most `most` elements."""
     outer, n = list(others), fitting_n(sketch.capability, n)
     while (elements := math.prod(outer) * n) > most and max(outer, default=1) > 1:
         largest = outer.index(max(outer))
@@ -113,7 +112,7 @@ def _shaped(sketch: Sketch, others: Sequence[int], n: int, most: int, dice: Dice
 Extents = tuple[tuple[int, ...], int, int]
 """The extents of the other axes, the axis of the rows, and n."""
 _TABLE = 1500
-"""The shapes in the table of a capability; drawing them takes as long as the cases of a few turns."""
+"""The number of shapes drawn for the table of a capability. Drawing them takes as long as the cases of a few turns."""
 _FEW = (1, 2, 3, 4, 5, 8, 9, 16)
 
 

@@ -1,5 +1,5 @@
-"""Sketches: a case in outline, with its capability, size and recipe. Hypothesis draws it, or dice do; the rest follows
-from a seed."""
+"""Sketches: cases in outline, each with its capability, size and recipe. Hypothesis or dice draw a sketch; everything
+else follows from its seed."""
 
 from __future__ import annotations
 
@@ -18,36 +18,35 @@ from oracles.operand import Parameter
 from oracles.ops import OPS, remembered
 
 Below = Callable[[int], int]
-"""A function that draws a number from 0 to just below the given one."""
+"""A function that draws a number from 0 to one below its argument."""
 
 LARGEST_ROW = 2**16 + 2
 """The longest row that is drawn."""
 SWEPT_ROWS = 70
-"""Each row length from 1 to this is visited in turn, not left to chance."""
+"""The search visits each row length from 1 to this in turn, not by chance."""
 LARGEST_CASE = 16384
-"""The most elements of a tensor, unless a single row is longer."""
+"""The largest number of elements of a tensor, unless a single row is longer."""
 USUAL_CASE = 1536
-"""The most elements of a tensor, unless two rows are longer, or many rows are wanted."""
+"""The largest number of elements of a tensor, unless two rows have more, or many rows are wanted."""
 
 BLOCKS = (4, 8, 12, 16, 32, 48, 64, 128, 256)
-"""The elements that a vector, or an unrolled group of vectors, processes in a step: from 4 lanes of NEON to 4 x 64
-lanes of SVE."""
+"""The elements that a vector, or a group of vectors, processes in a step: from 4 lanes of NEON to 4 x 64 of SVE."""
 MODEL_WIDTHS = (768, 1024, 1536, 2048, 2560, 2880, 3072, 4096, 5120, 6144, 7168, 8192)
 
 N, ROWS = Feature("n"), Feature("rows")
-"""The length of rows and their number, as coverage labels and wishes call them in every op."""
+"""The features for the length of rows and for their number, in coverage labels and wishes of every op."""
 
 Lengths = tuple[int, ...]
 _NEAR = (0, -1, 1, -2, 2)
 
 
 def _exact(block: int) -> Lengths:
-    """Return a draw of lengths: k blocks, one element fewer, or one more."""
+    """Return lengths of k blocks, one element fewer, and one more."""
     return tuple(max(k * block + d, 1) for k in range(max(2, 1024 // block) + 1) for d in (0, -1, 1))
 
 
 def _up_to(block: int) -> Lengths:
-    """Return a draw of lengths with any remainder: every tail of the block's width, after short and long bodies."""
+    """Return lengths with any remainder: every tail of the block's width, after short and long bodies."""
     return tuple(range(1, max(2, 1024 // block) * block + 1))
 
 
@@ -64,53 +63,52 @@ LENGTHS: tuple[Lengths, ...] = (
     *(_LONGEST,) * 2,
 )
 """Row lengths: small, around multiples of vector blocks, around powers of two, around model widths, rarely very long.
-A few of the longest take the oracle as long as all others together; those that matter, `THRESHOLDS`, are visited
-anyway."""
+The oracle takes as long for a few of the longest as for all others. Those in `THRESHOLDS` are visited in any case."""
 
 MANY_ROWS = (131, 132, 133, 255, 256, 257, 263, 264, 265)
-"""Numbers of rows around the sizes of blocks, and around once and twice the processors of a large GPU, by which
-persistent kernels stride."""
+"""Numbers of rows around the sizes of blocks, and around once and twice the number of processors of a large GPU, which
+is the stride of persistent kernels."""
 _MANY_ONE_IN = 32
-"""One case of short rows in this many has many of them."""
+"""One in this many cases of short rows has many of them."""
 SHORT = 32
 """The longest row in a case of many rows."""
 THRESHOLDS = tuple(2**k + d for k in (9, 11, 13, 16) for d in (-1, 0, 1))
-"""The row lengths around which kernels are known to switch code; each is visited."""
+"""The row lengths around which kernels are known to switch code. The search visits each of them."""
 
 _FEW_ROWS = (4, 17)
-"""The usual limits of rows: half of all cases have at most the first number, the others at most the second."""
+"""The usual limits of the number of rows. Half of all cases have at most the first, the others at most the second."""
 ENOUGH_ROWS = 2
-"""The most rows of a case that is large by its row length alone."""
+"""The largest number of rows of a case that is large by its row length alone."""
 _STRAY_ONE_IN = 3
-"""One sketch in this many asks for what only some kernels take: rows along any axis, any layout."""
+"""One in this many sketches uses options that only some kernels take: rows along any axis, any layout."""
 _RANKS = (2, 2, 2, 1, 3, 3, 4, 5)
 
 
 @dataclass(frozen=True)
 class Sketch:
-    """One drawn case in outline."""
+    """A drawn case in outline."""
 
     capability: Capability
-    """The capability that it is within."""
+    """The capability that the case is within."""
     n: int
     rows: int
     rank: int
     axis: int
     odd: bool
-    """Whether it asks for what only stride-aware kernels take."""
+    """Whether the case may have layouts that only stride-aware kernels take."""
     parameters: Mapping[str, float]
     """The value of each parameter for which the kernel takes more than the neutral value."""
     recipe: str
     """The recipe of the first input."""
     seed: int
     outer: tuple[int, ...] = ()
-    """The extents of the other axes, if they are not `rows` spread over them."""
+    """The extents of the other axes; () if `rows` is to be spread over them."""
     extents: Extents = field(default_factory=dict)
     """The extents of dimensions that the first input does not have; see `fuzz.core.generate.dims`."""
 
 
 def sketched(capability: Capability, below: Below) -> Sketch:
-    """Return a sketch within `capability`, whose decisions are all drawn by `below`."""
+    """Return a sketch within `capability`. `below` draws every decision."""
     lengths = LENGTHS[below(len(LENGTHS))]
     n = fitting_n(capability, lengths[below(len(lengths))])
     stray = below(_STRAY_ONE_IN) == _STRAY_ONE_IN - 1
@@ -130,7 +128,7 @@ def sketched(capability: Capability, below: Below) -> Sketch:
 
 @remembered(256)
 def free_parameters(capability: Capability) -> tuple[Parameter, ...]:
-    """Return the parameters for which a kernel takes more than the neutral value."""
+    """Return the parameters that a kernel takes with other values than the neutral one."""
     taken = capability.able.params or ()
     return tuple(each for each in OPS[capability.op].parameters if each.neutral is None or each.name in taken)
 
@@ -142,14 +140,13 @@ def first_recipes(op: str) -> tuple[str, ...]:
 
 
 def simplest(capability: Capability, dice: Dice) -> Sketch:
-    """Return a plain sketch, near which a search begins: most kernels that are wrong at all are wrong there, and
-    nothing hides it."""
+    """Return a plain sketch. A search begins near it: most wrong kernels are wrong there, and no odd values hide it."""
     return replace(sketched(capability, lambda count: 0), seed=dice.below(2**64))
 
 
 def _rows(n: int, below: Below) -> int:
-    """Return a number of rows for which the tensor stays within USUAL_CASE elements: further rows of one length are
-    hardly ever another case for a kernel, but take the oracle longer. Many rows are short ones."""
+    """Return a number of rows for which the tensor stays within USUAL_CASE elements. Further rows of the same length
+    hardly ever test anything else, but take the oracle longer. Now and then return many rows, if they are short."""
     if n * MANY_ROWS[-1] <= LARGEST_CASE and below(_MANY_ONE_IN) == _MANY_ONE_IN - 1:
         return MANY_ROWS[below(len(MANY_ROWS))]
     most = max(ENOUGH_ROWS if n <= LARGEST_CASE // ENOUGH_ROWS else 1, USUAL_CASE // max(n, 1))
@@ -160,7 +157,7 @@ _WORD = st.integers(0, 2**64 - 1)
 
 
 def sketches(capabilities: Sequence[Capability]) -> st.SearchStrategy[Sketch]:
-    """Return a strategy that draws sketches for each of `capabilities` alike; several may be equal."""
+    """Return a strategy that draws sketches, each of `capabilities` equally often. Some of them may be equal."""
 
     @st.composite
     def drawn(draw: st.DrawFn) -> Sketch:
@@ -174,11 +171,11 @@ def sketches(capabilities: Sequence[Capability]) -> st.SearchStrategy[Sketch]:
 
 @remembered(256)
 def drawn_from(capability: Capability) -> Callable[[Stream], Sketch]:
-    """Return a function that gives Hypothesis's sketch for `capability`, made from the words of a stream alone.
+    """Return a function that draws Hypothesis's sketch for `capability` from the words of a stream alone.
 
-    It uses Hypothesis's entry for fuzzers, `fuzz_one_input`: what is drawn depends on nothing else, neither on earlier
-    draws nor on what is imported, and it is set up once. A test that runs one example for each seed would be set up
-    each time, for several times the price.
+    It uses Hypothesis's entry for fuzzers, `fuzz_one_input`. The sketch then depends on nothing else, neither on
+    earlier draws nor on imported modules. The entry is set up once, whereas a test that runs one example for each seed
+    would be set up each time, which takes several times as long.
     """
     found: list[Sketch] = []
     quiet = settings(database=None, deadline=None, suppress_health_check=list(HealthCheck))
@@ -192,8 +189,8 @@ def drawn_from(capability: Capability) -> Callable[[Stream], Sketch]:
 
     def drawn(stream: Stream) -> Sketch:
         words = _WORDS
-        found.clear()  # an example that a signal broke off may have left one, which belongs to another stream
-        while not found:  # it needs more words now and then, since it rejects what is out of range
+        found.clear()  # a signal may have interrupted an example and left a sketch of another stream
+        while not found:  # sometimes more words are needed, since values out of range are rejected
             example(stream.words(words).tobytes())
             words *= 2
         return found.pop()
@@ -202,17 +199,17 @@ def drawn_from(capability: Capability) -> Callable[[Stream], Sketch]:
 
 
 _WORDS = 64
-"""The random words for one sketch; more are nearly never needed."""
+"""The number of random words for one sketch. More are hardly ever needed."""
 
 
 def fitting_n(capability: Capability, n: int) -> int:
-    """Return the nearest row length that the kernel takes, like `fitting`."""
+    """Return the nearest row length that the kernel takes; see `fitting`."""
     return fitting(capability, OPS[capability.op].row, n)
 
 
 def fitting(capability: Capability, dim: str, size: int) -> int:
-    """Return the nearest extent of a dimension that the kernel takes. A size above the kernel's largest gives about
-    that."""
+    """Return the nearest extent of a dimension that the kernel takes. For a size above the kernel's largest extent,
+    return one close to the largest."""
     fixed = OPS[capability.op].fixed.get(dim)
     if fixed is not None:
         return fixed
@@ -226,8 +223,7 @@ def fitting(capability: Capability, dim: str, size: int) -> int:
 
 
 def near(sketch: Sketch, dice: Dice) -> Sketch:
-    """Return a relative of a sketch: with a row length nearby, so with another tail, and another recipe, parameters and
-    seed."""
+    """Return a relative of a sketch: a nearby row length, so another tail, and another recipe, parameters and seed."""
     n = max(1, sketch.n + (dice.below(33) - 16) * sketch.capability.step(OPS[sketch.capability.op].row))
     return Sketch(
         sketch.capability,

@@ -1,4 +1,4 @@
-"""The space of an op: what a search should visit of it, as far as its kernels take it."""
+"""The space of an op: the coverage labels that a search should visit, as far as kernels take such cases."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Space = Mapping[Feature, tuple[Answer, ...]]
 
 
 def space_of(capabilities: Iterable[Capability]) -> Space:
-    """Return all that cases for these capabilities can visit."""
+    """Return all labels that cases for these capabilities can visit, by feature."""
     kinds: dict[Feature, dict[Answer, None]] = {}
     for capability in capabilities:
         for kind, value in _labels(capability):
@@ -81,8 +81,7 @@ def _labels(capability: Capability) -> Iterator[Label]:
 
 
 def _of_sizes(capability: Capability) -> Iterator[Label]:
-    """Yield the labels of named dimensions: their extents, except the row's, which is n; which of them are equal; and
-    whole tiles."""
+    """Yield the labels of named dimensions: their extents, except for n; pairs of equal extents; and whole tiles."""
     op = OPS[capability.op]
     free = [dim for dim in op.named if dim not in op.fixed]
     for dim in (dim for dim in free if dim != op.row):
@@ -109,14 +108,14 @@ def _values_of(capability: Capability, parameter: Parameter) -> tuple[float, ...
 
 
 def _tails(capability: Capability, block: int) -> tuple[int, ...]:
-    """Return the remainders over the block of those longer row lengths that the kernel takes."""
+    """Return the remainders over the block of all row lengths above it that the kernel takes."""
     row = OPS[capability.op].row
     step = capability.step(row)
     fixed = OPS[capability.op].fixed.get(row)
     if fixed is not None:
         return (fixed % block,) if fixed > block else ()
     first = -(-(block + 1) // step) * step
-    # After as many steps as the block is long, the remainders repeat.
+    # the remainders repeat after as many steps as the block is long
     lengths = range(first, first + step * block, step)
     return tuple(sorted({n % block for n in lengths if capability.takes(row, n)}))
 
@@ -141,5 +140,5 @@ def _takes_n(capability: Capability, n: int) -> bool:
     op = OPS[capability.op]
     of_rows = {operand.name for operand in op.outputs if operand.axes == (OUTER,)}
     if n == 0 and of_rows & {*capability.able.needs}:
-        return False  # nobody promises a value for the mean of nothing
+        return False  # no contract defines the mean of no elements
     return capability.takes(op.row, n)

@@ -1,4 +1,4 @@
-"""From coverage gaps to a draw: it fills the first gap for certain, and others as far as they go with it."""
+"""From coverage gaps to a draw. The draw always fills the first gap, and others if they are compatible with it."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ from oracles.ops import OPS
 
 _T = TypeVar("_T")
 Wish = dict[Feature, Any]
-"""What a coverage gap asks for: what `generate.plan.Wish` knows, and n, rows, the axis, extents and parameters."""
+"""The features that fill coverage gaps: those of `generate.plan.Wish`, and n, rows, the axis, extents, parameters."""
 
 _LONG = 300
 """The longest row that is made to fill a coverage gap."""
 _LARGEST = 4096
-"""The most elements of a tensor if several gaps together ask for its size: shards do not know of each other's visits,
-so each asks for many rows and for long ones."""
+"""The largest number of elements of a tensor whose size several gaps ask for. Shards do not know of each other's
+visits, so each asks for many rows and for long ones."""
 _ROWS = SMALL.rows
 _GRID_ROWS = 6
-"""The rows of a tensor whose layout is asked for: 2 by 3, or fewer if 6 rows would not be small."""
+"""The number of rows of a tensor whose layout a gap asks for: 2 by 3, or fewer if 6 rows would not be small."""
 _AXIS, _USUAL_AXIS = Feature("axis"), (1, 2)
 _NEARBY = 8
-"""How much longer or shorter a row may become to fill a coverage gap."""
+"""The largest change of a row length, in steps, to fill a coverage gap."""
 _EQUAL = 15
-"""The number of extents to choose from if two dimensions are to be equal."""
+"""The number of extents to choose from if two dimensions should be equal."""
 _TAILS = 5
 """The number of row lengths to choose from for a wanted tail."""
 
@@ -59,13 +59,13 @@ _TAILS = 5
 def steer(
     sketch: Sketch, capability: Capability, gaps: Gaps, wanted: Sequence[Label], turn: int, dice: Dice | None = None
 ) -> Draw:
-    """Return a draw for `capability` that fills the first of the `wanted` gaps, and the others as far as they go with
-    it. `sketch` and `turn` vary what the gaps leave open. If values decide (the position of a spike), or if tensors
-    have yet to share memory ("memory"), the draw only makes filling possible."""
+    """Return a draw for `capability` that fills the first of the `wanted` gaps, and others that are compatible with it.
+    `sketch` and `turn` decide what the gaps leave open. Gaps that depend on values (the position of a spike) or on
+    shared memory ("memory") are not filled by the draw itself, which only makes them possible."""
     wish: Wish = {}
     for gap in wanted if wanted[0][0] != ALONE else wanted[:1]:
         if N in wish and gap[0].kind in ("n", "tail"):
-            continue  # one has decided already
+            continue  # the length of rows is decided already
         asked = _Asking(capability, gaps, wish, turn).asked(*gap)
         if asked is not None and _goes_with(asked, wish):
             wish.update(asked)
@@ -75,8 +75,8 @@ def steer(
 def steer_as_shaped(
     sketch: Sketch, capability: Capability, gaps: Gaps, wanted: Sequence[Label], turn: int, dice: Dice
 ) -> Draw:
-    """Return a draw with the sketch's own shape that fills the first of the `wanted` gaps, and the others as far as
-    they go with it, without what they would ask of the shape."""
+    """Return a draw with the sketch's own shape that fills the first of the `wanted` gaps, and others that are
+    compatible with it. The gaps' own wishes for a shape are ignored."""
     wish: Wish = {}
     for gap in wanted:
         asked = _Asking(capability, gaps, wish, turn).asked(*gap) or {}
@@ -90,7 +90,7 @@ def steer_as_shaped(
 
 
 def _goes_with(asked: Wish, wish: Wish) -> bool:
-    """Whether nothing else is wished for already, and the case is cheap to judge with both."""
+    """Whether new wishes contradict no existing wish, and the case is cheap to judge with both."""
     for key, value in asked.items():
         if wish.get(key, value) != value:
             return False
@@ -106,7 +106,7 @@ def _goes_with(asked: Wish, wish: Wish) -> bool:
 
 
 def nudged(sketch: Sketch, gaps: Gaps) -> Sketch:
-    """Return the sketch with the row length nearby that fills most gaps of the turn's part."""
+    """Return the sketch with the nearby row length that fills most gaps of the turn's part."""
     step = sketch.capability.step(OPS[sketch.capability.op].row)
     nearby = [sketch.n, *(sketch.n + sign * far * step for far in range(1, _NEARBY + 1) for sign in (1, -1))]
     fitting = [n for n in nearby if n > 0 and fitting_n(sketch.capability, n) == n]
@@ -115,12 +115,11 @@ def nudged(sketch: Sketch, gaps: Gaps) -> Sketch:
 
 
 def _shaped(sketch: Sketch, capability: Capability, wish: Wish) -> Sketch:
-    """Return the sketch with the wished size, axis, parameters and recipe of the first input; what is not wished for is
-    as plain as possible."""
+    """Return the sketch with the wished size, axis, parameters and recipe of the first input, and plain otherwise."""
     usual = _USUAL_AXIS if sketch.axis == sketch.rank - 1 else (sketch.axis, sketch.rank)
     axis, rank = wish.get(_AXIS, usual)
     few = ROWS in wish or any(key.kind == "layout" for key in wish)
-    # Longer rows count only for their length, see `fuzz.core.base.dispatch.SMALL`: such a gap would stay open.
+    # Longer rows count only for their length, see `fuzz.core.base.dispatch.SMALL`, so the gap would stay open.
     longest = _LONG if few else SMALL.elements
     n = wish[N] if N in wish else fitting_n(capability, max(2, min(sketch.n, longest)))
     enough = ENOUGH_ROWS if n <= USUAL_CASE else 1
@@ -148,7 +147,7 @@ def _valued(sketch: Sketch, capability: Capability, wish: Wish) -> Sketch:
 
 @dataclass(frozen=True)
 class _Asking:
-    """What coverage gaps ask for, in addition to existing wishes; None from a method if no wish can fill the gap."""
+    """Makes the wishes that fill coverage gaps, besides existing ones. Methods return None if none can fill the gap."""
 
     capability: Capability
     gaps: Gaps
@@ -160,28 +159,28 @@ class _Asking:
         return OPS[self.capability.op]
 
     def asked(self, kind: Feature, answer: Any) -> Wish | None:
-        """Return what one gap asks for."""
+        """Return the wish that fills one gap."""
         return _WAYS[kind.kind](self, kind, answer)
 
     def pick(self, some: Sequence[_T]) -> _T:
-        """Return one of these, each turn another."""
+        """Return one of the items, a different one each turn."""
         return some[self.turn % len(some)]
 
     def of_size(self, kind: Feature, size: int) -> Wish | None:
         """Return the wish for an extent: n, the number of rows, or a named dimension."""
         if size == 0 and self.wish:
-            return None  # a case without elements visits nothing else
+            return None  # a case without elements visits no other label
         if kind == ROWS and size in MANY_ROWS and N not in self.wish:
             return self.of_many_rows(size)
         return {kind: size}
 
     def of_many_rows(self, rows: int) -> Wish:
-        """Return wishes for that number of rows, which are short."""
+        """Return the wish for this number of rows, with a short length."""
         return {ROWS: rows, N: fitting_n(self.capability, 1 + self.turn % SHORT)}
 
     def of_tail(self, kind: Feature, residue: int) -> Wish | None:
-        """Return the wish for a row longer than the block that leaves `residue` over, with the length that fills most
-        other gaps."""
+        """Return the wish for a row that is longer than the block and leaves `residue` elements over. Of several
+        lengths, choose the one that fills most other gaps."""
         capability, block, row = self.capability, int(kind.operand), self.op.row
         step, room = capability.step(row), LARGEST_CASE // max(1, self.wish.get(ROWS, 1))
         most = min(max(block * (step + _TAILS), step), max(2 * block, room))
@@ -192,7 +191,7 @@ class _Asking:
         return {N: max(fitting, key=lambda n: (self.gaps.filled(n), (n // block + self.turn) % _TAILS))}
 
     def of_rest(self, kind: Feature, rest: int) -> Wish:
-        """Return the wish for an extent of a named dimension with that remainder."""
+        """Return the wish for an extent of a named dimension with this remainder."""
         leaving = [n for n in some_extents(self.capability, kind.subject) if n > STEP and n % STEP == rest]
         return {Feature("extent", kind.subject): self.pick(leaving)}
 
@@ -203,8 +202,8 @@ class _Asking:
         return dict.fromkeys(keys, known.pop()) if len(known) == 1 else None
 
     def of_tiles(self, kind: Feature, which: str) -> Wish:
-        """Return the wish for whole tiles of one dimension or of all; in every second turn one element more, if the
-        kernel takes that."""
+        """Return the wish for whole tiles along one dimension or along all. In every second turn, extents have one
+        element more, if the kernel takes that."""
         op, tile = self.op, int(kind.operand)
         dims = [dim for dim in (OUTER, *op.named) if which == named(op, dim)] or op.tiled
         over = (0, self.turn % 2)
@@ -212,8 +211,8 @@ class _Asking:
         return asked if asked.keys() != {ROWS} or N in self.wish else self.of_many_rows(asked[ROWS])
 
     def of_recipe(self, kind: Feature, recipe: str | tuple[str, str]) -> Wish:
-        """Return the wish for an input with a recipe. If the first input's recipe has to place something in the tail,
-        rows have one."""
+        """Return the wish for an input with a recipe. If the recipe has to place an element in the tail of the first
+        input's rows, the wish includes a length with a tail."""
         if kind.subject != self.op.main:
             return {**self.alone(kind.subject), kind: recipe}
         name = recipe if isinstance(recipe, str) else recipe[0]
@@ -224,13 +223,12 @@ class _Asking:
         return {**asked, N: fitting_n(self.capability, 66 + self.turn % 62)}
 
     def of_grid(self, kind: Feature, answer: str) -> Wish:
-        """Return the wish for a layout or a stack, with several axes of several elements, since otherwise classes do
-        not differ."""
+        """Return the wish for a layout or a stack, with several axes of several elements to tell classes apart."""
         op, is_layout, axes = self.op, kind.kind == "layout", self.op.operand(kind.subject).axes
         rows = min(_GRID_ROWS, _LARGEST // max(1, self.wish.get(N, fitting_n(self.capability, 1)))) // 2 * 2
         rank = usual_rank(op)
         grid: Wish = {} if axes == (op.row,) and is_layout else {_AXIS: (rank - 1, rank), ROWS: max(2, rows)}
-        if len(op.inner) > 1:  # else these rows would lie along one axis
+        if len(op.inner) > 1:  # with further dimensions, these rows would lie along one axis
             grid.pop(ROWS, None)
         named = [dim for dim in op.named if dim in axes and is_layout] if len(op.named) > 1 else []
         grid.update({Feature("extent", dim): 3 for dim in named if dim != op.row and dim not in op.fixed})
@@ -250,14 +248,14 @@ class _Asking:
         return {**self.alone(name), **typed, Feature("byte", name): byte, Feature("layout", name): "contiguous"}
 
     def of_alias(self, _: Feature, answer: str | tuple[str, str]) -> Wish:
-        """Return the wish for an output in the memory of an input: both are there, of one dtype, and no elements
-        overlap."""
+        """Return the wish for an output in the memory of an input. Both are present with the same dtype, and no
+        elements of the input share memory."""
         if isinstance(answer, str):
             return self.nowhere()
         return {**self.nowhere(), **self.of_one_dtype(*answer), Feature("alias", answer[0]): answer[1]}
 
     def of_memory(self, _: Feature, answer: tuple[str, str, str]) -> Wish | None:
-        """Return the wish for tensors that share memory: long rows that overlap in part, and no output in place of an
+        """Return the wish for tensors that share memory: rows long enough to overlap, no output in place of an
         input."""
         if self.wish:
             return None
@@ -265,11 +263,11 @@ class _Asking:
         return {**self.nowhere(), **self.of_one_dtype(answer[0], answer[2]), N: n}
 
     def nowhere(self) -> Wish:
-        """Return the wish that each output has memory of its own."""
+        """Return the wish that each output has its own memory."""
         return {Feature("alias", output.name): "none" for output in self.op.outputs}
 
     def there(self, name: str) -> Wish:
-        """Return the wish that a tensor is there, and another one without which it makes no sense."""
+        """Return the wish that a tensor is present, and with it the tensors without which it has no meaning."""
         found: Wish = {}
         while name:
             found[Feature("presence", name)] = "yes"
@@ -277,12 +275,12 @@ class _Asking:
         return found
 
     def alone(self, name: str) -> Wish:
-        """Return the wish that a tensor is there, and that no output is in the memory of an input, whose dtype and
-        layout it would have."""
+        """Return the wish that a tensor is present, and, if it is an output, that it is in no input's memory, whose
+        dtype and layout it would have."""
         return {**self.there(name), **({} if self.op.is_input(name) else {Feature("alias", name): "none"})}
 
     def typed(self, name: str, dtype: str, main: str) -> Wish:
-        """Return the wish that gives a tensor its dtype, and with it other tensors whose dtypes decide it."""
+        """Return the wish for the dtype of a tensor, and for the dtypes of other tensors on which it depends."""
         op, capability = self.op, self.capability
         typed: Wish = {Feature("dtype", op.main): main, Feature("dtype", name): dtype}
         others = [there for there in typings(capability, name, main) if dtype in capability.dtypes_of(name, there)]
@@ -294,11 +292,11 @@ class _Asking:
         for other in op.operands:
             its = self.wish.get(Feature("dtype", other.name)) if other.dtype == name else None
             if its is not None and its not in capability.dtypes_of(other.name, {op.main: main, name: dtype}):
-                typed[Feature("dtype", other.name)] = dtype  # which contradicts the wish
+                typed[Feature("dtype", other.name)] = dtype  # this contradicts the wish
         return typed
 
     def of_one_dtype(self, name: str, source: str) -> Wish:
-        """Return the wish that both tensors are there, with one dtype."""
+        """Return the wish that both tensors are present, with the same dtype."""
         pairs = sorted({*dtype_pairs(self.capability, name)} & {*dtype_pairs(self.capability, source)})
         dtype, main = self.pick(pairs)
         there = {**self.there(name), **self.there(source), Feature("dtype", self.op.main): main}
@@ -307,7 +305,7 @@ class _Asking:
 
 
 def _key(op: Op, dim: str) -> Feature:
-    """Return the feature that a wish for the extent of a dimension sets."""
+    """Return the feature that holds the extent of a dimension in a wish."""
     return N if dim == op.row else ROWS if dim == OUTER else Feature("extent", dim)
 
 
@@ -330,4 +328,4 @@ _WAYS: Mapping[Kind, Callable[[_Asking, Feature, Any], Wish | None]] = {
     "alias": _Asking.of_alias,
     "memory": _Asking.of_memory,
 }
-"""How the wish for each kind of coverage feature is made."""
+"""The method that makes the wish for each kind of coverage feature."""

@@ -1,4 +1,4 @@
-"""Storage: edits of a draw's tensors in memory, for probes: other layouts and addresses, or shared memory."""
+"""Storage: changes to where a draw's tensors lie in memory, for probes: other layouts, addresses, shared memory."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from fuzz.core.generate.realise import layout_of
 from oracles.ops import OPS
 
 Memory = Mapping[str, tuple[str, Shift | None, bool]]
-"""For each output in the memory of an input, by name: which input, the distance from being exactly in place, and
-whether the output is then dense, as in `Part`."""
+"""For each output in the memory of an input, by name: the input, the distance from it (None for exactly in place), and
+whether the output is dense, as in `Part`."""
 
 
 def grids(draw: Draw) -> list[str]:
-    """Return the tensors that have rows of their own."""
+    """Return the names of tensors that have rows of their own."""
     return [part.name for part in draw.parts if OPS[draw.op].has_rows(part.name)]
 
 
@@ -33,12 +33,12 @@ def laid_out(draw: Draw, layouts: Mapping[str, str]) -> Draw:
 
 
 def allowed(draw: Draw, name: str, layout: str) -> str:
-    """Return the layout class if a tensor may have it: elements of an output never share memory."""
+    """Return the layout class, or 'contiguous' if elements would share memory and the tensor is an output."""
     return "contiguous" if layout in OVERLAPPING and not OPS[draw.op].is_input(name) else layout
 
 
 def placed_at(draw: Draw, guard: Guard, offset: int, names: Collection[str] = ()) -> Draw:
-    """Return the draw with some tensors, or all, at that side and offset of their guard page."""
+    """Return the draw with some tensors, or all, at this side and offset of their guard page."""
     return draw.with_parts(
         *(
             replace(part, place=replace(part.place, guard=guard, offset=offset))
@@ -49,8 +49,8 @@ def placed_at(draw: Draw, guard: Guard, offset: int, names: Collection[str] = ()
 
 
 def stepped(draw: Draw, steps: Mapping[str, int]) -> Draw:
-    """Return the draw with these distances between elements of tensors that are one column or row; others have distance
-    1."""
+    """Return the draw with these distances between elements of tensors that are one column or row. Tensors without an
+    entry get distance 1."""
     own = grids(draw)
     return draw.with_parts(
         *(
@@ -62,13 +62,12 @@ def stepped(draw: Draw, steps: Mapping[str, int]) -> Draw:
 
 
 def steps_of(draw: Draw) -> dict[str, int]:
-    """Return the distances that `stepped` sets, where they are not 1."""
+    """Return the distances between elements that differ from 1, by tensor."""
     return {part.name: part.place.step for part in draw.parts if part.place.step != 1}
 
 
 def unfolded(draw: Draw) -> Draw:
-    """Return the draw with memory for each element of every input: values that share memory are equal, and may hide as
-    much as any others."""
+    """Return the draw with memory for each element of every input. Equal values in shared memory may hide a failure."""
     folded = [
         part
         for part in draw.parts
@@ -78,15 +77,15 @@ def unfolded(draw: Draw) -> Draw:
 
 
 def sharing(draw: Draw, names: Collection[str]) -> Draw:
-    """Return the draw in which exactly these inputs are the same memory as the first one. Equal rows do not round at
-    random relative to each other."""
+    """Return the draw in which exactly these inputs are the same memory as the first one. If there are any, rounding
+    errors do not count as random, since equal rows round alike."""
     main = OPS[draw.op].main
     changed = [replace(part, alias=main if part.name in names else None) for part in draw.parts if part.given]
     return replace(draw.with_parts(*changed), structured=draw.structured or bool(names))
 
 
 def shared_of(draw: Draw) -> frozenset[str]:
-    """Return the inputs that `sharing` sets."""
+    """Return the inputs that share the first one's memory."""
     return frozenset(part.name for part in draw.parts if part.given and part.alias is not None)
 
 
@@ -96,7 +95,7 @@ def stacked(draw: Draw, stacks: Mapping[str, str]) -> Draw:
 
 
 def stacks_of(draw: Draw) -> dict[str, str]:
-    """Return the stacks that `stacked` sets."""
+    """Return the stack of each tensor of rank 2, 'one' or 'many', by name."""
     return {part.name: part.stack for part in draw.parts if part.stack}
 
 
@@ -117,5 +116,5 @@ def memory_of(draw: Draw) -> Memory:
 
 
 def is_apart(draw: Draw) -> bool:
-    """Return whether every tensor has memory of its own, or lies exactly in place of one input."""
+    """Return whether every tensor has its own memory, or is an output exactly in place of an input."""
     return all(part.alias is None or (part.shift is None and part.given is None) for part in draw.parts)

@@ -1,4 +1,4 @@
-"""Whether the rounding errors of a case's sums are random, so that more than the worst case is sound."""
+"""Whether the rounding errors of a case's sums are random, so that a budget below the worst case is sound."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ Names = frozenset[str]
 
 
 def is_structured(drawn: Laid) -> bool:
-    """Return whether only the worst-case budget is sound; if in doubt, yes. Tensors of different dtypes that are added
-    in a sum's terms count too: if one of them is zero, the terms are as coarse as the other. Tensors that are
-    multiplied do not: a product with zero is zero."""
+    """Return whether only the worst-case budget is sound; True if in doubt. Tensors of different dtypes that are added
+    in the terms of a sum count too: if one of them is zero, the terms are as coarse as the other. Tensors that are
+    multiplied do not count: a product with zero is zero."""
     draw, op, layouts = drawn.draw, drawn.op, drawn.layouts
     first = draw.part(op.main)
     if draw.structured is not None:
-        if first.recipe in RANDOM:  # but equal rows do not round at random relative to each other
+        if first.recipe in RANDOM:  # equal rows round alike
             return any(part.alias is not None for part in draw.parts if part.given)
-        # Rows longer than the given ones repeat them.
+        # rows longer than the given ones repeat them
         return draw.structured or first.recipe != GIVEN or (first.given is not None and draw.n > first.given.n)
     if drawn.kept:
         return True
@@ -36,7 +36,7 @@ def is_structured(drawn: Laid) -> bool:
         return True
     if any(len({grids[name].dtype for name in names & grids.keys()}) > 1 for names in added(op)):
         return True
-    # The codes of rows that are drawn anew may be the given ones, which nobody knows to be random.
+    # Rows that are drawn anew may be multiplied by given codes, which may not be random.
     if any(part.given is not None for part in grids.values()):
         return True
     if sums_rows(op) and any(drawn.recipe(part).by_row for part in grids.values()):
@@ -56,8 +56,7 @@ def _is_flat(draw: Draw, name: str, layout: Layout) -> bool:
 
 @remembered(64)
 def added(op: Op) -> frozenset[Names]:
-    """Return the inputs that meet in the terms of a sum by being added, or of which one replaces the other by a
-    condition."""
+    """Return the groups of inputs that meet in the terms of a sum: added, or chosen from by a condition."""
     sums = [node for graph in graphs_of(op.formula, op.inputs, op.parameters) for node in graph.nodes]
     terms = ordered(arg for node in sums if node.kind in (*REDUCTIONS, "scan") for arg in node.args)
     meeting = [_inputs(each.args) for each in terms if each.kind in ("add", "subtract", "where")]
@@ -75,9 +74,9 @@ def sums_rows(op: Op) -> bool:
 @remembered(64)
 def powers(op: Op) -> Names:
     """Return the integer inputs that are multiplied by themselves or are the argument of a function. Uniform codes
-    times numbers of either sign round up and down equally often, however few bits these have, since a term with the
-    other sign is the opposite. Squares of codes have one sign, and their last bits are 0 more often than 1, see
-    `oracles.budget.sum_budget`."""
+    times numbers of either sign round up and down equally often, however few bits the numbers have, since the term with
+    the opposite sign is equally likely. Squares of codes have one sign, and their last bits are 0 more often than 1,
+    see `oracles.budget.sum_budget`."""
     codes = {each.name for each in op.inputs if each.is_code}
     found = set[str]()
     for graph in graphs_of(op.formula, op.inputs, op.parameters):

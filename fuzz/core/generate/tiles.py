@@ -26,31 +26,31 @@ from oracles.operand import OUTER
 from oracles.ops import OPS
 
 _ROWS_EVERY = 4
-"""For ops of rows alone, one in this many of these cases is made."""
+"""For ops of rows alone, one in this many of the tiled cases is made."""
 _TILED = (64, 16, 128, 64, 32)
-"""The size of tiles in all dimensions at once, in turn."""
+"""The sizes of tiles that all dimensions have at once, in turn."""
 _OF_TWO = (64, 128, 64, 32, 64, 16)
-"""The sizes of tiles in two dimensions, in turn; in one case of four the second dimension has another size."""
+"""The sizes of tiles in two dimensions, in turn. In one case of four the second dimension has another size."""
 _OF_ONE = (128, 64, 16, 80, 32, 96, 256)
-"""The sizes of a tile, or of a head of attention, along one dimension, in turn; common ones come early."""
+"""The sizes of a tile, or of a head of attention, along one dimension, in turn. Common sizes come early."""
 _BESIDE_HEAD = 32
-"""An extent beside a head that two tensors share is 2 plus a number below this."""
+"""The extent beside a head that two tensors share is 2 plus a number below this."""
 _TAIL = 16
-"""A tail after whole tiles has fewer elements than this."""
+"""The tail after whole tiles has fewer elements than this."""
 _SUMMED = (1024, 2048)
 """Lengths from which on kernels may split a sum among programs."""
 _BESIDE_SUMMED = (8, 16)
-"""The tiles of other dimensions beside a long sum."""
+"""The sizes of tiles in other dimensions beside a long sum."""
 _FEW_BESIDE = (8, 8, 9)
 """The extents of other dimensions beside a cheaper long sum."""
 _LONG = (512, 1024, 2048, 4096)
-"""The extents around which a dimension is long."""
+"""The extents of a long dimension, before a tail is added."""
 
 
 def tiled(sketch: Sketch, dice: Dice, number: int) -> Sketch | None:
-    """Return the sketch with whole tiles in all dimensions at once, each with its own tail; None if kernels have no two
-    dimensions with tiles, and for most numbers if the op has rows alone, which other cases make wide. By the number, in
-    turn: one size for all dimensions, one for each, or a long sum."""
+    """Return the sketch with whole tiles in all dimensions at once, each with its own tail. `number` chooses in turn:
+    one size for all dimensions, one for each, or a long sum. Return None if kernels have fewer than two dimensions with
+    tiles. For ops with rows alone, return None for most numbers, since other cases are wide already."""
     op, able = OPS[sketch.capability.op], sketch.capability.able
     if len(op.tiled) < 2 or (has_rows_alone(op) and number % _ROWS_EVERY):
         return None
@@ -76,9 +76,10 @@ def tiled(sketch: Sketch, dice: Dice, number: int) -> Sketch | None:
 
 
 def tiled_along_one(sketch: Sketch, dice: Dice, number: int) -> Sketch | None:
-    """Return the sketch with a whole tile, or a head, along one dimension; dimension and size go in turn by the number,
-    and the others get what room there is. If it is the output's row, the first input's row has the same size, like
-    queries and values of one head, and the others have several elements."""
+    """Return the sketch with a whole tile, or a head, along one dimension. `number` chooses the dimension and the size
+    in turn; the other extents are limited by the remaining room. If the dimension is the output's row, the first
+    input's row has the same size, like queries and values of one head, and the other dimensions have several
+    elements."""
     op = OPS[sketch.capability.op]
     dims = _tiled(op)
     if not dims:
@@ -96,8 +97,8 @@ def tiled_along_one(sketch: Sketch, dice: Dice, number: int) -> Sketch | None:
 
 
 def tiled_along_two(sketch: Sketch, dice: Dice, number: int) -> Sketch | None:
-    """Return the sketch with whole tiles along two dimensions, each with its own tail; pair and size go in turn by the
-    number, and the others get what room there is."""
+    """Return the sketch with whole tiles along two dimensions, each with its own tail. `number` chooses the pair and
+    the size in turn; the other extents are limited by the remaining room."""
     pairs = [*combinations(_tiled(OPS[sketch.capability.op]), 2)]
     if not pairs:
         return None
@@ -110,8 +111,8 @@ def tiled_along_two(sketch: Sketch, dice: Dice, number: int) -> Sketch | None:
 
 
 def long_along_one(sketch: Sketch, dice: Dice, number: int) -> Sketch | None:
-    """Return the sketch with many elements along one dimension, in turn by the number; the others get what room there
-    is, several elements beside every second long sum."""
+    """Return the sketch with many elements along one dimension, which `number` chooses in turn. The other extents are
+    limited by the remaining room; beside every second long sum they are about 8."""
     op = OPS[sketch.capability.op]
     dims = _tiled(op)
     if not dims:
@@ -127,12 +128,12 @@ def long_along_one(sketch: Sketch, dice: Dice, number: int) -> Sketch | None:
 
 
 def most_of_tiles(op: Op) -> int:
-    """Return the most terms of the largest step in cases with tiles in all dimensions."""
+    """Return the largest number of terms that a step may have in cases with tiles in all dimensions."""
     return SMALL_WORK if has_rows_alone(op) else MOST_WORK
 
 
 def _tiled(op: Op) -> list[str]:
-    """Return the named dimensions along which kernels have tiles; empty for rows alone, which have tiles in other
+    """Return the named dimensions along which kernels have tiles; none for ops with rows alone, tiled in other
     cases."""
     return [] if has_rows_alone(op) else [dim for dim in op.tiled if dim != OUTER]
 
@@ -143,8 +144,7 @@ def _plain(sketch: Sketch, dice: Dice, most: int) -> Decisions:
 
 
 def _drawn(extents: Decisions, dice: Dice) -> Sketch:
-    """Return the sketch with all other extents; in every second case some of them from published models, if there are
-    any."""
+    """Return the sketch with all extents decided. In every second case some are from published models, if any."""
     if extents.op.shapes and dice.one_in(2):
         extents.publish()
     extents.draw()

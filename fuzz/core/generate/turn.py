@@ -1,4 +1,4 @@
-"""The cases of one turn: sketches for one capability, which dice complete, with values that are drawn together."""
+"""The cases of one turn: sketches for one capability, completed by dice, with values that are drawn together."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from fuzz.core.base.capability import Capability
-from fuzz.core.base.case import Case, Shard
+from fuzz.core.base.case import Case, Origin, Shard
 from fuzz.core.base.dispatch import SMALL
 from fuzz.core.base.draw import Draw
 from fuzz.core.base.feature import Answer, Label
@@ -30,92 +30,98 @@ from fuzz.core.generate.values import Laid
 from oracles.ops import OPS
 
 PLACES = 32
-"""The numbers of a turn's places: its own cases have those from 1 to BATCH, relatives that a guide proposes those
-after."""
+"""How many numbers a turn has. Its own cases have 1 to BATCH; relatives that a guide proposes have later ones."""
 BATCH = 16
-"""The cases of one turn: enough to amortise a draw and a message, few enough to keep the progress line moving.
-Chosen."""
+"""The number of cases of a turn: enough to amortise a draw, few enough to keep the progress line moving. Chosen."""
+
+
+def is_proposed(origin: Origin) -> bool:
+    """Return whether a guide proposed the case, so that it follows from judgements, too, and has no name by which it
+    can be made again."""
+    return isinstance(origin.shard, int) and origin.number % PLACES > BATCH
+
+
 FAN = 4
-"""Successive cases of a turn that are relatives of one sketch. Hypothesis draws the sketch of a call sequence; dice
-draw the others in the same way, for a twentieth of the time."""
+"""The number of successive cases of a turn that are relatives of one sketch. Hypothesis draws the sketch of a call
+sequence. Dice draw the others in the same way, in a twentieth of the time."""
 STEERED = 10
-"""The cases of a turn that fill coverage gaps, while there are any; the others only come near them."""
+"""The number of cases of a turn that fill coverage gaps, while there are any. The others only come near gaps."""
 STEERED_LATER = 2
-"""The same once turns for a capability have begun with every part of its gaps: other shards have visited what this
-one has not."""
+"""The number of steered cases once turns for a capability have begun with every part of its gaps. By then, other shards
+have visited what this one has not."""
 PAIRED, PAIRED_LATER = 1, 4
-"""The last cases of a turn, in which two conditions hold that never held together in their shard: this many until turns
-have begun with every part, and after that."""
+"""The number of last cases of a turn in which two conditions hold that never held together in their shard: before and
+after turns have begun with every part of the gaps."""
 SEQUENCE_EVERY = 2
-"""One turn of a capability in this many begins with a call sequence, in place of its first fan."""
+"""One in this many turns of a capability begins with a call sequence, in place of its first fan."""
 TILED_EVERY = 2
-"""One other turn of a capability in this many begins with a case of whole tiles in several dimensions, which takes as
-long as all others of the turn."""
+"""One in this many turns of a capability, not those with a call sequence, begins with a case of whole tiles in several
+dimensions. This case takes as long as all others of the turn."""
 TILE_PLACE = FAN
-"""The case of each turn that has a whole tile along one dimension: the first that neither a call sequence nor a gap
-takes. For ops with several dimensions the next case, which then fills no gap, is long along one of them or, if another
+"""The place of the case with a whole tile along one dimension: the first one that neither a call sequence nor a gap
+takes. For ops with several dimensions the next case fills no gap either. It is long along one dimension or, if another
 case of the turn is, has whole tiles along two."""
 LIMIT_PLACE = 6
-"""The first case of each turn that has an extent of `fuzz.core.generate.limits`, while any is left."""
+"""The first place of each turn with an extent of `fuzz.core.generate.limits`, while any is left."""
 _EMPTY: tuple[Label, ...] = (N, 0), (ROWS, 0)
 _EMPTY_EVERY = 6
-"""One turn in this many has a case without rows, or with rows without elements, while its shard has seen none: such a
-case fills no other gap, and as one size among many it would come once in thousands of cases."""
+"""One in this many turns has a case without rows, or with rows without elements, until its shard has seen one. Such a
+case fills no other gap, and by chance it would come once in thousands of cases."""
 _OUT_ONE_IN = 8
-"""One sketch in this many is of something that the kernel promises to reject, if it does."""
+"""One in this many sketches is a case that the kernel promises to reject, if it promises that."""
 
 
 @dataclass(frozen=True)
 class Made:
-    """A case, with how it was made."""
+    """A case, and how it was made."""
 
     case: Case
     draw: Draw | None
-    """The draw; None if the case is more than the case of a draw: one of a call sequence, or a big one."""
+    """The draw of the case; None for a case of a call sequence and for a big case, which no single draw describes."""
     capability: Capability
 
 
 @dataclass(frozen=True)
 class Turn:
-    """One turn of one shard: BATCH cases for one capability. The unit of work."""
+    """One turn of one shard: BATCH cases for one capability. It is the unit of work."""
 
     shard: int
     number: int
-    """The number among the turns of its shard: 0, 1, 2, ..."""
+    """The number of the turn among those of its shard: 0, 1, 2, ..."""
 
     @property
     def first(self) -> int:
-        """The number of its first case."""
+        """The number of the turn's first case."""
         return self.number * PLACES + 1
 
 
 @dataclass(frozen=True)
 class _Planned:
-    """A case that is decided except for its values."""
+    """A case whose values are not drawn yet."""
 
     laid: Laid
     capability: Capability
     dice: Dice
     shared: tuple[Answer, int] | None = None
-    """How its tensors shall share memory: as the label says, or, for '', as the dice say."""
+    """How tensors of the case are to share memory: as the label says or, for '', as the dice decide."""
 
 
 class TurnMaker:
-    """Makes the turns of one capability. They depend on nothing but the turn's place, rank and state."""
+    """A maker of the turns of one capability. A turn depends only on its place, its rank and the state of its shard."""
 
     def __init__(self, capability: Capability, ahead: int, sequences: bool, numbers: Sequence[int] = ()) -> None:
-        """`numbers`: those in the sources of its kernels."""
+        """`ahead` is in turns; `numbers` are those in the sources of the capability's kernels."""
         self.capability, self.sequences = capability, sequences
         self._ahead = ahead
-        """A shift, in turns, of the sweep over the gaps; each capability has another one."""
+        """A shift, in turns, of the sweep over the gaps. It differs between capabilities."""
         self._outside = out_of_capability([capability])
         self._steered_first = STEERED - (not has_rows_alone(OPS[capability.op]))
         self._corners, self._pairing = corners_of(capability), pairing_of(capability)
         self._limits = Limits(capability, numbers)
 
     def cases(self, place: Turn, stream: Stream, rank: int, state: bytes) -> tuple[list[Made], bytes]:
-        """Return the cases of the turn that comes after `rank` others, drawn from the stream, and the next state: what
-        its shard has visited."""
+        """Return the cases of the turn that comes after `rank` others, drawn from the stream, and the next state: all
+        that the shard has visited."""
         visited, turn = int.from_bytes(state, "little"), rank + self._ahead
         gaps, pairs = self._corners.gaps(visited, turn), visited >> self._corners.size
         dice = dice_of(stream, BATCH + PAIRED_LATER)
@@ -152,7 +158,7 @@ class TurnMaker:
         counted = len(made)
         for each, case in zip(planned, cases_of([each.laid for each in planned]), strict=True):
             made.append(Made(self._shared(case, each), each.laid.draw, each.capability))
-        # Shared memory, and what values decide, was not counted yet.
+        # labels of shared memory and of values are known only now
         late = [
             one
             for one, each in zip(made[counted:], planned, strict=True)
@@ -164,7 +170,7 @@ class TurnMaker:
         return made, visited.to_bytes(-(-(self._corners.size + self._pairing.part(turn)) // 8), "little")
 
     def _whole(self, sketch: Sketch, stream: Stream, rank: int, index: int) -> Sketch | None:
-        """Return the sketch with whole tiles, or long, if this place of the turn is for that; else None."""
+        """Return the sketch with whole tiles, or long, if this place of the turn is reserved for it; else None."""
         rounds, rest = divmod(rank, TILED_EVERY)
         if index == 0 and rest == 1:
             return tiled(sketch, Dice(stream.child("tiles")), rounds)
@@ -192,7 +198,7 @@ class TurnMaker:
                 sketch = simplest(self.capability, head)
             elif place == 0 and by_hypothesis and capability is self.capability:
                 drawn = drawn_from(capability)(stream.child("sketch"))
-                sketch = replace(drawn, capability=capability)  # it may have an equal capability of another pack
+                sketch = replace(drawn, capability=capability)  # the drawn one may be an equal one of another pack
             else:
                 sketch = sketched(capability, head.below)
             yield sketch
@@ -222,28 +228,28 @@ def _free(sketch: Sketch, dice: Dice, shard: Shard, number: int) -> _Planned:
 
 
 def _empty(gaps: Gaps, rank: int) -> Sequence[Label]:
-    """Return the gap for a case without elements, if this turn fills it."""
+    """Return the gap for a case without elements if this turn fills it, else nothing."""
     rounds, rest = divmod(rank, _EMPTY_EVERY)
     open_ones = [label for label in _EMPTY if gaps.wants(label)] if rest == 0 else []
     return [open_ones[rounds % len(open_ones)]] if open_ones else []
 
 
 def _calls(place: Turn, sketch: Sketch, dice: Dice, turn: int) -> list[Made]:
-    """Return a call sequence, which begins the turn."""
+    """Return the call sequence that begins the turn."""
     cases = sequence(plan(sketch, dice=dice), sketch.capability, turn)
     origins = [replace(c.origin, shard=place.shard, number=place.first + i) for i, c in enumerate(cases)]
     return [Made(replace(c, origin=o), None, sketch.capability) for c, o in zip(cases, origins, strict=True)]
 
 
 def _counted(labels: Labels, small: bool) -> Sequence[Label]:
-    """Return the labels that a case is counted for. A case too large for slow targets counts only for its size, so that
-    others fill the rest."""
+    """Return the labels that a case counts for. A case that is too large for slow targets counts only for its size, so
+    that smaller cases fill the other gaps."""
     if small:
         return labels
     return [label for label in labels if label[0].kind in ("n", "rows", "tail", "extent", "remainder", "tile")]
 
 
 def _is_small(draw: Draw) -> bool:
-    """Return what SMALL would say of the draw's case."""
+    """Return whether `SMALL` will hold for the case of the draw."""
     small = all(math.prod(draw.block(part.name)) <= SMALL.elements for part in draw.parts)
     return small and draw.rows <= SMALL.most_rows(OPS[draw.op])

@@ -1,5 +1,5 @@
-"""The values of the inputs of several draws, drawn and rounded together: in small cases each step costs a call of
-NumPy."""
+"""The values of the inputs of several draws, drawn and rounded together: in small cases, calling NumPy takes
+longest."""
 
 from __future__ import annotations
 
@@ -34,25 +34,24 @@ Whole = NDArray[np.int64]
 
 
 class Laid:
-    """A draw whose tensors have their layouts and then, as each tensor's memory holds them, the values of its
-    inputs."""
+    """A draw whose tensors have layouts, and later the values of its inputs, arranged as in each tensor's memory."""
 
     def __init__(self, draw: Draw, layouts: Mapping[str, Layout], shard: Shard | None, number: int) -> None:
-        """`shard` and `number`: the place of its case in a search, as in `Origin`."""
+        """Start without values. `shard` and `number` are the place of the case in a search, as in `Origin`."""
         self.draw, self.op, self.layouts = draw, OPS[draw.op], layouts
         self.shard, self.number = shard, number
         self.arrays: dict[str, Values] = {}
-        """The values by tensor, from when they are filled in."""
+        """The values by tensor, once they are filled in."""
         self._rows: dict[str, Reals] = {}
 
     @lazy
     def labels(self) -> Labels:
-        """Return what its case will visit, except by its values."""
+        """Return the labels that the case will visit, apart from those that depend on values."""
         return labels_of(self.draw, self.layouts)
 
     @lazy
     def scene(self) -> Scene:
-        """Return what inputs that follow from others are drawn from."""
+        """Return the scene for inputs whose values depend on other inputs."""
         draw, op = self.draw, self.op
         given = frozenset([part.name for part in draw.parts if op.is_input(part.name)])
         stacked = frozenset([part.name for part in draw.parts if part.stack])
@@ -62,7 +61,7 @@ class Laid:
         return Scene(op, _There(self), draw.parameters, given, stacked, wide, draw.rows, draw.n, whole)
 
     def jobs(self) -> Iterator[_Job]:
-        """Yield what is to be filled in: the inputs with memory of their own."""
+        """Yield a job for each input that has its own memory."""
         draw, op = self.draw, self.op
         threshold, numbers = draw.parameters.get(_threshold(op), 0.0), compared(op, tuple(draw.parameters.items()))
         for part in draw.parts:
@@ -71,12 +70,12 @@ class Laid:
             rows, n = draw.block(part.name)
             rows = self.layouts[part.name].shape[0] if part.stack else rows
             spec = RowSpec(rows, n, part.dtype, threshold, numbers.get(part.name, ()))
-            # The first input has the draw's own stream, so that its values are those of the seed alone.
+            # The first input has the draw's own stream, so that its values depend on the seed alone.
             key = draw.seed if part.name == op.main else child_key(draw.seed, part.name)
             yield _Job(self, part, spec, None if part.given is not None else self.recipe(part), key)
 
     def recipe(self, part: Part) -> Recipe | Related:
-        """Return what draws the values of an input, unless they are given."""
+        """Return the recipe that draws the values of an input, unless they are given."""
         if part.recipe in STRAYS:
             return STRAYS[part.recipe]
         found = self._menus[part.name].recipes[part.recipe]
@@ -95,47 +94,47 @@ class Laid:
         return menus_of(self.op)
 
     def given(self, part: Part, given: Given, rows: int, stream: Stream) -> Values:
-        """Return the values of a part that are given, or that follow from given ones."""
+        """Return the values of a part that are given, or derived from given ones."""
         _, n = self.draw.block(part.name)
         values = repeated_or_cut(given, rows, n, columns=part.name in self.op.columns)
         if self.op.has_rows(part.name):
             values = made_of(part.recipe, values, self.draw.part(self.op.main).dtype, stream)
         kept = stored(values, part.dtype)
-        # A place among the given values may be beyond the end of a shorter dimension.
+        # A given place may be beyond the end of a shorter dimension.
         if part.name in self.op.integers:
             whole = self._within(part.name, kept.astype(np.int64), given.places if given.bits else None)
             return whole.astype(kept.dtype)
         return kept
 
     def _within(self, name: str, values: Whole, count: int | None) -> Whole:
-        """Return given integers that fit these extents. `count` is the number of places that there were."""
+        """Return given integers, changed to fit these extents. `count` is the number of places that existed when they
+        were given; None if they are no places."""
         lowest, highest = self.scene.span(name)
         places = np.clip(values, lowest, max(highest, lowest))
-        if count is not None:  # what was no place before is no place here
+        if count is not None:  # a number that was no place stays no place
             places = np.where(values < 0, values, np.where(values >= count, np.maximum(values, highest + 1), places))
         return np.where(values == self.op.operand(name).missing, values, places)
 
     def keep(self, part: Part, values: Values) -> None:
-        """Store rounded values, given row by row, as the tensor's memory has them."""
+        """Store rounded values, given row by row, in the order of the tensor's memory."""
         layout, draw = self.layouts[part.name], self.draw
         kept = self.kept.get(part.name, ())
         if kept and not part.stack:
             shape = (*draw.outer, draw.n) if part.name in self.op.alike else layout.shape
             values = made_so(kept, values.reshape(shape), part.dtype)
         if part.name in self.op.alike and draw.axis != draw.rank - 1:
-            # Rows are made with their axis last; moving the axis keeps every row's values together.
+            # Rows are made with their axis last. Moving the axis keeps the values of every row together.
             values = np.moveaxis(values.reshape(*draw.outer, draw.n), -1, draw.axis)
         self.arrays[part.name] = _folded(values.reshape(layout.shape), layout)
 
     def rows(self, name: str) -> Reals:
-        """Return an input as float64, shape (rows, n); one that has neither the first input's rows nor is stacked is
-        one row."""
+        """Return an input as float64, shape (rows, n). One without such rows that is not stacked is one row."""
         if name not in self._rows:
             self._rows[name] = self._as_rows(name)
         return self._rows[name]
 
     def _as_rows(self, name: str) -> Reals:
-        with np.errstate(invalid="ignore"):  # of a signalling NaN
+        with np.errstate(invalid="ignore"):  # a signalling NaN would warn
             values = self.arrays[name].astype(np.float64)
         if self.draw.part(name).stack:
             stacked: Reals = values[np.arange(self.draw.rows) % len(values)]
@@ -145,13 +144,13 @@ class Laid:
         return np.moveaxis(values, self.draw.axis, -1).reshape(self.draw.rows, self.draw.n)
 
     def whole(self, name: str) -> Reals:
-        """Return an input as a scene has it."""
+        """Return an input with an axis for each of its dimensions, or shape (rows, n) if it is stacked."""
         found = self.rows(name)
         return found if self.draw.part(name).stack else found.reshape(self.scene.shape(name))
 
 
 class _There(Mapping[str, Reals]):
-    """The inputs that have their values already; each is made into rows when it is asked for."""
+    """The inputs that have their values already, by name. Each is brought into its shape when it is read."""
 
     def __init__(self, laid: Laid) -> None:
         self._laid = laid
@@ -179,7 +178,7 @@ class _Job:
     recipe: Recipe | Related | None
     """The recipe; None for given values."""
     key: int
-    """The key of its stream."""
+    """The key of the input's stream."""
 
     def drawn(self, ahead: Ahead) -> Reals:
         """Return the values, row by row, before they are rounded."""
@@ -194,13 +193,13 @@ class _Job:
 
     @property
     def stage(self) -> int:
-        """The stage: inputs that others follow from are filled in first."""
+        """The stage in which the input is filled in. Inputs that others depend on come first."""
         return self.recipe.stage if isinstance(self.recipe, Related) else 0
 
 
 def fill_in(drawn: Sequence[Laid]) -> None:
-    """Give the inputs of these draws their values: the same as for each draw alone."""
-    jobs = [job for each in dict.fromkeys(drawn) for job in each.jobs()]  # one draw may be asked for twice
+    """Give the inputs of these draws their values. They are the same as if each draw were filled in alone."""
+    jobs = [job for each in dict.fromkeys(drawn) for job in each.jobs()]  # a draw may be listed twice
     ahead = _ahead(jobs)
     stages: dict[int, list[_Job]] = {}
     for job in jobs:
@@ -211,7 +210,7 @@ def fill_in(drawn: Sequence[Laid]) -> None:
 
 @lru_cache(maxsize=64)
 def _threshold(op: Op) -> str:
-    """Return the parameter that is added to mean squares of the first input: the one that scales as they do."""
+    """Return the parameter that the op adds to mean squares of the first input, or '' if there is none."""
     power = 2 * op.scaling.get(op.main, 0)
     return next((each.name for each in op.parameters if power and each.power == power), "")
 
@@ -236,7 +235,7 @@ def _fill(jobs: Iterable[_Job], ahead: Ahead) -> None:
 
 
 def _ahead(jobs: Iterable[_Job]) -> Ahead:
-    """Return numbers drawn ahead, by what recipes are known to ask of their streams."""
+    """Return numbers drawn ahead for the known requests of recipes to their streams."""
     normals, words = list[Asked](), list[Asked]()
     for job in jobs:
         for ask in job.recipe.asks if isinstance(job.recipe, Recipe) else ():
@@ -245,7 +244,7 @@ def _ahead(jobs: Iterable[_Job]) -> Ahead:
 
 
 def _folded(values: Values, layout: Layout) -> Values:
-    """Return values that the memory can hold: elements that share memory are equal."""
+    """Return values that the memory can hold: elements that share memory become equal."""
     if 0 not in layout.strides:
         return values
     for axis, stride in enumerate(layout.strides):

@@ -1,4 +1,4 @@
-"""Variations: a failing case's draw with other sizes, layouts, values or memory, for probes and sweeps."""
+"""Variations: the draw of a failing case with other sizes, layouts, values or memory, for probes and sweeps."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from oracles.ops import OPS
 
 
 def base_of(case: Case) -> Draw:
-    """Return the draw of a case with layout classes in place of strides, so that it can have other sizes; the gaps of
-    its variations may differ from the case's. All rows are along the first axis that is not normalised."""
+    """Return the draw of a case with layout classes in place of strides, so that it can have other sizes. Gaps between
+    rows may differ from the case's. All rows lie along the first axis without a name."""
     draw, frame = draw_of(case), Frame(case)
     draw = replace(
         draw,
@@ -37,12 +37,12 @@ def base_of(case: Case) -> Draw:
 
 
 _MEANT = ("last_place", "first_place", "ascending_places", "descending_places", "set_up_to")
-"""The recipes that given integers may come from; with one of these they can have other sizes."""
+"""The recipes that given integers are tested for. Integers that one of them draws can have other sizes."""
 
 
 def _meant(draw: Draw, case: Case) -> Draw:
-    """Return the draw with given integers drawn by a recipe that they may come from, so that the last place of a row
-    stays the last one of a longer row."""
+    """Return the draw in which given integers are drawn by a recipe that would have drawn them, if there is one. So the
+    last place of a row stays the last one of a longer row."""
     for name in OPS[draw.op].integers:
         for recipe in menus_of(OPS[draw.op])[name].names if name in case.inputs else ():
             meant = with_integers(draw, {name: recipe})
@@ -53,7 +53,7 @@ def _meant(draw: Draw, case: Case) -> Draw:
 
 
 def with_integers(draw: Draw, recipes: Mapping[str, str]) -> Draw:
-    """Return the draw with a recipe for each of these inputs of integers."""
+    """Return the draw with a recipe for each of these inputs of integers, in place of given values."""
     return draw.with_parts(*(replace(draw.part(name), recipe=recipe, given=None) for name, recipe in recipes.items()))
 
 
@@ -69,7 +69,7 @@ def batch_of(draw: Draw) -> int:
 
 
 def rank_of(draw: Draw) -> int:
-    """Return the number of axes of the first input without a name, and one."""
+    """Return the number of unnamed axes of the first input, plus one."""
     return 1 + len(draw.batch)
 
 
@@ -91,7 +91,7 @@ def _in_classes(draw: Draw, part: Part) -> Part:
 
 
 def made(draw: Draw) -> Case:
-    """Return the case of a variation. Raises CaseError if the variation contradicts itself."""
+    """Return the case of a variation. Raise CaseError if the variation contradicts itself."""
     case = realise(draw)
     for name, output in case.outputs.items():
         steps = zip(output.layout.shape, output.layout.strides, strict=True)
@@ -101,15 +101,15 @@ def made(draw: Draw) -> Case:
 
 
 def sized(draw: Draw, rows: int, rank: int | None = None, axis: int | None = None) -> Draw:
-    """Return the draw with `rows` slices along dimensions without a name, as `batch_of` counts them, and perhaps
-    another rank, as of `rank_of`, and axis."""
+    """Return the draw with `rows` slices along dimensions without a name, as `batch_of` counts them. If given, also
+    change the rank, as `rank_of` counts it, and the axis."""
     rank = rank_of(draw) if rank is None else rank
     return batched(draw, (rows, *[1] * (rank - 2))[: rank - 1], axis)
 
 
 def batched(draw: Draw, batch: tuple[int, ...], axis: int | None = None) -> Draw:
-    """Return the draw with these extents of the dimensions without a name, if its op has any, and with its row along
-    that axis, if it may be."""
+    """Return the draw with these extents of the dimensions without a name, and with its row along `axis`. Either is
+    ignored if the op does not allow it."""
     op = OPS[draw.op]
     batch = batch if OUTER in op.inputs[0].axes else ()
     outer = (*batch, *draw.outer[len(draw.batch) :])
@@ -126,8 +126,8 @@ def extended(draw: Draw, sizes: Mapping[str, int]) -> Draw:
 
 
 def filled(draw: Draw) -> Draw:
-    """Return the draw with one element along each dimension that has none: a failure that needs no elements of one
-    dimension may still be about others."""
+    """Return the draw with one element along each dimension that has none. A failure that needs one dimension to be
+    empty may still depend on others."""
     if 0 not in (*draw.grid, *draw.extents.values()):
         return draw
     empty = [p for p in draw.parts if p.given is not None and not p.given.bits]
@@ -137,7 +137,7 @@ def filled(draw: Draw) -> Draw:
 
 
 def of_dtype(draw: Draw, dtype: str) -> Draw:
-    """Return the draw with another dtype of the first input, and of every tensor of the same dtype."""
+    """Return the draw with another dtype of the first input and of every tensor that has the same dtype."""
     own = draw.part(OPS[draw.op].main).dtype
     return draw.with_parts(*(replace(part, dtype=dtype) for part in draw.parts if part.dtype == own))
 
@@ -155,7 +155,7 @@ def with_values(draw: Draw, recipe: str, seed: int) -> Draw:
 
 
 def with_operand(draw: Draw, name: str) -> Draw:
-    """Return the draw with an optional tensor that it does not have, of its usual dtype and values."""
+    """Return the draw with an optional tensor added, with its usual dtype and values."""
     op = OPS[draw.op]
     operand, places = op.operand(name), [each.name for each in op.operands]
     dtypes = {part.name: part.dtype for part in draw.parts}
@@ -165,14 +165,13 @@ def with_operand(draw: Draw, name: str) -> Draw:
 
 
 def drawn(draw: Draw, recipes: Mapping[str, str], seed: int) -> Draw:
-    """Return the draw with values of a search's recipe in every input."""
+    """Return the draw with values of these recipes, by input, as a search draws them."""
     parts = [replace(part, recipe=recipes[part.name], given=None) for part in draw.parts if part.name in recipes]
     return replace(draw.with_parts(*parts), seed=seed, structured=None, origin=Origin(DRAWN, "varied"))
 
 
 def ordinary(draw: Draw, seed: int) -> Draw:
-    """Return the draw with the values that a search draws first, for every parameter and every input that is not of
-    integers."""
+    """Return the draw with the values that a search draws first, for every parameter and for every input of floats."""
     op = OPS[draw.op]
     floats = (part.name for part in draw.parts if op.is_input(part.name) and part.name not in op.integers)
     recipes = {name: usual(op.operand(name)) for name in floats}
@@ -181,11 +180,11 @@ def ordinary(draw: Draw, seed: int) -> Draw:
 
 
 DRAWN = "drawn"
-"""The recipe that stands for all values of a search, in the origin of a variation."""
+"""The recipe in the origin of a variation whose values were drawn as in a search."""
 
 
 def scaled(draw: Draw, name: str, power: float) -> Draw:
-    """Return the draw with one input multiplied by two to that power."""
+    """Return the draw with one input multiplied by 2^power."""
     part = draw.part(name)
     assert part.given is not None
     with np.errstate(all="ignore"):
@@ -195,7 +194,7 @@ def scaled(draw: Draw, name: str, power: float) -> Draw:
 
 
 def exchanged(draw: Draw, name: str, old: float, new: float) -> Draw:
-    """Return the draw with another number in place of one number of an input, of either sign."""
+    """Return the draw with every `old` in one input, of either sign, replaced by `new`; elements keep their signs."""
     part = draw.part(name)
     assert part.given is not None
     values = rows_of(part.given).astype(np.float64)
@@ -204,7 +203,7 @@ def exchanged(draw: Draw, name: str, old: float, new: float) -> Draw:
 
 
 def blended(draw: Draw, name: str, power: float) -> Draw:
-    """Return the draw with normal values added to one input, two to that power times its median magnitude."""
+    """Return the draw with normal values added to one input, with a deviation of 2^power times its median magnitude."""
     part = draw.part(name)
     assert part.given is not None
     with np.errstate(all="ignore"):
@@ -216,8 +215,8 @@ def blended(draw: Draw, name: str, power: float) -> Draw:
 
 
 def beside_ordinary(draw: Draw, name: str) -> Draw:
-    """Return the draw with two rows of one input: the first, then one of normal values. It shows whether one row is
-    enough."""
+    """Return the draw with two rows in one input: the first given one, and one of normal values. It shows whether one
+    row is enough for the failure."""
     part = draw.part(name)
     assert part.given is not None
     first = rows_of(part.given).astype(np.float64)[:1]
@@ -226,7 +225,7 @@ def beside_ordinary(draw: Draw, name: str) -> Draw:
 
 
 def with_constant(draw: Draw, name: str, value: float) -> Draw:
-    """Return the draw with one input the same number everywhere."""
+    """Return the draw with the same number everywhere in one input."""
     part = draw.part(name)
     assert part.given is not None
     given = given_rows(np.full((part.given.rows, 1), value))
@@ -234,7 +233,7 @@ def with_constant(draw: Draw, name: str, value: float) -> Draw:
 
 
 def values_of(draw: Draw, parameter: Parameter) -> tuple[float, ...]:
-    """Return the values that a parameter may have in a draw."""
+    """Return the values that a parameter may have in a draw, or () if the draw cannot have it."""
     may = parameter.name in draw.params or parameter.neutral is not None
     means = not parameter.only_with or any(part.name == parameter.only_with for part in draw.parts)
     return parameter.values if may and means else ()

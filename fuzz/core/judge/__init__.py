@@ -1,1 +1,1 @@
-"""Judging: outcomes become verdicts. `oracles` decides numbers; what else can go wrong is decided here."""
+"""Judging: outcomes become verdicts. `oracles` decides about numbers; all else that can go wrong is decided here."""

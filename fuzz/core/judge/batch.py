@@ -13,13 +13,13 @@ from oracles.tiers import joined
 
 
 def settle(asked: Mapping[CaseOracle, Sequence[Query]]) -> None:
-    """Give oracles the answers to those of their queries that certainly pass. This only saves time: each oracle would
-    find the same answers alone, and finds the others when it is asked."""
+    """Give oracles the answers to those of their queries that certainly pass. This only saves time. Each oracle alone
+    would find the same answers, and it finds all others when it is asked."""
     fit: dict[CaseOracle, tuple[truth.Truth, list[joined.Query]]] = {}
     for oracle, queries in asked.items():
         try:
             fit[oracle] = oracle.truth, [(contract, oracle.receive(bits)) for contract, bits in queries]
-        except ProblemError:  # judging one of its outcomes finds the same error, and reports it
+        except ProblemError:  # judging an outcome of the case will find and report the same error
             continue
     for oracle, found in zip(fit, truth.settle(list(fit.values())), strict=True):
         answers = zip(asked[oracle], found, strict=True)
@@ -27,8 +27,8 @@ def settle(asked: Mapping[CaseOracle, Sequence[Query]]) -> None:
 
 
 def asked_of(judges: Iterable[EntryJudge], targets: Mapping[str, Target]) -> Mapping[CaseOracle, Sequence[Query]]:
-    """Return what judging these targets will ask; a second run of the same case has the same oracle. Outcomes of other
-    targets, which a pool may have too, are not judged and ask nothing."""
+    """Return the queries that judging these targets will make, by oracle. A second run of the same case has the same
+    oracle. Outcomes of targets that are not listed are not judged and need no query."""
     asked: dict[CaseOracle, dict[Query, None]] = {}
     for judge in (each for each in judges if each.entry.case.op not in ORACLES):
         judged = [targets[name] for name in judge.outcomes if name in targets]

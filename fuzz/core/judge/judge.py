@@ -1,4 +1,4 @@
-"""The judge: one case, many targets, one truth. Outcomes become judgements."""
+"""The judge: it compares the outcomes of many targets for one case with one truth, and makes a judgement of each."""
 
 from __future__ import annotations
 
@@ -46,40 +46,40 @@ _BY_CHANCE = 8
 
 @dataclass(frozen=True)
 class Judgement:
-    """The verdict on `target`'s outcome for one case."""
+    """The verdict on the outcome of `target` for one case."""
 
     target: str
     of: Case | str = field(repr=False)
     """The case, or its digest."""
     verdict: Verdict
     ratio: float = 0.0
-    """The worst err/budget over all output elements; 0 where nothing was compared."""
+    """The worst err/budget over all output elements, or 0 if none were compared."""
     worst: OutputCheck | None = None
-    """The output that decides, if outputs were compared."""
+    """The output that decides the verdict, if outputs were compared."""
     reason: str = ""
     """One line in plain words, for verdicts that no number explains."""
     law: LawCheck | None = None
-    """The law by which the judged case is a twin; with FAIL_LAW, the law that is broken."""
+    """The law by which the judged case is a twin. With FAIL_LAW it is the broken law."""
     is_ours: bool = False
-    """Whether it is an error of ours instead of a verdict."""
+    """Whether this is an internal error instead of a verdict."""
     raised: bool = False
-    """Whether a crash is an exception that the kernel raised: no matter of chance, as what a stray access hits is."""
+    """Whether a crash is an exception that the kernel raised. Unlike a stray access, it does not depend on chance."""
     outcome: Outcome | None = field(default=None, repr=False)
-    """Kept for findings only: passing runs would hold every output in memory."""
+    """The outcome, kept for findings only, since passing runs would hold every output in memory."""
 
     @property
     def case(self) -> str:
-        """The digest of the case, computed when it is asked for: nobody asks for that of a passing run."""
+        """The digest of the case. It is only computed when needed, since passing runs do not need it."""
         return self.of if isinstance(self.of, str) else self.of.digest
 
     @property
     def is_misuse(self) -> bool:
-        """Whether the kernel cannot be called as it is declared: not a verdict; the reason says what to write."""
+        """Whether the kernel cannot be called as declared. This is no verdict, and the reason says what to write."""
         return self.outcome is not None and self.outcome.status is Status.MISUSED
 
     @property
     def broken_law(self) -> LawCheck | None:
-        """The law that does not hold, for FAIL_LAW."""
+        """The law that does not hold, for FAIL_LAW; else None."""
         return self.law if self.verdict is Verdict.FAIL_LAW else None
 
     @property
@@ -92,8 +92,7 @@ class Judge:
     """Judges all targets of one case."""
 
     def __init__(self, case: Case, *, confirms: bool = True) -> None:
-        """`confirms`: whether passes that the fast tier finds are checked by the precise tier now and then, see
-        `Truth`."""
+        """With `confirms`, passes found by the fast tier are sometimes checked by the precise tier, see `Truth`."""
         self.case = case
         self.oracle = oracle_of(case, confirms=confirms)
 
@@ -121,13 +120,13 @@ class Judge:
         return Judgement(outcome.target, self.case, verdict, ratio, shown, reason, outcome=kept)
 
     def query(self, outcome: Outcome, contract: Contract) -> Query | None:
-        """Return what `judge` will ask the oracle; None if no value is compared."""
+        """Return the query that `judge` will make to the oracle, or None if no value is compared."""
         if outcome.status is Status.OURS:
             return None
         return (contract, self.bits(outcome)) if self.apart_from_values(outcome)[0] is None else None
 
     def judge_invalid(self, outcome: Outcome, why: str) -> Judgement:
-        """Return the verdict on a kernel that got input which it must reject because of `why`."""
+        """Return the verdict on a kernel that was given input which it must reject, for the reason `why`."""
         verdict, reason = self.apart_from_values(outcome)
         if outcome.status is Status.REJECTED and not outcome.damage:
             verdict, reason = Verdict.PASS, f"rejected, as it must ({why})"
@@ -140,8 +139,8 @@ class Judge:
         return Judgement(outcome.target, self.case, verdict, reason=reason, outcome=kept)
 
     def apart_from_values(self, outcome: Outcome) -> tuple[Verdict | None, str]:
-        """Return the verdict if no value needs to be compared, the worst first, and the reason. Raises
-        InternalError."""
+        """Return the verdict if no value needs to be compared, the worst one first, and the reason; else (None, "").
+        Raise InternalError."""
         if outcome.status is Status.OURS:
             raise InternalError(f"{outcome.target}: {outcome.detail}")
         if outcome.status is Status.RAN and not outcome.damage and not outcome.unwritten and outcome.fault is None:
@@ -163,13 +162,12 @@ class Judge:
         return None, ""
 
     def bits(self, outcome: Outcome) -> Bits:
-        """Return what a kernel that ran returned, in the order of the case's outputs."""
+        """Return the outputs of a kernel that ran, in the order of the case's outputs."""
         return tuple(map(outcome.outputs.__getitem__, self.case.outputs))
 
 
 class EntryJudge:
-    """Judges all targets of one entry; `before` judges the entry before it, which has the case of which a twin is
-    made."""
+    """Judges all targets of one entry. `before` judges the entry before it, from whose case a twin is made."""
 
     def __init__(
         self,
@@ -179,30 +177,30 @@ class EntryJudge:
         *,
         confirms: bool = True,
     ) -> None:
-        """`confirms`: see `Judge`."""
+        """With `confirms`, as in `Judge`."""
         self.entry = entry
         self.outcomes = outcomes
         self.checked: list[str] = []
         """The targets on which the law was compared."""
         self._refusals: dict[Capability, str | None] = {}
         self._differences: dict[tuple[Bits, Bits], Difference | None] = {}
-        """The results of the law by the outputs of case and twin, which many targets share."""
+        """The results of the law, by the outputs of case and twin, since many targets have the same outputs."""
         self._before = before if entry.check is not None else None
-        # A second run of the same case needs no second truth.
+        # a second run of the same case needs no second truth
         shared = self._before is not None and _are_same(
             probes.unprobed(self._before.entry.case), probes.unprobed(entry.case)
         )
         same = self._before._judge if self._before is not None and shared else None
         self._earlier: Judge | None = None
         """The judge of the call that a probe makes before the judged one."""
-        # If nothing was computed the comparison fails, as it should: no element is looked at closely.
+        # If nothing was computed, the comparison should fail, so no element is checked closely.
         is_ghost = probes.probe_of(entry.case) == probes.GHOST
         self._judge: Judge = same or Judge(entry.case, confirms=confirms and not is_ghost)
         self.oracle = self._judge.oracle
 
     def judge(self, target: Target) -> Judgement:
-        """Return the verdict on one target. A law is compared only if case and twin pass on their own: what the oracle
-        calls wrong needs no second reason."""
+        """Return the verdict on one target. A law is compared only if case and twin pass on their own, since an output
+        that the oracle calls wrong needs no second reason."""
         outcome, invalid = self.outcomes[target.id], self._refusal(target.kernel.capability)
         if invalid is not None:
             return self._judge.judge_invalid(outcome, invalid)
@@ -221,28 +219,26 @@ class EntryJudge:
         return self._by_law(judgement, check, before) if passed == (Verdict.PASS, Verdict.PASS) else judgement
 
     def decided(self, target: Target) -> Mapping[str, bool]:
-        """Return whether a wrong value of it could have been seen, by each output of a target whose values were
-        compared."""
+        """Return, for each compared output of a target, whether a wrong value could have been seen."""
         return self.oracle.decided(target.contract)
 
     def queries(self, targets: Iterable[Target]) -> list[Query]:
-        """Return what judging these targets will ask the oracle; queries may repeat."""
+        """Return the queries that judging these targets will make to the oracle. Queries may repeat."""
         judged = [target for target in targets if self._refusal(target.kernel.capability) is None]
         found = [self._judge.query(self.outcomes[target.id], target.contract) for target in judged]
         return [query for query in found if query is not None]
 
     def _refusal(self, capability: Capability) -> str | None:
-        """Return why kernels with this capability, which were given the case, must reject it; computed once for all of
-        them."""
+        """Return why kernels with this capability that got the case must reject it, or None, computed once for all."""
         if not capability.able.rejects:
-            return None  # else they would not have been given it
+            return None  # else they would not have been given the case
         if capability not in self._refusals:
             found = capability.invalid(self.entry.case)
             self._refusals[capability] = None if found is None else found.reason
         return self._refusals[capability]
 
     def evidence(self, judgement: Judgement) -> Case:
-        """Return the case to show and to keep: if a law is broken, the case of which the twin was made."""
+        """Return the case to show and to keep. If a law is broken, it is the case from which the twin was made."""
         broken = judgement.verdict is Verdict.FAIL_LAW and self._before is not None
         return self._before.entry.case if self._before is not None and broken else self.entry.case
 
@@ -261,8 +257,8 @@ class EntryJudge:
         return Judgement(name, case, Verdict.FAIL_LAW, reason=reason, law=check)
 
     def _by_probe(self, judgement: Judgement, usual: Judgement, target: Target, probe: Probe) -> Judgement:
-        """Return the verdict on another way to make a call that `usual` judges. A failure of both says nothing about
-        the way; neither does a timeout, since some ways make the call many times. Raises InternalError."""
+        """Return the verdict on another way to make a call that `usual` judges. If both fail, or if this call times
+        out, the way is not to blame, since some ways make the call many times. Raise InternalError."""
         case, outcome, law = self.entry.case, self.outcomes[target.id], judgement.law
         assert law is not None
         if probes.probe_of(case) == probes.GHOST:
@@ -288,13 +284,13 @@ class EntryJudge:
         return Judgement(target.id, usual.of, Verdict.FAIL_LAW, reason=said, law=law, outcome=outcome)
 
     def _is_right_before(self, outcome: Outcome, target: Target) -> bool:
-        """Whether these are the right outputs for the case itself: what the kernel gave for it may lie in memory."""
+        """Whether the outputs are right for the case itself, whose earlier outputs may still lie in memory."""
         assert self._before is not None
         return self._before._judge.judge(outcome, target.contract).verdict is Verdict.PASS
 
     def _is_stale(self, outcome: Outcome, target: Target) -> bool:
-        """Return whether these outputs are right for what the kernel was called with before, and, if its outputs for
-        that are known, the same: a wrong answer may also lie within what the old values allow."""
+        """Return whether the outputs are right for the input of the earlier call. If the outputs of that call are
+        known, they must be the same, since a wrong answer may also lie within the tolerance of the old values."""
         if outcome.status is not Status.RAN:
             return False
         earlier, known = probes.before(self.entry.case), self._before
@@ -313,13 +309,13 @@ def _with_detail(said: str, judgement: Judgement) -> str:
 
 
 def _says_something(outcome: Outcome) -> bool:
-    """Whether outputs that look right would not do so by chance, as zeros do, or one number over and over."""
+    """Whether outputs that look right would hardly do so by chance, unlike zeros or one number over and over."""
     halves = ({each[at : at + 2] for at in range(0, len(each), 2)} for each in outcome.outputs.values())
     return any(len(each) > _BY_CHANCE for each in halves)
 
 
 def _are_same(one: Case, two: Case) -> bool:
-    """Whether all is the same that a kernel sees, as their digests would say."""
+    """Whether everything that a kernel sees is the same in two cases, as equal digests would show."""
     return (one.op, one.params, one.inputs, one.outputs, one.structured) == (
         two.op, two.params, two.inputs, two.outputs, two.structured,
     )  # fmt: skip
@@ -355,8 +351,8 @@ def damage_text(damage: Damage) -> str:
 
 
 def unwritten_text(unwritten: Unwritten, shape: tuple[int, ...]) -> str:
-    """Return which elements hold our poison still. A kernel that reads its output first, and adds 0 times that, makes a
-    NaN of it too: that it never wrote them would be false."""
+    """Return a sentence about the elements that still hold their poison. A kernel may also read its output and add 0
+    times it, which makes a NaN. So the sentence does not claim that the elements were never written."""
     first = []
     rest = unwritten.first
     for extent in reversed(shape):

@@ -1,4 +1,4 @@
-"""Trouble: an error of ours about one outcome, which leaves the others intact."""
+"""Trouble: an internal error about one outcome, which leaves all other outcomes intact."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from oracles.truth import OracleDisagreement
 
 
 def error_words(error: Exception) -> str:
-    """Return an error of ours in one line, with its place in our code unless we raise it on purpose."""
+    """Return an internal error in one line, with its place in the code unless it was raised on purpose."""
     said = " ".join(str(error).split())
     if isinstance(error, (InternalError, OracleDisagreement)):
         return said
@@ -23,8 +23,7 @@ def error_words(error: Exception) -> str:
 
 
 def judged(judge: EntryJudge, target: Target) -> tuple[Judgement, str]:
-    """Return the judgement of one target's outcome, and an error of ours over it in words, or "": it is undecided
-    then."""
+    """Return the judgement of a target's outcome, and "" or the words of an internal error that leaves it undecided."""
     try:
         return judge.judge(target), ""
     except Exception as error:

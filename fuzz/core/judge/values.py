@@ -1,4 +1,4 @@
-"""The oracle of one case: it judges outputs under contracts."""
+"""The oracle of one case, which judges outputs under contracts."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from oracles.tiers.joined import Received
 from oracles.truth import OracleDisagreement, OutputCheck, Result, Truth
 
 Bits = tuple[bytes, ...]
-"""The outputs of one kernel, in the order of the case's outputs: elements in C order, little-endian."""
+"""The outputs of one kernel, in the order of the case's outputs. Elements are in C order, little-endian."""
 Query = tuple[Contract, Bits]
-"""A contract, and outputs to be judged by it."""
+"""A contract, and outputs to judge by it."""
 _SEVERITY: tuple[Result, ...] = ("pass", "gave_up", "numeric", "nonfinite")
-"""Results by severity, the least severe first: a kernel's result is that of its worst output."""
+"""Results, the least severe first. A kernel's result is that of its worst output."""
 
 
 def problem_of(case: Case) -> Problem:
-    """Return the case for the oracle: logical values, no layouts."""
+    """Return the problem that a case poses to the oracle: logical values, without layouts."""
     return Problem(
         op=case.op,
         params=case.params,
@@ -46,24 +46,23 @@ class CaseOracle:
     """Judges outputs of one case. Exact values are computed once, equal outputs of equal contracts judged once."""
 
     is_patient: bool = False
-    """Whether a kernel that takes too long for the case is not judged by it."""
+    """Whether a kernel that takes too long for the case is not judged for it."""
 
     def __init__(self, case: Case, *, confirms: bool = True) -> None:
-        """`confirms`: see `Judge`."""
+        """With `confirms`, as in `Judge`."""
         self.case = case
         self._confirms = confirms
         self._received: dict[Bits, Received] = {}
         self.known: dict[Query, OutputCheck | OracleDisagreement] = {}
-        """What was judged already, alone or in a batch; or the error that it led to."""
+        """The results of earlier queries, made alone or in a batch, or the errors that they led to."""
 
     @lazy
     def truth(self) -> Truth:
-        """Return the truth, made when a value is first judged: for a case that is only ever rejected, the op may have
-        none."""
+        """Return the truth, made when a value is first judged, since for a rejected case the op may have none."""
         return Truth(problem_of(self.case), confirms=self._confirms)
 
     def check(self, query: Query) -> OutputCheck:
-        """Return the output that decides about a kernel: the worst of those with the severest result."""
+        """Return the check of the output that decides about a kernel: the worst with the severest result."""
         found = self.known.get(query)
         if found is None:
             contract, bits = query
@@ -75,11 +74,11 @@ class CaseOracle:
         return found
 
     def decided(self, contract: Contract) -> Mapping[str, bool]:
-        """Return whether a wrong value of it could have been seen, by each output that has elements."""
+        """Return, for each output that has elements, whether a wrong value could have been seen."""
         return self.truth.decided(contract)
 
     def receive(self, bits: Bits) -> Received:
-        """Return outputs as arrays. Small equal ones are the same object."""
+        """Return outputs as arrays. Equal small outputs are the same object."""
         if (known := self._received.get(bits)) is not None:
             return known
         outputs = zip(self.case.outputs.items(), bits, strict=True)
@@ -92,7 +91,7 @@ class CaseOracle:
 
 
 ORACLES: dict[str, Callable[[Case], CaseOracle]] = {}
-"""What judges cases instead of a formula, by the name of an op that has none."""
+"""Functions that make an oracle for cases of an op without a formula, by the op's name."""
 
 
 def oracle_of(case: Case, *, confirms: bool = True) -> CaseOracle:

@@ -1,3 +1,3 @@
-"""Laws: properties of a correct kernel that need no oracle and allow no difference, not of one bit. They are
-metamorphic relations: from a case a law makes its **twin**, elsewhere called the follow-up case, and from the outputs
-of the case it says what those of the twin must be. Here and in `judge`, twin is the only word for it."""
+"""Laws: properties of a correct kernel that are checked bit for bit and need no oracle. They are metamorphic relations:
+a law makes from a case its **twin**, elsewhere called the follow-up case, and predicts the outputs of the twin from
+those of the case. Here and in `judge`, twin is the only word for it."""

@@ -1,4 +1,4 @@
-"""A law: what may change about a case, and what its outputs must then be, bit for bit."""
+"""A law: what may change about a case, and what the outputs of the changed case must be, bit for bit."""
 
 from __future__ import annotations
 
@@ -19,88 +19,87 @@ from oracles.op import Op
 from oracles.ops import OPS
 
 Outputs = Mapping[str, bytes]
-"""The elements of each output in C order, little-endian."""
+"""The elements of each output in C order, little-endian, by the output's name."""
 
 
 @dataclass(frozen=True)
 class Leeway:
-    """Differences that a law allows."""
+    """The differences that a law allows."""
 
     zeros: bool = False
     """Whether zeros may have either sign."""
     elements: Mapping[str, Mask] = field(default_factory=dict)
-    """By output, the elements of the twin that may be anything."""
+    """The elements of the twin that may have any value, by output."""
 
 
 STRICT = Leeway()
 
 
 def has_elements(case: Case) -> bool:
-    """Return whether there is anything that most laws could change."""
+    """Return whether all inputs have elements, so that laws can change something."""
     return all(tensor.layout.size > 0 for tensor in case.inputs.values())
 
 
 def unchanged(case: Case, stream: Stream, outputs: Outputs) -> Outputs:
-    """Return the case's outputs, which most laws expect of the twin."""
+    """Return the case's outputs, which most laws expect from the twin."""
     return outputs
 
 
 @dataclass(frozen=True)
 class Probe:
-    """Messages about a kernel that is right in the usual call only: the twin is the same case, called in another way.
+    """Messages about a kernel that is right only in the usual call. The twin is the same case, called in another way.
     Both functions are given the twin."""
 
     stale: Callable[[Case], str]
-    """The message if the kernel gave the answer of earlier calls."""
+    """Returns the message for a kernel that gave the answer of earlier calls."""
     wrong: Callable[[Case], str] | None = None
-    """The message if the answer is wrong otherwise, or missing. None for no message: the twin has other values than the
-    case, which the kernel may get wrong in the usual call, too."""
+    """Returns the message for an answer that is wrong in another way, or missing. None for no message: the twin's
+    values differ from the case's, and the kernel may get them wrong in the usual call, too."""
 
 
 @dataclass(frozen=True)
 class Law:
-    """A property that is checked without an oracle. Its functions are pure: one case and stream always give the same
-    twin.
+    """A property that is checked without an oracle. Its functions are pure: the same case and stream always give the
+    same twin.
 
-    Rows with NaN or infinity take part in every law: what a row becomes depends on that row's values alone, so its NaNs
-    and signed zeros must follow the law as well. Only the payload and the sign of a NaN are free.
+    Rows with NaN or infinity take part in every law. The outputs of a row depend on the values of this row alone, so
+    its NaNs and signed zeros must follow the law as well. Only the payload and the sign of a NaN are free.
     """
 
     name: str
     summary: str
-    """The change that must not change a bit, in plain words."""
+    """The change that must not change a bit of the outputs, in plain words."""
     fits: Callable[[Case], bool]
-    """Whether the law applies to a case: it says something and holds for every correct kernel. It need not consider
-    tensors that share memory in part."""
+    """Returns whether the law applies to a case: it tests something, and holds for every correct kernel. The function
+    need not consider tensors that share memory in part."""
     twin: Callable[[Case, Stream], Case]
-    """Makes the twin, which is the changed case, of a case to which the law applies."""
+    """Returns the twin, which is the changed case, of a case to which the law applies."""
     expected: Callable[[Case, Stream, Outputs], Outputs] = unchanged
-    """Makes the twin's expected outputs from those of the case. An output that is left out may be anything."""
+    """Returns the expected outputs of the twin, given those of the case. One left out may have any value."""
     leeway: Callable[[Case, Stream, Outputs], Leeway] = lambda case, stream, outputs: STRICT
-    """Says which differences from these outputs are allowed."""
+    """Returns the allowed differences from the expected outputs."""
     tickets: int = 1
-    """The law's weight when one is drawn for a case: a law that fits few cases has more tickets, so that it is checked
-    about as often as the others."""
+    """The weight of the law when one is drawn for a case. A law that fits few cases has more tickets, so that it is
+    checked about as often as the others."""
     rearranges: bool = False
-    """Whether the twin's expected outputs are elements of the case's, at other places."""
+    """Whether the twin's expected outputs are elements of the case's outputs at other places."""
     told: Callable[[Case, Stream], str] | None = None
-    """Says what was changed about this case; None for `summary`."""
+    """Returns what was changed about a case, in plain words; None to use `summary`."""
     probe: Probe | None = None
-    """For laws whose twins are judged by the oracle, not by the bits of their cases: the messages."""
+    """The messages of a law whose twins are judged by the oracle, and not by the bits of their cases; else None."""
     moves_one: bool = True
-    """Whether its twins may move or change one tensor alone: such a law is not tried if tensors share memory in
-    part."""
+    """Whether twins may move or change one tensor alone. Such a law is not tried if tensors share memory in part."""
     suits: Callable[[Op], bool] = lambda op: True
-    """Whether the law applies to an op at all. If not, it applies to no case of the op."""
+    """Returns whether the law can apply to an op at all."""
 
     def applies(self, case: Case) -> bool:
-        """Whether a twin of the case says something of correct kernels."""
+        """Whether a twin of the case tests something that holds for correct kernels."""
         return self.suits(OPS[case.op]) and (case.apart or not self.moves_one) and self.fits(case)
 
 
 @dataclass(frozen=True)
 class LawCheck:
-    """One law with the key of its stream: applied to a case it always gives the same twin and expectation."""
+    """One law with the key of its stream. For one case, it always gives the same twin and expected outputs."""
 
     law: Law
     key: int
@@ -110,20 +109,20 @@ class LawCheck:
         return self.law.name
 
     def twin(self, case: Case) -> Case:
-        """Return the case whose outputs follow from those of `case`."""
+        """Return the twin, whose outputs follow from those of `case`."""
         return self.law.twin(case, self._stream)
 
     def expected(self, case: Case, outputs: Outputs) -> Outputs:
-        """Return what the twin's outputs must be, given those of `case`."""
+        """Return the expected outputs of the twin, given those of `case`."""
         return self.law.expected(case, self._stream, outputs)
 
     def leeway(self, case: Case, outputs: Outputs) -> Leeway:
-        """Return which differences the twin's outputs may have, given those of `case`."""
+        """Return the differences that the twin's outputs may have, given those of `case`."""
         return self.law.leeway(case, self._stream, outputs)
 
     def seal(self, case: Case) -> str:
-        """Return a digest of the law, the key and the twin. It differs if a file was altered, and if a later version's
-        law would make another twin: replaying that would judge something that was never seen."""
+        """Return a digest of the law, the key and the twin. It changes if a file was altered, or if the law of a later
+        version makes another twin. Replaying such a twin would judge something that was never seen."""
         return hashlib.sha256(f"{self.name}/{self.key}/{self.twin(case).digest}".encode()).hexdigest()
 
     def told(self, case: Case) -> str:
@@ -137,14 +136,14 @@ class LawCheck:
 
 @dataclass(frozen=True)
 class Difference:
-    """The first difference between an output and what a law asks for."""
+    """The first difference between an output and the output that a law expects."""
 
     output: str
     index: tuple[int, ...]
     """The index of the first differing element of the twin."""
     expected: str
     got: str
-    """What is expected and what came, as values and bits."""
+    """The expected and the actual element, as values and bits."""
     count: int
     size: int
 
@@ -160,9 +159,9 @@ class Difference:
 def first_difference(
     outputs: Mapping[str, Output], expected: Outputs, got: Outputs, leeway: Leeway = STRICT
 ) -> Difference | None:
-    """Return the first difference from what is expected, or None. A NaN equals any NaN: its payload and sign come from
-    the hardware, not from the kernel. Everything else is compared bit for bit, within the leeway: without any, a zero
-    does not equal a zero of the other sign."""
+    """Return the first difference from the expected outputs, or None. A NaN equals any NaN, since its payload and sign
+    come from the hardware, not from the kernel. Everything else is compared bit for bit, within the leeway. Without
+    leeway, zeros of different signs differ."""
     for name, output in outputs.items():
         if name not in expected or expected[name] == got[name]:
             continue
@@ -185,13 +184,13 @@ def _words(values: NDArray[np.generic]) -> NDArray[np.unsignedinteger]:
 
 
 def _is_nan(values: NDArray[np.generic]) -> NDArray[np.bool_]:
-    with np.errstate(invalid="ignore"):  # a signalling NaN is a NaN, and no reason for a warning
+    with np.errstate(invalid="ignore"):  # a signalling NaN would warn
         return np.isnan(values.astype(np.float64))
 
 
 def _is_zero(values: NDArray[np.generic]) -> NDArray[np.bool_]:
     words = _words(values)
-    zeros: NDArray[np.bool_] = words << words.dtype.type(1) == 0  # all but the sign
+    zeros: NDArray[np.bool_] = words << words.dtype.type(1) == 0  # all bits but the sign
     return zeros
 
 

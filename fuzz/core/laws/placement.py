@@ -11,19 +11,18 @@ from fuzz.core.laws.law import Law, has_elements
 from oracles.dtypes import ITEMSIZE
 
 Move = Callable[[Layout, int, Stream], Layout]
-"""Returns another layout for a layout and the size of its elements in bytes."""
+"""A function that returns another layout, given a layout, the size of its elements in bytes, and a stream."""
 
 
 def placed(layout: Layout, itemsize: int, alignment: int) -> Layout:
-    """Return the layout at the smallest offset that puts its first element at `alignment` modulo 64 bytes."""
+    """Return the layout at the smallest offset that puts its first element at `alignment` bytes modulo 64."""
     steps, first = CACHE_LINE // itemsize, alignment // itemsize
     offset = first + layout.lowest if layout.guard == "before" else -(first + layout.extent + layout.lowest)
     return replace(layout, offset=offset % steps)
 
 
 def distinct(layout: Layout) -> bool:
-    """Return whether every element surely has memory of its own: each stride steps over all that the smaller ones
-    reach."""
+    """Return whether every element certainly has its own memory: each stride steps over all that smaller ones reach."""
     reach = 0
     for stride, extent in sorted((abs(s), e) for s, e in zip(layout.strides, layout.shape, strict=True) if e > 1):
         if stride <= reach:
@@ -33,7 +32,7 @@ def distinct(layout: Layout) -> bool:
 
 
 def moved_to(case: Case, inputs: Mapping[str, Tensor], outputs: Mapping[str, Output]) -> Case:
-    """Return the case with other tensors. An output in place of an input stays exactly where that input now is."""
+    """Return the case with other tensors. An output in place of an input gets the new layout of the input."""
     together = {
         name: output if output.alias is None else replace(output, layout=inputs[output.alias].layout)
         for name, output in outputs.items()
@@ -42,7 +41,7 @@ def moved_to(case: Case, inputs: Mapping[str, Tensor], outputs: Mapping[str, Out
 
 
 def _moved(move: Move) -> Callable[[Case, Stream], Case]:
-    """Return a function that makes the twin in which every tensor is moved, each by a stream of its own."""
+    """Return a function that makes the twin in which every tensor is moved, each by its own stream."""
 
     def twin(case: Case, stream: Stream) -> Case:
         def at(name: str, tensor: Tensor | Output) -> Layout:
@@ -56,7 +55,7 @@ def _moved(move: Move) -> Callable[[Case, Stream], Case]:
 
 
 def _closed_up(layout: Layout, itemsize: int, stream: Stream) -> Layout:
-    """Return a layout in C order without gaps, with the first element at the same alignment as before."""
+    """Return a layout in C order without gaps, with its first element at the same alignment as before."""
     dense = contiguous(layout.shape, layout.guard)
     return placed(dense, itemsize, layout.alignment(itemsize))
 
@@ -76,15 +75,13 @@ def _is_in_place(case: Case) -> bool:
 
 
 def _out_of_place(case: Case, stream: Stream) -> Case:
-    """Return the case with outputs in memory of their own, with the layout and the alignment of the input that they
-    were in place of."""
+    """Return the case with outputs in their own memory, laid out and aligned like the inputs whose place they had."""
     return replace(case, outputs={name: replace(output, alias=None) for name, output in case.outputs.items()})
 
 
 def _among_others(layout: Layout, itemsize: int, stream: Stream) -> Layout:
     """Return a layout on the other side of a guard page, one to four cache lines away from it, perhaps with wider gaps
-    between rows. Every element keeps its alignment: else a kernel that peels to an aligned address, which it may, would
-    be called wrong."""
+    between rows. Every element keeps its alignment, since a kernel may peel rows to an aligned address."""
     lines, wider = (int(word) for word in stream.words(2))
     line = CACHE_LINE // itemsize
     spread = replace(layout, strides=_wider(layout, line) if wider % 2 else layout.strides)
@@ -94,8 +91,8 @@ def _among_others(layout: Layout, itemsize: int, stream: Stream) -> Layout:
 
 
 def _wider(layout: Layout, line: int) -> tuple[int, ...]:
-    """Return strides with one cache line more between the steps of the outermost axis, if only that and one inner axis
-    have steps. With more axes the rows would no longer lie at one pitch, which most kernels require."""
+    """Return strides in which the steps of the outermost axis are one cache line longer, if only this axis and one
+    inner axis have steps. With more axes the rows would no longer have equal distances, which most kernels require."""
     steps = [(abs(stride), axis) for axis, stride in enumerate(layout.strides) if layout.shape[axis] > 1]
     if len(steps) != 2 or 0 in layout.strides:  # if rows share memory, the larger step is the one along the row
         return layout.strides
@@ -106,8 +103,8 @@ def _wider(layout: Layout, line: int) -> tuple[int, ...]:
 
 
 def _shifted(layout: Layout, itemsize: int, stream: Stream) -> Layout:
-    """Return the layout at another alignment: half of the time a multiple of 64 bytes, which code for aligned data asks
-    for, else any."""
+    """Return the layout at another alignment: half of the time a multiple of 64 bytes, which code for aligned data
+    needs, else any."""
     coin, step = (int(word) for word in stream.words(2))
     if coin % 2 and layout.alignment(itemsize):
         return placed(layout, itemsize, 0)

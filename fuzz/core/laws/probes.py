@@ -1,6 +1,6 @@
-"""Probes as laws: the same case called in another way, which changes nothing for a right kernel. The oracle judges the
-result, not the bits of the first call: a kernel may add in another order each time. `fuzz/core/base/probe.py` says how
-each call is made."""
+"""Probes as laws: the same case is called in another way, which changes nothing for a correct kernel. The oracle judges
+the result, and not the bits of the first call, since a kernel may add in another order each time.
+`fuzz/core/base/probe.py` says how each call is made."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _can_follow(case: Case) -> bool:
 
 
 def _is_looked_at(case: Case) -> bool:
-    """Whether the probe is fair: where an input is all zeros, a kernel may skip elements, and would seem to cache.
+    """Whether the probe is fair. If an input is all zeros, a kernel may skip elements, and would seem to cache.
     Elements that share memory cannot be changed one by one."""
     if any(overlaps_itself(each.layout) for each in case.inputs.values()):
         return False
@@ -79,7 +79,7 @@ _BEHIND = "called on a side stream behind a slow fill"
 OVERWRITE = _law(
     probes.OVERWRITE, "called again with one element of an input changed in place", _is_looked_at,
     lambda twin: f"{_FOLLOW}{_changed(twin)} and the output stayed the same (it is cached by address or object)",
-    tickets=3,  # it finds something only if the changed element is one that the kernel ignores
+    tickets=3,  # it finds something only if the kernel ignores the changed element
 )  # fmt: skip
 FRESH = _law(
     probes.FRESH, f"called at another address after {CALLS} calls at one", _can_follow,

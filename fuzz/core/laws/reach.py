@@ -1,7 +1,7 @@
-"""Reach: how small and how large the values of a formula, and what kernels form on the way to them, may become, and
-with which power of a scale each value changes. If inputs are multiplied by powers of s, every value of a formula is
-multiplied by a power of s as well, or the formula knows the scale, as exp does. Kernels may multiply in any order: the
-bounds hold for every product of some of the factors, as exponents, and are cautious. Nothing is evaluated."""
+"""Reach: bounds on the values of a formula and on the intermediate values that kernels form, and the power of a scale
+with which each value changes. If inputs are multiplied by powers of s, every value of a formula is multiplied by a
+power of s as well, or else the formula knows the scale, as exp does. Kernels may multiply in any order, so the bounds
+hold for every product of some of the factors. They are exponents, and cautious. Nothing is evaluated."""
 
 from __future__ import annotations
 
@@ -14,30 +14,31 @@ from oracles.formula.trace import Node, Trace
 
 
 class KnowsTheScaleError(ValueError):
-    """A formula has a value that changes with no power of the scale."""
+    """A formula has a value that is not multiplied by a power of the scale."""
 
 
 class ValueRange(NamedTuple):
-    """Bounds of a value, if it is finite and not zero, and of what may be formed on the way to it. All are exponents of
-    powers of two; 1 is always within them."""
+    """Bounds of a value, if it is finite and not zero, and of the intermediate values that lead to it. All are
+    exponents of powers of two. The number 1 is always within the bounds."""
 
     power: int
-    """The power of the scale that it is multiplied by."""
+    """The power of the scale by which the value is multiplied."""
     scaled: bool
-    """Whether it depends on something that is scaled."""
+    """Whether the value depends on something that is scaled."""
     least: int
     """The least exponent of the value itself."""
     low: int
     high: int
-    """The largest exponent of everything that may be formed, the value included."""
+    """The least (`low`) and the largest exponent of all intermediate values and of the value itself."""
     zero: bool
-    """Whether it may be zero somewhere."""
+    """Whether the value may be zero somewhere."""
     signed: bool
-    """Whether it may be negative somewhere."""
+    """Whether the value may be negative somewhere."""
 
 
 Reaches = Mapping[Node, ValueRange | None]
-"""The bounds of nodes; None for a node that is always zero or not finite, which changes with any power."""
+"""The bounds of nodes. None for a node that is always zero or not finite, which every power of the scale leaves
+unchanged."""
 
 
 def leaf(power: int, least: int, most: int, *, zero: bool, signed: bool) -> ValueRange:
@@ -47,7 +48,7 @@ def leaf(power: int, least: int, most: int, *, zero: bool, signed: bool) -> Valu
 
 
 def reaches(trace: Trace, leaves: Reaches, extents: Mapping[str, int]) -> Reaches:
-    """Return the reach of every node, given those of the leaves. Raises KnowsTheScaleError."""
+    """Return the reach of every node, given those of the leaves. Raise KnowsTheScaleError."""
     found = dict(leaves)
     for node in trace.nodes:
         if node.args:
@@ -113,8 +114,8 @@ def _terms(node: Node, extents: Mapping[str, int]) -> int:
 
 
 def _total(a: ValueRange | None, n: int) -> ValueRange | None:
-    """Return the reach of a sum of n terms. Each partial sum that is not zero is a term, or what is left of the sum of
-    one and another sum."""
+    """Return the reach of a sum of n terms. Each partial sum that is not zero is a term, or the result of adding two
+    other partial sums."""
     if a is None:
         return None
     below = CANCELLED if a.signed else 0
@@ -144,8 +145,8 @@ def _flag(a: ValueRange) -> ValueRange:
 
 
 def _function(of: Elementary, a: ValueRange | None) -> ValueRange | None:
-    """Return the reach of a function of a value that the scale does not change, so that it has the same bits on both
-    sides; or of a function that changes with the scale."""
+    """Return the reach of a function. Either the scale does not change its argument, so that its result has the same
+    bits on both sides, or its result changes with a power of the scale."""
     if of.degree is None:
         if a is None:
             return ValueRange(0, False, 0, 0, 1, zero=True, signed=False)

@@ -29,35 +29,34 @@ def _law(name: str) -> Law:
 
 LAWS: Mapping[str, Law] = ReadWhenAsked(_HOME, _law)
 ONE_IN = 8
-"""One case in this many gets a twin. Twins are judged like any case but visit little that is new: so they take at most
+"""One case in this many gets a twin. Twins are judged like any case but visit little that is new, so they take at most
 a ninth of a run."""
 
 
 def declared(kernels: Iterable[Kernel]) -> tuple[str, ...]:
-    """Return the laws that some of these kernels declare, in the order of `LAWS`."""
+    """Return the laws that at least one of these kernels declares, in the order of `LAWS`."""
     wanted = {law for kernel in kernels for law in kernel.laws}
     return tuple(law for law in LAWS if law in wanted)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A case to run. A twin comes right after the case of which it is made."""
+    """A case to run. A twin comes right after the case from which it is made."""
 
     case: Case
     check: LawCheck | None = None
-    """The law by which this case is a twin; None if it is no twin."""
+    """The law by which this case is a twin, or None if it is no twin."""
 
 
 def twin_of(case: Case, check: LawCheck) -> Entry:
-    """Return the entry that checks a law on `case`. A twin does not count as visiting what its case visits: it may lie
-    elsewhere."""
+    """Return the entry that checks a law on `case`. The twin has no labels, since it may visit others than its case."""
     twin = check.twin(case)
     return Entry(replace(twin, origin=replace(twin.origin, labels=())), check)
 
 
 def with_twins(cases: Iterable[Case], laws: Sequence[str], one_in: int = ONE_IN) -> list[Entry]:
-    """Return the cases, about one in `one_in` followed by its twin. The case's seed and place decide whether it has one
-    and by which law of `laws`, not the machine, and not what ran before."""
+    """Return the cases, about one in `one_in` followed by its twin. The seed and place of a case decide whether it has
+    a twin, and by which law of `laws`. The machine and earlier cases have no influence."""
     entries = []
     for case in cases:
         entries.append(Entry(case))
@@ -78,7 +77,7 @@ def _chosen(case: Case, laws: Sequence[str], one_in: int) -> LawCheck | None:
 
 
 def _key(case: Case) -> int:
-    """Return a number for each case; for a case of a search without reading its bits, since digests are slow."""
+    """Return a number for each case. For a case of a search its bits are not read, since digests are slow."""
     origin = case.origin
     if not origin.place:
         return int(case.digest[:16], 16)

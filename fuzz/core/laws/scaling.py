@@ -36,12 +36,12 @@ from oracles.operand import AXIS
 from oracles.ops import OPS
 
 _TRIED = (1, -1, 2, -2, 3, -3, 4, -4, 6, -6, 9, -9, 13, -13, 18, -18, 24, -24)
-"""The k that may be drawn. The largest are as many binades as float32 has bits of significand, so that an absolute
-constant that stands where a relative one should (an eps, a threshold) is lost on one side and counts on the other."""
+"""The values of k that may be drawn. The largest are as many binades as float32 has bits of significand. So an absolute
+constant in place of a relative one (an eps, a threshold) is lost on one side and counts on the other."""
 _LEAST, _MOST = -126, 126
-"""Exponents within which float32 neither underflows nor overflows, with a binade to spare at the top."""
+"""Exponents between which float32 neither underflows nor overflows, with a binade to spare at the top."""
 _CANCELLED = 2.0**-100
-"""A sum of float32 numbers that is smaller than this may have had a term that underflowed."""
+"""A sum of float32 numbers below this may have had a term that underflowed."""
 
 
 @dataclass(frozen=True)
@@ -49,25 +49,25 @@ class _Span:
     """The range of given values: 2^least <= |v| < 2^most, if they are finite and not zero."""
 
     power: int
-    """The power of s that they are scaled by."""
+    """The power of s by which the values are scaled."""
     least: int
     most: int
     zero: bool
     signed: bool
 
     def at(self, k: int) -> ValueRange:
-        """Return the reach with s = 2^k."""
+        """Return the reach of the values with s = 2^k."""
         moved = self.power * k
         return leaf(self.power, self.least + moved, self.most + moved, zero=self.zero, signed=self.signed)
 
     def fits(self, dtype: str, k: int) -> bool:
-        """Return whether with s = 2^k all values are normal numbers of that dtype: some kernels flush subnormals."""
+        """Return whether with s = 2^k all values are normal numbers, since some kernels flush subnormals."""
         low, high, moved = form(dtype).emin, form(dtype).emax, self.power * k
         return low <= self.least + moved and self.most + moved <= high
 
 
 def _span(values: Reals, power: int) -> _Span | None:
-    """Return the span of values; None if all finite ones are zero."""
+    """Return the span of values, or None if all finite values are zero."""
     magnitudes = np.abs(values)
     finite = magnitudes[(magnitudes > 0) & (magnitudes < math.inf)]
     if not finite.size:
@@ -78,7 +78,7 @@ def _span(values: Reals, power: int) -> _Span | None:
 
 @lru_cache(maxsize=1024)
 def _span_of_one(value: float, power: int) -> _Span | None:
-    """Return the span of a constant or a parameter; cached, since there are few."""
+    """Return the span of a constant or a parameter. It is cached, since there are few."""
     return _span(np.array([value]), power)
 
 
@@ -99,7 +99,7 @@ def _traced(op: Op, inputs: tuple[str, ...], params: tuple[str, ...]) -> Trace:
 
 @dataclass(frozen=True)
 class _Scaled:
-    """A case with its values multiplied by powers of s."""
+    """A case whose values are multiplied by powers of s."""
 
     case: Case
     op: Op
@@ -108,13 +108,13 @@ class _Scaled:
     reached: dict[int, Reaches] = field(default_factory=dict)
 
     def powers(self, first: int = 0) -> Iterator[int]:
-        """Return every k of `_TRIED` that the law holds for, beginning at the place `first` and going round."""
+        """Yield every k of `_TRIED` for which the law holds, starting at index `first` and wrapping around."""
         if any(span is not None and span.power for span in self.spans.values()):
             with suppress(KnowsTheScaleError):
                 yield from (k for k in (*_TRIED[first:], *_TRIED[:first]) if self._holds(0) and self._holds(k))
 
     def _holds(self, k: int) -> bool:
-        """Return whether s = 2^k leaves everything in the range. Raises KnowsTheScaleError."""
+        """Return whether s = 2^k leaves all values in range. Raise KnowsTheScaleError."""
         if k not in self.known:
             self.known[k] = self._is_inside(k)
         return self.known[k]
@@ -162,8 +162,8 @@ class _Scaled:
 
     @lazy
     def _stored(self) -> list[tuple[_Span, str]]:
-        """Return the span and dtype of everything in memory that is scaled: inputs, and outputs from which other
-        outputs are calculated, since kernels may round these first, to the dtype of any similar tensor. Raises
+        """Return the span and dtype of all scaled values in memory: inputs, and outputs from which other outputs are
+        calculated, since kernels may first round these outputs to the dtype of a similar tensor. Raise
         KnowsTheScaleError."""
         stored = [(s, self.case.inputs[n.label].dtype) for n, s in self.spans.items() if n.kind == "tensor" and s]
         for name, reach in self._outputs().items():
@@ -174,8 +174,7 @@ class _Scaled:
         return [(span, dtype) for span, dtype in stored if span.power]
 
     def _outputs(self) -> Mapping[str, ValueRange | None]:
-        """Return the reach of every output, unscaled. Raises KnowsTheScaleError if the op states another power than the
-        formula has."""
+        """Return the reach of every output, unscaled. Raise KnowsTheScaleError if the op states other powers."""
         found = self._reaches(0)
         outputs = {name: found[node] for name, node in self.formula.outputs.items()}
         for name, reach in outputs.items():
@@ -184,8 +183,7 @@ class _Scaled:
         return outputs
 
     def _narrow_dtypes(self, name: str) -> list[str]:
-        """Return the dtypes with a smaller range than f32 among tensors that have an output's shape and are scaled like
-        it."""
+        """Return those dtypes with a smaller range than f32 that tensors with the output's shape and scaling have."""
 
         def what(other: str) -> tuple[tuple[str, ...], int]:
             return self.op.operand(other).axes, self.op.scaling.get(other, 0)
@@ -194,7 +192,7 @@ class _Scaled:
         return sorted(dtype for dtype in dtypes if form(dtype).max < SINGLE.max / 2)
 
     def _evaluated(self, node: Node) -> Reals:
-        """Return the values of a node. Raises KnowsTheScaleError if they are made of stacked tensors."""
+        """Return the values of a node. Raise KnowsTheScaleError if they depend on stacked tensors."""
         part = replace(self.formula, tensors={}, outputs={"": node}, locals={})
         names = {each.label for each in part.nodes if each.kind == "tensor"}
         arrays = {name: self._array(name) for name in names}
@@ -204,7 +202,7 @@ class _Scaled:
         return found
 
     def _array(self, name: str) -> Reals:
-        """Return an input with the dimensions that the formula gives it."""
+        """Return an input with the dimensions that the formula gives it. Raise KnowsTheScaleError if it is stacked."""
         values = _values(self.case.inputs[name])
         if name in self.op.columns and values.ndim > 1:
             raise KnowsTheScaleError(f"{name} has rank {values.ndim}")
@@ -220,8 +218,8 @@ def _power(case: Case, stream: Stream) -> int:
 
 
 class _Same:
-    """A key that is equal for the same case object only: a case's own hash is that of its bits, which takes time for
-    every case."""
+    """A key that is equal only for the same case object. The hash of a case is that of its bits, and would take time
+    for every case."""
 
     def __init__(self, case: Case) -> None:
         self.case = case
@@ -246,7 +244,7 @@ def _of_same(same: _Same) -> _Scaled:
 
 
 def _scaled(values: NDArray[np.generic], k: int) -> NDArray[np.generic]:
-    """Return the values times 2^k, exact if `_Scaled` allows that k."""
+    """Return the values times 2^k. The result is exact if `_Scaled` allows this k."""
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         return np.ldexp(values.astype(np.float64), k).astype(values.dtype)
 
@@ -276,8 +274,8 @@ def _expected(case: Case, stream: Stream, outputs: Outputs) -> Outputs:
 
 
 def _leeway(case: Case, stream: Stream, outputs: Outputs) -> Leeway:
-    """Return which elements may be rounded otherwise: scaled ones that are, or become, subnormal or out of range when
-    stored."""
+    """Return the elements that may be rounded in another way: scaled ones that are, or become, subnormal or out of
+    range when stored."""
     op, k = OPS[case.op], _power(case, stream)
     return Leeway(
         elements={
@@ -289,8 +287,8 @@ def _leeway(case: Case, stream: Stream, outputs: Outputs) -> Leeway:
 
 
 def _unsure(values: NDArray[np.generic], dtype: str, k: int) -> Mask:
-    """Return which elements are not well inside the range of their dtype, before or after multiplying by 2^k. NaNs are
-    NaNs on both sides."""
+    """Return a mask of the elements that are not well inside the range of their dtype, before or after multiplying by
+    2^k. NaNs are not among them, since they are NaNs on both sides."""
     with np.errstate(invalid="ignore"):
         here = np.abs(values.astype(np.float64))
     there = np.ldexp(here, k)

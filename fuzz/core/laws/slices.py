@@ -1,13 +1,13 @@
-"""Laws of slices: what becomes of a slice does not depend on which others there are, or where among them it stands.
-Such a slice is a row of rms_norm, or a row or column of a matrix in a product.
+"""Laws of slices: the outputs of a slice do not depend on which other slices there are, or on its position among them.
+A slice is, for example, a row of rms_norm, or a row or column of a matrix in a product.
 
-All three laws pick slices along a dimension that is batched, see `oracles.dim.Dim`, of all tensors that have it. A
-permuted slice lies at another address, so `row_permutation` also requires that a slice's alignment has no influence;
-the two batch laws keep the strides, and with them the alignment of every slice. But axes that lie without a gap around
-the slices of a named dimension still do so afterwards: else kernels of dense matrices could not be given the twin.
-Nothing is said of an output in which values are combined along the dimension, such as the gradient of a weight: the
-order and the number of its terms change. Nor is a single place along the row of the first input a slice: neighbours
-there are calculated in vectors, and a tail one by one.
+All three laws pick slices along a batched dimension, see `oracles.dim.Dim`, in all tensors that have it. A permuted
+slice lies at another address, so `row_permutation` also requires that a slice's alignment has no influence. The two
+batch laws keep the strides, and with them the alignment of every slice. But axes that lie without a gap around the
+slices of a named dimension do so in the twin too: otherwise kernels of dense matrices could not be given the twin. The
+laws make no claim about an output in which values are combined along the dimension, such as the gradient of a weight,
+since the order and number of its terms change. A single place along the row of the first input is no slice either:
+neighbours there are calculated in vectors, and a tail one by one.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from oracles.operand import AXIS, OUTER
 from oracles.ops import OPS
 
 Places = NDArray[np.int64]
-"""For each slice of the twin, the index of the case's slice that it is."""
+"""For each slice of the twin, the index of the same slice in the case."""
 
 _MOST_APPENDED = 16384
-"""The most elements that appending may add, unless a single slice is larger: a twin should not cost more than its case,
-and few cases have more elements."""
+"""The largest number of elements that appending may add, unless a single slice is larger. A twin should not cost more
+than its case, and few cases have more elements."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,12 @@ class Slices:
     case: Case
     dim: str
     axes: Mapping[str, int]
-    """The axis of each tensor that has the dimension, by name."""
+    """The axis of each tensor that has the dimension, by the tensor's name."""
     extent: int
     """The number of slices."""
 
     def counted(self, layout: Layout, axis: int, count: int) -> Layout:
-        """Return the layout of `count` slices of a tensor."""
+        """Return the layout of a tensor with `count` slices along `axis`."""
         nested = layout if self.dim == OUTER else replace(layout, strides=_nested(layout, axis, count))
         return replace(nested, shape=(*layout.shape[:axis], count, *layout.shape[axis + 1 :]))
 
@@ -61,7 +61,7 @@ class Slices:
 
     @property
     def told(self) -> str:
-        """The slices' name in messages."""
+        """The name of the slices in messages."""
         op = OPS[self.case.op]
         if self.dim == OUTER:
             return "rows" if op.turns else "slices of the batch"
@@ -74,7 +74,7 @@ def sliced(op: Op) -> list[OpDim]:
 
 
 def slices_of(case: Case) -> Iterator[Slices]:
-    """Yield the slices of a case along each batched dimension that it has."""
+    """Yield the slices of a case along each of its batched dimensions."""
     op = OPS[case.op]
     if AXIS not in case.params or any(0 in tensor.layout.shape for tensor in case.tensors.values()):
         return
@@ -91,8 +91,8 @@ def slices_of(case: Case) -> Iterator[Slices]:
 
 
 def _outer_axis(op: Op, frame: Frame) -> int | None:
-    """Return the outermost unnamed axis with several places, counted among the unnamed ones, or None. An axis along
-    which each place has columns of its own, such as weights, is left out."""
+    """Return the outermost unnamed axis with several places, counted among the unnamed ones, or None. An axis is left
+    out if columns, such as weights, differ along it."""
     outer = op.outer(frame.grid, frame.axis)
     shapes = [frame.case.tensors[name].layout.shape for name in op.columns if name in frame.case.tensors]
     if any(len(shape) > 1 and shape[0] > 1 for shape in shapes):
@@ -101,8 +101,7 @@ def _outer_axis(op: Op, frame: Frame) -> int | None:
 
 
 def _axis(op: Op, frame: Frame, name: str, dim: str, outer: int) -> int:
-    """Return the axis of a tensor along a dimension other than the row; among dimensions without a name, one of
-    them."""
+    """Return the axis of a tensor along a dimension other than the row; for unnamed dimensions `outer` chooses one."""
     axes = op.operand(name).axes
     if dim == OUTER:
         return outer + (name in op.alike and outer >= frame.axis)
@@ -128,7 +127,7 @@ def _subset(slices: Slices, stream: Stream) -> Places:
 
 
 def _appended(slices: Slices, stream: Stream) -> Places:
-    """Return all slices, then copies of some: what the copies become is known as well."""
+    """Return all slices, followed by copies of some, whose outputs are known as well."""
     extent = slices.extent
     largest = max(layout.size // extent for layout, _ in slices.layouts)
     most = min(max(1, min(extent + 8, _MOST_APPENDED // largest)), _room(slices))
@@ -137,7 +136,7 @@ def _appended(slices: Slices, stream: Stream) -> Places:
 
 
 def _has_distinct(slices: Slices) -> bool:
-    """Whether there are several slices without common memory: expanded ones cannot hold different values."""
+    """Whether there are several slices without common memory, which could not hold different values."""
     return slices.extent > 1 and all(distinct(layout) for layout, _ in slices.layouts)
 
 
@@ -146,12 +145,12 @@ def _has_several(slices: Slices) -> bool:
 
 
 def _can_grow(slices: Slices) -> bool:
-    """Return whether slices can follow the last one at the same stride without running into what lies between them."""
+    """Return whether slices can follow the last one at the same stride without reaching other elements."""
     return _room(slices) > 0
 
 
 def _room(slices: Slices) -> int:
-    """Return how many slices can follow the last one, up to a limit."""
+    """Return the number of slices that can follow the last one, up to a limit."""
     return min(_room_of(slices, layout, axis) for layout, axis in slices.layouts)
 
 
@@ -168,7 +167,7 @@ def _room_of(slices: Slices, layout: Layout, axis: int) -> int:
 
 
 def _nested(layout: Layout, axis: int, count: int) -> tuple[int, ...]:
-    """Return the strides of `count` slices: axes that lay around them without a gap do so again."""
+    """Return the strides of `count` slices. Axes that lay around the slices without a gap do so again."""
     strides, own = list(layout.strides), abs(layout.strides[axis])
     reach = layout.shape[axis] * own, count * own
     around = [at for at, extent in enumerate(layout.shape) if extent > 1 and abs(strides[at]) >= max(reach[0], 1)]
@@ -181,7 +180,7 @@ def _nested(layout: Layout, axis: int, count: int) -> tuple[int, ...]:
 
 
 def _picked_layout(slices: Slices, layout: Layout, axis: int, places: Places, itemsize: int) -> Layout:
-    # The twin's first slice stays at the alignment that it has in the case; a permutation leaves the base alone.
+    # The twin's first slice keeps the alignment that it has in the case. A permutation keeps the base.
     first = 0 if len(places) == layout.shape[axis] else int(places[0])
     alignment = (layout.alignment(itemsize) + first * layout.strides[axis] * itemsize) % CACHE_LINE
     return placed(slices.counted(layout, axis, len(places)), itemsize, alignment)
@@ -204,12 +203,12 @@ class _Picking:
         return any(map(self.fits, slices_of(case)))
 
     def slices(self, case: Case, stream: Stream) -> Slices:
-        """Return the slices that are picked from. A draw for a case with fewer fitting dimensions gives the same one
-        while that fits."""
+        """Return the slices along the drawn dimension. If fewer dimensions fit a changed case, the same one is drawn as
+        long as it still fits."""
         return min(filter(self.fits, slices_of(case)), key=lambda each: int(stream.child(each.dim).words(1)[0]))
 
     def twin(self, case: Case, stream: Stream) -> Case:
-        """Return the case of the picked slices."""
+        """Return the case with the picked slices."""
         slices = self.slices(case, stream)
         places, axes = self.pick(slices, stream), slices.axes
 
@@ -226,7 +225,7 @@ class _Picking:
         return moved_to(case, inputs, outputs)
 
     def expected(self, case: Case, stream: Stream, outputs: Outputs) -> Outputs:
-        """Return the same slices of every output that is batched along the dimension."""
+        """Return the picked slices of every output that is batched along the dimension."""
         slices = self.slices(case, stream)
         places = self.pick(slices, stream)
         return {
@@ -237,7 +236,7 @@ class _Picking:
 
 
 def _law(name: str, change: str, picking: _Picking, tickets: int = 1) -> Law:
-    """Return a law; `change` has {} for the slices' name."""
+    """Return a law. `change` has {} for the name of the slices."""
 
     def told(case: Case, stream: Stream) -> str:
         return change.format(picking.slices(case, stream).told)

@@ -1,5 +1,5 @@
-"""Checks that the symmetries which an op states are those of its formula: laws that do not hold accuse correct
-kernels."""
+"""Checks that the symmetries which an op states are those of its formula, since a law that does not hold would accuse
+correct kernels."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from oracles.op import Op
 from oracles.operand import OUTER, Flip, OpError
 
 Parity = Literal["even", "odd", "neither", "zero"]
-"""Whether a value keeps or changes its sign with that of the inputs; a zero does both."""
+"""How a value's sign changes if inputs are negated: 'even' values keep it, 'odd' ones change it, a 'zero' does both."""
 _EXTENT = 8
 
 
 def check_symmetries(op: Op) -> None:
-    """Raise OpError for a flip or a scaling that is not the formula's."""
+    """Raise OpError for a flip or a scaling that the formula does not have."""
     formula = trace(op.formula, {each.name: each.axes for each in op.inputs}, [each.name for each in op.parameters])
     for flip in op.flips:
         _check_flip(op, formula, flip)
@@ -46,7 +46,7 @@ def _loses_sign(node: Node) -> bool:
 
 
 _CHOOSING = {"where": 0, "take": 1}
-"""The number of the argument that chooses among the others, by kind of step."""
+"""The index of the argument that chooses among the others, by kind of step."""
 _WORDS = {"even": "not", "odd": "negated too", "neither": "another number"}
 
 

@@ -1,7 +1,7 @@
-"""Laws of values: the same case again, or on more threads; changes of sign, which pass every rounding unchanged.
+"""Laws of values: the same case again, or on more threads; and changes of sign, which all roundings leave intact.
 Rounding to nearest even is symmetric, and so are sums, products and quotients, with one exception: a sum that cancels
-to zero is +0 whatever the signs of its terms. An op's `flips` say which inputs may be negated and which outputs that
-negates."""
+to zero is +0 whatever the signs of its terms are. An op's `flips` say which inputs may be negated and which outputs are
+negated with them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from oracles.ops import OPS
 
 
 def sign_flipped(values: NDArray[np.generic]) -> NDArray[np.generic]:
-    """Return the values with every sign bit flipped, also of zeros, infinities and NaNs."""
+    """Return the values with every sign bit flipped, including those of zeros, infinities and NaNs."""
     words = values.view(f"<u{values.dtype.itemsize}")
     flipped: NDArray[np.generic] = words ^ words.dtype.type(1 << (8 * words.dtype.itemsize - 1))
     return flipped.view(values.dtype)
@@ -31,7 +31,7 @@ def _flips(case: Case) -> list[Flip]:
 
 
 def _flip(case: Case, stream: Stream) -> Flip:
-    """Return one of the op's flips, drawn."""
+    """Return one of the op's flips, as the stream chooses."""
     flips = _flips(case)
     return flips[int(stream.words(1)[0]) % len(flips)]
 
@@ -55,7 +55,7 @@ def _negated(case: Case, stream: Stream, outputs: Outputs) -> Outputs:
 
 
 def _of_sums(case: Case, stream: Stream, outputs: Outputs) -> Leeway:
-    """Return the leeway: signs of zeros are free, unless nothing is added before the sign shows."""
+    """Return the leeway: signs of zeros are free, unless the flip says that nothing is added before the output."""
     return Leeway(zeros=_flip(case, stream).zeros)
 
 
@@ -75,8 +75,8 @@ SIGN_FLIP = Law(
     _of_sums,
     suits=lambda op: bool(op.flips),
 )
-# If threads share the elements of a result, nothing changes. If they share the terms of a sum, its order changes,
-# and with it the roundings.
+# If threads share the elements of a result, nothing changes. If they share the terms of a sum, its order changes, and
+# with it the roundings.
 THREADS_COUNT = Law(
     "threads",
     "two threads instead of one",

@@ -1,4 +1,4 @@
-"""Worker processes of the operating system: how one is started, and ended with everything that it started."""
+"""Worker processes of the operating system: how they are started, and how they are ended with all their descendants."""
 
 from __future__ import annotations
 
@@ -17,36 +17,37 @@ from fuzz.core.transport.sandbox import BARE, Sandbox, started
 
 
 class Child(Protocol):
-    """A process that was started; a Popen is one."""
+    """A process that was started, such as a Popen."""
 
     pid: int
 
     def terminate(self) -> None:
-        """End the worker, and whatever it started; from then on `wait` does not take long."""
+        """End the worker and the processes that it started. After this, `wait` returns soon."""
         ...
 
     def kill(self) -> None:
-        """End it if it does not end by itself."""
+        """End the process if it does not end by itself."""
         ...
 
     def wait(self, timeout: float | None = None) -> int:
-        """Return the exit code, or minus the number of the signal. Raises subprocess.TimeoutExpired."""
+        """Return the exit code, or minus the number of the signal. Raise subprocess.TimeoutExpired after `timeout`
+        s."""
         ...
 
 
 Start = Callable[[int, int, int], Child]
-"""A function that starts a worker on three descriptors: its stdin, stdout and stderr. It raises OSError."""
+"""A function that starts a worker, given descriptors for its stdin, stdout and stderr. It may raise OSError."""
 
 
 def command(
     words: Sequence[str], environment: Mapping[str, str] | None = None, sandbox: Sandbox | None = None
 ) -> Start:  # fmt: skip
-    """Return how to start a worker that is a program of its own."""
+    """Return a function that starts the program `words` as a worker, in the sandbox if one is given."""
     own = os.environ if environment is None else environment
     given = words if sandbox is None else sandbox.command(words, own)
 
     def start(stdin: int, stdout: int, stderr: int) -> Child:
-        # A session of its own: an interrupt from the keyboard is for us, not for workers.
+        # The worker gets its own session, so that an interrupt from the keyboard ends only this process.
         worker = partial(
             _Leader, given, stdin=stdin, stdout=stdout, stderr=stderr, env=own if sandbox is None else BARE,
             start_new_session=True,
@@ -57,12 +58,12 @@ def command(
 
 
 class _Leader(subprocess.Popen[bytes]):
-    """A program and what it starts: a tool that watches a worker would leave the worker behind, with its end of our
-    pipes."""
+    """A program and the processes that it starts. A tool that watches a worker would otherwise leave the worker behind,
+    with its ends of the pipes open."""
 
     def terminate(self) -> None:
-        """End its whole session, whose first process it is."""
-        if self.returncode is None:  # not waited for yet, so that no other process has its number
+        """End the whole session of the program, which is its first process."""
+        if self.returncode is None:  # it was not waited for, so no other process can have its number
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
 
@@ -70,7 +71,7 @@ class _Leader(subprocess.Popen[bytes]):
 
 
 class _RemoteChild(subprocess.Popen[bytes]):
-    """The program that runs a worker on another machine, where a shell is above it."""
+    """The local program, such as ssh, that runs a worker through a shell on another machine."""
 
     def wait(self, timeout: float | None = None) -> int:
         return _of_shell(super().wait(timeout))
@@ -78,7 +79,7 @@ class _RemoteChild(subprocess.Popen[bytes]):
 
 @dataclass(frozen=True)
 class Remote:
-    """How to start a worker on another machine: a Start."""
+    """A Start that starts a worker on another machine."""
 
     words: Sequence[str]
 
@@ -90,18 +91,18 @@ _MARK = "KERNELFUZZ_WORKER"
 _MARKS = itertools.count()
 _SIGNALLED = 128
 CUT = 255
-"""The exit code of ssh if its connection ended; nothing else that runs on another machine has it."""
+"""The exit code of ssh if its connection ended. No other program on another machine ends with this code."""
 
 
 def _of_shell(code: int) -> int:
-    """Return the exit code of what ran below a shell or a sandbox, which adds 128 to the number of a signal."""
+    """Return the exit code of a program in a shell or a sandbox, which reports a signal as 128 plus its number."""
     return _SIGNALLED - code if _SIGNALLED < code < _SIGNALLED + signal.NSIG else code
 
 
 class CompiledWorker(subprocess.Popen[bytes]):
-    """The program of a C worker. The protocol is not on its stdin and stdout, since libraries may print there before
-    `main`. If it is emulated, the processes that it starts are found by a mark in their environment and ended with it.
-    Its keeper cannot do that: under QEMU a process cannot become the reaper of its descendants."""
+    """The program of a C worker. The protocol does not use its stdin and stdout, since libraries may print there before
+    `main`. If the worker is emulated, its descendants are found by a mark in their environment and ended with it. Its
+    keeper cannot do that: under QEMU a process cannot become the reaper of its descendants."""
 
     def __init__(
         self,
@@ -114,7 +115,7 @@ class CompiledWorker(subprocess.Popen[bytes]):
         answers: int,
         stderr: int,
     ) -> None:
-        """`environment` is added to ours."""
+        """Start the program. `environment` is added to the environment of this process."""
         self._mark = f"{_MARK}={os.getpid()}.{next(_MARKS)}" if emulated and sandbox is None else ""
         self._sandboxed = sandbox is not None
         given, own = [*words, str(requests), str(answers), str(journal)], {**os.environ, **environment}
@@ -128,7 +129,8 @@ class CompiledWorker(subprocess.Popen[bytes]):
         )  # fmt: skip
 
     def terminate(self) -> None:
-        """End all of its session: what starts a worker may wait for another program, which has an end of our pipes."""
+        """End the whole session of the worker, since a program that starts the worker may wait for another one, which
+        has an end of the pipes."""
         if self.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGTERM)
@@ -142,6 +144,6 @@ class CompiledWorker(subprocess.Popen[bytes]):
     def _end_descendants(self) -> None:
         mark = f"{self._mark}\0".encode()
         for process in Path("/proc").iterdir():
-            with contextlib.suppress(OSError):  # it has ended, or is another user's
+            with contextlib.suppress(OSError):  # the process has ended, or belongs to another user
                 if process.name.isdigit() and mark in (process / "environ").read_bytes():
                     os.kill(int(process.name), signal.SIGKILL)

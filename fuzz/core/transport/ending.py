@@ -1,4 +1,4 @@
-"""How a worker process ended, with what it wrote before."""
+"""How a worker process ended, and the last words on its stderr."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from dataclasses import dataclass
 from fuzz.core.transport import records
 
 _RAISED = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception)(?:$|: .*)", re.MULTILINE)
-"""An error as Python and JavaScript print it."""
+"""The line of an error, as Python and JavaScript print it."""
 _RAISED_AT = re.compile(r'^ *File "([^"]+)", line (\d+)|^(/\S+):(\d+)$', re.MULTILINE)
-"""The line that says where it was raised."""
+"""The line of a trace that says where the error was raised."""
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How a worker stopped answering."""
+    """The reason why a worker stopped answering."""
 
     hung: bool
     code: int
     """The exit code, or minus the number of the signal, as in subprocess."""
     said: str
-    """The end of what it wrote to stderr."""
+    """The end of the text that the worker wrote to stderr."""
     ended: str = ""
-    """Why we ended it, if it neither ended by itself nor hung."""
+    """The reason why the engine ended the worker, if it neither ended by itself nor hung."""
     unplaced: bool = False
-    """Whether answers were lost with it, so that any case of its frame without an answer may be to blame."""
+    """Whether answers were lost with the worker, so that any case of its frame without an answer may be to blame."""
     early: bool = False
-    """Whether it was ended after less time than a case may take: that it hung is still to be confirmed."""
+    """Whether the worker was ended after less time than a case may take, so that a hang is still to be confirmed."""
     cut: str = ""
-    """The name of another machine, if the connection to it ended; what ran there is not to blame."""
+    """The name of the other machine if the connection to it ended. The kernel is then not to blame."""
 
     @property
     def from_outside(self) -> bool:
-        """Whether it was ended by a signal that others send: an operator, or the system when memory runs out."""
+        """Whether the worker was ended by a signal from others: an operator, or the system when memory runs out."""
         return not self.hung and not self.ended and self.code in (-signal.SIGKILL, -signal.SIGTERM)
 
     @property
     def refuses_frame(self) -> bool:
-        """Whether the worker could not read what it was sent."""
+        """Whether the worker could not read the frame that it was sent."""
         return self.code == records.BROKEN_FRAME_EXIT and "kernelfuzz worker: broken frame" in self.said
 
     def __str__(self) -> str:
@@ -54,8 +54,7 @@ class Ending:
 
     @property
     def raised(self) -> str:
-        """The error in a trace that an interpreter printed, such as 'worker.py:3: SyntaxError: invalid syntax'; '' if
-        there is none."""
+        """The error in an interpreter's trace, such as 'worker.py:3: SyntaxError: invalid syntax'; '' if none."""
         errors, places = _RAISED.findall(self.said), _RAISED_AT.findall(self.said)
         if not errors or not places:
             return ""
@@ -63,7 +62,7 @@ class Ending:
 
     @property
     def trace(self) -> str:
-        """The other lines of that trace."""
+        """All lines of the interpreter's trace but the error itself; '' if there is no trace."""
         raised = self.raised
         return "\n".join(line for line in self.said.splitlines() if not raised.endswith(line)) if raised else ""
 
@@ -76,7 +75,7 @@ def _signal(number: int) -> str:
 
 
 class EndedError(Exception):
-    """The process died or hung."""
+    """A worker process died or hung."""
 
     def __init__(self, ending: Ending) -> None:
         super().__init__(str(ending))

@@ -1,6 +1,6 @@
-"""Workers of Python kernels, forked by a server that has imported what their kernels import: torch takes seconds. This
-process has one server for each set of imports, and another for interpreted kernels; processes that are forked later
-share the existing servers. `python/server.py` says why `multiprocessing` is not used."""
+"""Workers of Python kernels, forked by a server that has already imported their modules, since importing torch takes
+seconds. This process has one server for each set of imports, and separate ones for interpreted kernels. Processes that
+this one forks later share its servers. `python/server.py` says why `multiprocessing` is not used."""
 
 from __future__ import annotations
 
@@ -21,16 +21,15 @@ from fuzz.core.transport.child import Child
 from fuzz.core.transport.sandbox import BARE, Sandbox, outside, started
 
 _START_LIMIT_S = 180.0
-"""Seconds that a server may take to start its first worker: it imports torch, perhaps on a busy machine from a cold
-disk."""
+"""The seconds that a server may take to start its first worker. It imports torch, perhaps from a cold disk."""
 MESSAGE_BYTES = 64
-"""A message takes less: it is 'code' or 'pid', and a number."""
+"""The largest size of a message in bytes. A message is 'code' or 'pid', and a number."""
 
 
 def worker_environment(interpreted: bool) -> dict[str, str]:
-    """The environment variables of a worker of Python kernels, forked or not."""
+    """Return the environment variables of a worker of Python kernels, forked or not."""
     variables = finding_us({name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"})
-    # One worker is one thread: many run at a time, and idle threads would not survive a fork.
+    # Each worker has one thread, since many run at a time, and idle threads would not survive a fork.
     variables |= {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
     return variables | ({"TRITON_INTERPRET": "1"} if interpreted else {})
 
@@ -42,33 +41,33 @@ def finding_us(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 class ForkServer:
-    """Starts processes quickly, by a program that forks them from itself. Safe to use from many threads."""
+    """A program that starts processes quickly by forking itself. It may be used from many threads."""
 
     def __init__(self, words: Sequence[str], environment: Mapping[str, str], sandbox: Sandbox | None = None) -> None:
-        """`words` begin the program; the number of a descriptor follows, from which it reads what it is asked."""
+        """`words` start the program. They are followed by the number of a descriptor from which it reads requests."""
         self._words, self._environment, self._sandbox = words, environment, sandbox
         self._lock = threading.Lock()
         self._popen: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._owner = 0
-        """The process that started it."""
+        """The id of the process that started the server."""
 
     def begin(self) -> None:
-        """Start the server, unless it runs: it imports while its caller does something else, and processes that are
-        forked from now on have no server of their own to wait for. Raises OSError."""
+        """Start the server unless it runs. It then imports while its caller does something else, and processes forked
+        later share it instead of waiting for their own. Raise OSError."""
         with self._lock:
             if not self._runs():
                 self._restart()
 
     def start(self, spec: str, stdin: int, stdout: int, stderr: int, journal: int) -> Child:
-        """Return a worker for the encoded `spec`. Raises OSError."""
+        """Return a worker for the encoded `spec`. Raise OSError if none can be started."""
         descriptors = (stdin, stdout, stderr, journal)
         try:
             return self._started(spec, descriptors)
         except TimeoutError:
             raise
         except OSError:
-            self.stop()  # it has ended: who shares it cannot know, nor who has just ended its sandbox
+            self.stop()  # the server has ended, which processes that share it, or its sandbox, cannot know
         return self._started(spec, descriptors)
 
     def _started(self, spec: str, descriptors: Sequence[int]) -> Child:
@@ -80,16 +79,16 @@ class ForkServer:
             raise
 
     def hand(self, message: bytes, descriptors: Sequence[int]) -> socket.socket:
-        """Have a process forked for a message, with descriptors of which the first three become its stdin, stdout and
-        stderr. Return the socket on which its id and its end are told, and on which 'term' and 'kill' end it. Raises
-        OSError."""
+        """Have the server fork a process for a message. The first three descriptors become its stdin, stdout and
+        stderr. Return the socket on which the server sends the process's id and end, and on which 'term' and 'kill' end
+        the process. Raise OSError if the server cannot be reached."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with theirs, self._lock:
                 if not self._runs():
                     self._restart()
                 assert self._control is not None
-                # A message arrives whole, whichever of the processes that share the socket sends it.
+                # a message arrives whole, whichever process that shares the socket sends it
                 socket.send_fds(self._control, [message], [*descriptors, theirs.fileno()])
         except OSError:
             ours.close()
@@ -97,19 +96,19 @@ class ForkServer:
         return ours
 
     def stop(self) -> None:
-        """End the server, and with it all that it has forked."""
+        """End the server and all processes that it has forked."""
         with self._lock:
             self._stop()
 
     def wait(self, seconds: float) -> None:
-        """Wait for the end of the server, but no longer than that: of one that ends, others know a little earlier."""
+        """Wait at most `seconds` for the end of the server. Other processes may notice its end a little earlier."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             if self._popen is not None:
                 self._popen.wait(seconds)
 
     def _runs(self) -> bool:
-        """Return whether it was started, and has not ended as far as this process can know: only its parent sees
-        that."""
+        """Return whether the server was started, and has not ended as far as this process knows. Only the server's
+        parent can see that it has ended."""
         return self._popen is not None and (self._owner != os.getpid() or self._popen.poll() is None)
 
     def _restart(self) -> None:
@@ -139,10 +138,10 @@ class ForkServer:
 
 
 class _Forked:
-    """A worker that the server forked. It is no child of ours: the server sends its id and its end, and can kill it."""
+    """A worker that the server forked, and no child of this process: the server reports its id and end, and ends it."""
 
     def __init__(self, notify: socket.socket, sandbox: int | None) -> None:
-        """`sandbox` is the process that started the sandbox that the server is in, if it is in one."""
+        """`sandbox` is the id of the process that started the server's sandbox, or None without one."""
         self._notify = notify
         self._code: int | None = None
         self._waiting = threading.Lock()
@@ -179,15 +178,15 @@ class _Forked:
 
 
 def number_in(notice: bytes) -> int | None:
-    """Return the number in a notice of a server; None where it has ended, or somebody else wrote."""
+    """Return the number in a notice from a server, or None if the server has ended or the bytes are no notice."""
     found = re.fullmatch(rb"(?:pid|code) (-?\d{1,9})", notice)
     return None if found is None else int(found[1])
 
 
 @cache
 def fork_server(imports: tuple[str, ...], interpreted: bool, sandbox: Sandbox | None = None) -> ForkServer:
-    """Return the server of this process for kernels that import these modules. It starts when it is first used."""
-    # Without -P a file of the current folder would be taken for a module that a library looks for.
+    """Return this process's server for kernels that import these modules. The server starts when it is first used."""
+    # without -P, Python would take files of the current folder for modules that libraries import
     words = [sys.executable, "-P", "-m", "fuzz.core.transport.python", "serve", *imports]
     server = ForkServer(words, worker_environment(interpreted), sandbox)
     atexit.register(server.stop)

@@ -1,6 +1,6 @@
-"""The protocol between engine and workers, as bytes; its records are in `records`. A request is a header and the cases;
-the bytes of a case do not depend on the target. Each case is answered by one response, in order. A worker starts by
-sending a hello, which says what it really is."""
+"""The protocol between engine and workers, as bytes. Its records are in `records`. A request is a header and the cases;
+the bytes of a case do not depend on the target. A worker answers each case with one response, in order. When it starts,
+it sends a hello, which attests its target."""
 
 from __future__ import annotations
 
@@ -71,22 +71,22 @@ _SAID = {
     MISUSED: Status.MISUSED,
     REPORTED: Status.REPORTED,
 }
-"""The ends of a call that come with an explanation in words."""
+"""The ways in which a call may end that come with an explanation in words."""
 MISREADS = (
     "the emulator reads lanes that a masked load leaves out (attested at start): only hardware can judge such a case"
 )
 _SAID_BYTES = 4 << 20
-"""The most bytes of an answer beside its outputs: as many damages and unwritten outputs as its header can count."""
+"""The most bytes of an answer besides its outputs: as many damages and unwritten outputs as its header counts."""
 NO_MEMORY_DETAIL = "the worker has not enough memory for this case"
 
 
 class FrameError(InternalError):
-    """A case that the protocol cannot carry: an internal error."""
+    """A case that the protocol cannot carry. It is an internal error."""
 
 
 class AnswerError(Exception):
-    """Something else came instead of an answer: a kernel wrote on descriptors that are not its own, or over the memory
-    of its worker. The answers that came `before` it are valid."""
+    """Bytes that are not an answer came in place of one: a kernel wrote to the worker's descriptors, or over its
+    memory. The answers `before` are valid."""
 
     def __init__(self, why: str, before: Sequence[Response] = ()) -> None:
         super().__init__(why)
@@ -94,11 +94,12 @@ class AnswerError(Exception):
 
 
 class CountError(AnswerError):
-    """An answer whose outputs do not have the elements that they should have."""
+    """An answer whose outputs have more or fewer elements than they should."""
 
 
 class Response(NamedTuple):
-    """One answer: the header's fields that matter, and what follows the header; `position` counts cases in a frame."""
+    """One answer: the fields of its header, and the payload that follows. `position` is the case's index in its
+    frame."""
 
     position: int
     status: int
@@ -115,11 +116,11 @@ class Response(NamedTuple):
 
 
 Answers = list[tuple[bytes, dict[str, bytes]]]
-"""The payloads of answers to one case, each with the outputs in it."""
+"""The payloads of answers to one case, each with the outputs decoded from it."""
 
 
 def encode_case(case: Case, second_run: bool = False) -> bytes:
-    """Return the bytes of one case. `second_run` makes the worker run it twice even if every output was written."""
+    """Return the bytes of one case. With `second_run`, the worker runs it twice even if every output was written."""
     inputs = list(case.inputs)
     parts = [_param(name, value) for name, value in case.params.items()]
     for name, tensor in case.tensors.items():
@@ -134,32 +135,32 @@ def encode_case(case: Case, second_run: bool = False) -> bytes:
 
 
 def encode_frame(cases: Sequence[bytes], limit_s: int, audits: int = AUDIT_LAST) -> bytes:
-    """Return a request with encoded cases. A worker that hangs in one of them for `limit_s` seconds ends itself."""
+    """Return a request with these encoded cases. A worker that hangs for `limit_s` seconds in one case ends itself."""
     return b"".join([FRAME.pack(REQUEST_MAGIC, len(cases), sum(map(len, cases)), limit_s, audits), *cases])
 
 
 def encode_load(spec: str) -> bytes:
-    """Return a request to run another kernel from now on; it is answered by that kernel's hello."""
+    """Return a request to run another kernel from now on. The worker answers it with the hello of that kernel."""
     data = spec.encode()
     return FRAME.pack(LOAD_MAGIC, 0, len(data), 0, 0) + data
 
 
 def longest_answer(case: Case) -> int:
-    """Return the most bytes that follow the header of an answer to a case."""
+    """Return the largest number of bytes that can follow the header of an answer to a case."""
     return _SAID_BYTES + sum(each.layout.size * ITEMSIZE[each.dtype] for each in case.outputs.values())
 
 
 def unbounded(position: int) -> int:
-    """Return the most bytes that an answer can have."""
+    """Return the largest number of bytes of any answer."""
     return 1 << 32
 
 
 def decode_responses(
     data: bytes | bytearray, first: int = 0, count: int = 1 << 32, longest: Callable[[int], int] = unbounded
 ) -> tuple[list[Response], int]:
-    """Return the complete responses in `data`, and the bytes that they take. Raises AnswerError if they are no
-    responses, do not count up from `first` to the last of `count` cases, or claim to be longer than `longest`
-    allows."""
+    """Return the complete responses in `data`, and the number of bytes that they take. Raise AnswerError if the bytes
+    are no responses, if positions do not count up from `first` to the last of `count` cases, or if a response claims to
+    be longer than `longest` allows."""
     found: list[Response] = []
     at = 0
     with memoryview(data) as view:
@@ -178,15 +179,15 @@ def decode_responses(
             at = end
     rest = bytes(data[at : at + 4])
     if first + len(found) < count and rest != RESPONSE_MAGIC.to_bytes(4, "little")[: len(rest)]:
-        raise AnswerError(f"an answer starts with {rest!r}", found)  # the rest of one would be waited for
+        raise AnswerError(f"an answer starts with {rest!r}", found)  # else the rest of this answer would be waited for
     if first + len(found) == count and at < len(data):
         raise AnswerError("more came after the last answer", found[:-1])
     return found, at
 
 
 def outcome_of(response: Response, case: Case, target: str, known: Answers | None = None) -> Outcome:
-    """Return what a response says of `case`. Outputs that equal `known` ones of other targets are the same object.
-    Raises AnswerError if it cannot be the answer to the case."""
+    """Return the outcome that a response reports for `case`. Outputs that equal those of another target in `known` are
+    the same object. Raise AnswerError if the response cannot be an answer to the case."""
     try:
         if response.status == RAN and not (response.damages or response.unwrittens or response.changes):
             return Outcome(target, Status.RAN, _shared(response, case, [] if known is None else known))
@@ -202,7 +203,7 @@ def _outcome(response: Response, case: Case, target: str) -> Outcome:
     damage = _damages(response, case, at)
     if response.status == MISREAD and not damage:
         return Outcome(target, Status.NOT_RUN, detail=MISREADS)
-    if response.status == MISREAD:  # what the kernel had done by then is its own doing
+    if response.status == MISREAD:  # the kernel itself had done this damage by then
         return Outcome(target, Status.FAULT, damage=damage)
     if response.status == FAULT:
         return Outcome(target, Status.FAULT, fault=_fault(response, case), damage=damage)
@@ -242,7 +243,7 @@ def _tensor(name: str, tensor: Tensor | Output, alias: int) -> bytes:
 
 
 def _outputs(response: Response, case: Case) -> tuple[dict[str, bytes], int]:
-    """Return the outputs, and where in the payload they end."""
+    """Return the outputs in a payload, and the offset at which they end. Raise CountError if it has too few bytes."""
     outputs, there = {}, len(response.payload)
     at = 0
     for name, output in case.outputs.items():
@@ -256,7 +257,8 @@ def _outputs(response: Response, case: Case) -> tuple[dict[str, bytes], int]:
 
 
 def _shared(response: Response, case: Case, known: Answers) -> dict[str, bytes]:
-    """Return the outputs of a call with nothing else to report. Most targets give the same ones."""
+    """Return the outputs of a call that has nothing else to report. Most targets return the same outputs, which are
+    decoded once. Raise CountError if the payload has too few or too many bytes."""
     for payload, outputs in known:
         if payload == response.payload:
             return outputs
@@ -272,7 +274,8 @@ def _tensor_name(case: Case, index: int) -> str:
 
 
 def _place(case: Case, tensor: int, element: int) -> tuple[int | None, int | None]:
-    """Return row and column of an element; None for one that the tensor does not have."""
+    """Return the row and the column of an element. Both are None if there is no such element; either may be None alone,
+    if the tensor has no rows or no columns."""
     if tensor < 0 or element < 0:
         return None, None
     name = _tensor_name(case, tensor)
@@ -285,7 +288,7 @@ def _place(case: Case, tensor: int, element: int) -> tuple[int | None, int | Non
 
 
 def _row_and_column(element: int, shape: tuple[int, ...], axis: int) -> tuple[int, int | None]:
-    """Return row and column; rows are counted over all axes but `axis`, flattened."""
+    """Return the row and the column of an element. Rows are counted over all axes but `axis`, flattened."""
     row, column, weight = 0, None, 1
     for k in reversed(range(len(shape))):
         element, index = divmod(element, shape[k])
@@ -328,7 +331,7 @@ def _unwrittens(response: Response, case: Case, at: int) -> tuple[Unwritten, ...
 
 
 def _changes(response: Response) -> tuple[Change, ...]:
-    """Return the changes in the text at the end, one a line; the same words are reported once."""
+    """Return the changes listed at the end of the payload, one on each line. Equal changes are reported once."""
     if not response.changes:
         return ()
     text = response.payload[-response.changes :].decode(errors="replace")

@@ -27,32 +27,29 @@ from fuzz.core.transport.steps import Pause, Steps
 from fuzz.core.transport.taken import Taken
 
 MEMORY_LIMIT = 4 << 30
-"""The limit of private writable memory in bytes. It is not RLIMIT_AS: an emulator reserves its guest's whole address
-space."""
+"""The limit of a worker's private writable memory in bytes. It is not RLIMIT_AS, since an emulator reserves the whole
+address space of its guest."""
 FILE_LIMIT = 64 << 20
-"""The limit of a file in bytes: what a kernel prints goes to a temporary file, which must not fill the disk."""
+"""The limit of a file in bytes. A kernel prints to a temporary file, which must not fill the disk."""
 
 _PIPE_BYTES = 1 << 20
 _READ_BYTES = 1 << 20
 _TAIL_BYTES = 2000
 _PRINTED_BYTES = 1 << 20
-"""Printed bytes from which a kernel's output is dropped between two frames. Only its end is ever shown."""
+"""The printed bytes above which a kernel's output is dropped between two frames. Only its end is ever shown."""
 _LAST_BREATH_S = 2.0
 _LOOK_S = 0.2
-"""Seconds between two looks at the memory of a process that is waited for: it cannot write much more than a GiB in that
-time."""
+"""The seconds between two looks at a process's memory, in which it cannot write much more than a GiB."""
 _SHARED_BYTES = 1 << 30
-"""Bytes that a process may have beyond its limit of private memory: its program's own pages, and memory that it
-shares."""
+"""The bytes that a process may use beyond its private memory, for its program's pages and shared memory."""
 _FIRST_TO_GO = "1000"
-"""The highest value of oom_score_adj, see proc(5)."""
+"""The highest value of oom_score_adj, see proc(5). The system ends such a process first."""
 _HELLO_BYTES = 1 << 16
-"""The most bytes of a hello, which is some lines of text."""
+"""The largest size of a hello in bytes. A hello is some lines of text."""
 _ANSWER_S = 60.0
-"""Seconds that an answer which has begun to come is waited for, however busy the machine: a GB takes some seconds.
-Chosen."""
+"""The seconds to wait for the rest of an answer, however busy the machine is. A GB takes some seconds. Chosen."""
 START_LIMIT_S = 120.0
-"""Seconds that a Python kernel may take to be imported, perhaps with libraries from a cold disk. Chosen."""
+"""The seconds that importing a Python kernel may take, perhaps with libraries from a cold disk. Chosen."""
 
 
 _OVERWRITTEN = "the kernel wrote to its worker's descriptors, or over its memory"
@@ -60,11 +57,11 @@ _PRINTED = "its stdout has nothing but answers: what it prints belongs on stderr
 
 
 class Process:
-    """A running worker. `limit`: the longest silence in seconds that counts as work. `memory`: the bytes that it may
-    allocate. `start_limit`: the least seconds for its start, which is no case. `journal`: shared with it; without one
-    it sends each answer at once. If it is `sandboxed`, its process id here differs from the one that it states; if it
-    is `remote`, on the machine of that name, it has none here. If it is `foreign` it is no program of ours, and errors
-    in its answers are its own."""
+    """A running worker. `limit` is the longest silence in seconds that counts as work. `memory` is the number of bytes
+    that the worker may allocate. `start_limit` is the least number of seconds for its start. `journal` is shared with
+    the worker; without one, it sends each answer at once. A `sandboxed` worker has another process id here than the one
+    that it states. A `remote` worker runs on the machine of that name, and has no process id here. A `foreign` worker
+    is a program of others, and errors in its answers are its own."""
 
     def __init__(
         self, start: Start, limit: float, memory: int | None = MEMORY_LIMIT, start_limit: float = START_LIMIT_S,
@@ -76,9 +73,9 @@ class Process:
         self._count = 0
         self._limit = limit
         self.patience = limit
-        """Seconds of silence in a case after which it is ended; at most the limit."""
+        """The seconds of silence in a case after which the worker is ended. At most the limit."""
         self.start_limit = max(limit, start_limit)
-        """Seconds after which it must have sent its hello."""
+        """The seconds after which the worker must have sent its hello."""
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
         fcntl.fcntl(self._errors, fcntl.F_SETFL, fcntl.fcntl(self._errors, fcntl.F_GETFL) | os.O_APPEND)
         stdin, self._to = os.pipe()
@@ -96,18 +93,18 @@ class Process:
         self._received = bytearray()
         self._longest: Callable[[int], int] = frames.unbounded
         self._reached = 0
-        """The number of cases of the frame that the worker has reported."""
+        """The number of cases of the frame that the worker has reported as begun."""
         self._taken = Taken()
         self._ending = Ending(False, -signal.SIGKILL, "")
-        """How it ended, once it has; before, how `close` ends it."""
+        """How the worker ended, once it has. Before that, how it ends if `close` ends it."""
         self.pid = self._child.pid
-        """The process that runs the kernel; until its hello, the one that was started, its keeper."""
+        """The id of the process that runs the kernel. Until the hello, it is that of the keeper, which was started."""
         self._memory = memory
         self._prepare()
         self._bound()
 
     def hello(self) -> Steps[str]:
-        """Return the text of the hello frame. Raises EndedError."""
+        """Return the text of the worker's hello. Raise EndedError."""
         magic, size = records.HELLO.unpack((yield from self._take(records.HELLO.size, self.start_limit)))
         if magic != records.HELLO_MAGIC or size > _HELLO_BYTES:
             self.refuse_answer(f"it is no worker: it starts with {magic:08x}")
@@ -119,8 +116,8 @@ class Process:
         return text
 
     def load(self, spec: str, limit: float) -> Steps[str]:
-        """Have it run another kernel from now on, with that limit for its cases, and return the text of its hello.
-        Raises EndedError."""
+        """Have the worker run another kernel from now on, with this limit for its cases, and return the text of the new
+        hello. Raise EndedError."""
         self._limit = self.patience = limit
         self.start_limit = max(limit, START_LIMIT_S)
         self._taken.begin(self.pid)
@@ -131,11 +128,11 @@ class Process:
         self, cases: Sequence[bytes], take: Callable[[Sequence[Response]], None], audits: int = records.AUDIT_LAST,
         longest: Callable[[int], int] = frames.unbounded,
     ) -> Steps[None]:  # fmt: skip
-        """Send the encoded cases as one frame, and hand over the responses as they come, some at a time. An answer to a
-        case has at most `longest` bytes. Raises EndedError."""
+        """Send the encoded cases as one frame, and pass responses to `take` as they come, some at a time. An answer to
+        the case at index i may have up to `longest(i)` bytes. Raise EndedError."""
         self._refuse_unasked()
         if os.fstat(self._errors.fileno()).st_size > _PRINTED_BYTES:
-            self._errors.truncate(0)  # the file is opened for appending, so what comes next starts at its beginning
+            self._errors.truncate(0)  # the file is open for appending, so further output starts at its beginning
         if self._journal is not None:
             self._journal.clear()
         self._count, self._longest, self._reached = len(cases), longest, 0
@@ -153,57 +150,58 @@ class Process:
 
     @property
     def begun(self) -> int:
-        """The number of cases of the frame that it has begun, if it reports that."""
+        """The number of cases of the frame that the worker has begun; 0 without a journal."""
         return min(self._begun, self._count)
 
     @property
     def _begun(self) -> int:
-        """The number that it reports: one more than the frame has once the last case has returned and its process is
-        checked. It never decreases, since otherwise a kernel could have itself waited for forever."""
+        """The number of begun cases that the worker reports. It is one more than the frame has once the last case has
+        returned and its process is checked. It never decreases: otherwise a kernel could make the engine wait
+        forever."""
         told = 0 if self._journal is None else min(self._journal.begun, self._count + 1)
         self._reached = max(self._reached, told)
         return self._reached
 
     @property
     def _silence(self) -> float:
-        """Seconds of silence after which it is ended; more at the last case, which is repeated thousands of times to
-        find a leak."""
+        """The seconds of silence after which the worker is ended. It is longer after the last case, which is repeated
+        thousands of times to find a leak."""
         return self._limit if self._begun > self._count else self.patience
 
     def _refuse_unasked(self) -> None:
-        """End a process that has answered before it was asked. Raises EndedError."""
+        """End a worker that has answered before it was asked. Raise EndedError if it has."""
         with contextlib.suppress(BlockingIOError):
             self._received += os.read(self._from, _READ_BYTES)
         if self._received:
             self.refuse_answer("it came before anything was asked")
 
     def refuse(self, why: str, unplaced: bool = False) -> NoReturn:
-        """End a process that is of no more use. Raises EndedError."""
+        """End a worker that is of no more use. Always raise EndedError."""
         self._end(ended=why, unplaced=unplaced)
 
     def refuse_answer(self, why: str, unplaced: bool = False) -> NoReturn:
-        """End a process that answered with what is no answer: raises EndedError."""
+        """End a worker that sent bytes which are no answer. Always raise EndedError."""
         self.refuse(f"a broken answer: {why} ({_PRINTED if self.foreign else _OVERWRITTEN})", unplaced)
 
     def kill(self) -> None:
-        """End the process, whatever it is doing. Another thread that waits for its answer gets EndedError."""
+        """End the worker, whatever it is doing. Another thread that waits for its answer gets EndedError."""
         with contextlib.suppress(OSError):
             self._child.terminate()
 
     def close(self) -> None:
-        """End the process and release its pipes. Only for the thread that talks to it; may be called twice."""
+        """End the worker and release its pipes. Only the thread that talks to the worker may call this, also twice."""
         if not self._errors.closed:
             self._finish()
             self._release()
 
     def _finish(self) -> int:
-        """End the process, unless it has ended, and return its exit code."""
+        """End the worker, unless it has ended, and return its exit code."""
         if self._sandboxed:
             sandbox.end_excess(self.pid)
         self.kill()
         try:
             return self._child.wait(_LAST_BREATH_S)
-        except subprocess.TimeoutExpired:  # it is stopped, or its keeper is
+        except subprocess.TimeoutExpired:  # the process, or its keeper, is stopped
             with contextlib.suppress(OSError):
                 os.kill(self.pid, signal.SIGKILL)
             with contextlib.suppress(OSError):
@@ -218,11 +216,11 @@ class Process:
     def _prepare(self) -> None:
         for descriptor in (self._to, self._from):
             os.set_blocking(descriptor, False)
-            with contextlib.suppress(OSError):  # beyond the user's quota the default size has to do
+            with contextlib.suppress(OSError):  # beyond the user's quota, keep the default size
                 fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
     def _bound(self) -> None:
-        """Limit what the process may use, and let the system end it first if memory runs out."""
+        """Limit the resources of the worker, and let the system end it first if memory runs out."""
         with contextlib.suppress(OSError):
             if self._memory is not None:
                 resource.prlimit(self.pid, resource.RLIMIT_DATA, (self._memory, self._memory))
@@ -250,7 +248,8 @@ class Process:
         return taken
 
     def _answers(self, frame: bytes, first: int) -> Steps[tuple[Sequence[Response], EndedError | None]]:
-        """Return the next answers from index `first` on, once the frame is sent; with an error they are the last."""
+        """Send the frame, and return the next answers from index `first` on. If they come with an error, they are the
+        last."""
         try:
             yield from self._send(frame)
             deadline, found = self._taken.clock + self._silence, list[Response]()
@@ -260,7 +259,7 @@ class Process:
                 found, size = frames.decode_responses(self._received, first, self._count, self._longest)
                 answer_by = answer_by or max(deadline, self._taken.clock + _ANSWER_S)
                 deadline = answer_by
-                if not found and self._taken.clock > deadline:  # there is always a byte more
+                if not found and self._taken.clock > deadline:  # else a byte now and then would keep it alive
                     self._end(hung=True)
             del self._received[:size]
             return found, None
@@ -277,14 +276,14 @@ class Process:
             return found, EndedError(replace(error.ending, unplaced=lost))
 
     def _left(self, first: int) -> list[Response]:
-        """Return the answers, from index `first` on, that a process which ended in a case had not sent."""
+        """Return the answers, from index `first` on, that a worker had not sent when it ended in a case."""
         if self._journal is None or not self._journal.runs:
             return []
         try:
             found = frames.decode_responses(self._journal.answers, first, self._count, self._longest)[0]
-        except AnswerError:  # it wrote over its own memory
+        except AnswerError:  # the worker wrote over its own memory
             return []
-        return found[: self._count - first - 1]  # it was at one
+        return found[: self._count - first - 1]  # without the case that it was running
 
     def _receive(self, deadline: float) -> Steps[None]:
         yield from self._await(self._from, select.POLLIN, deadline)
@@ -294,8 +293,8 @@ class Process:
         self._received += data
 
     def _await(self, descriptor: int, what: int, deadline: float) -> Steps[None]:
-        """Wait until a pipe can be read or written. Raises EndedError if that takes too long, on the worker's own
-        clock, or too much memory. The time limit starts anew with each case that is begun."""
+        """Wait until a pipe can be read or written. Raise EndedError if that takes too long, on the worker's own clock,
+        or too much memory. The time limit starts anew when a case is begun."""
         begun = self._begun
         while not (yield Pause(descriptor, what, time.monotonic() + min(deadline - self._taken.clock, _LOOK_S))):
             self._taken.look(self.pid)
@@ -310,23 +309,22 @@ class Process:
                 self._end(ended=excess)
 
     def _resident(self) -> int:
-        """Return the bytes of memory that the process has, shared ones included: no limit of the system bounds
-        those."""
+        """Return the bytes of memory that the worker uses, with shared memory, which no limit of the system bounds."""
         try:
             return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * resource.getpagesize()
         except (OSError, IndexError):
             return 0
 
     def _end(self, hung: bool = False, ended: str = "", unplaced: bool = False) -> NoReturn:
-        """Raise EndedError, with the process gone."""
-        if self._errors.closed:  # it ended by itself, and one of the answers that it left cannot be used
+        """End the worker, if it has not ended, and raise EndedError."""
+        if self._errors.closed:  # it ended by itself, and an answer that it left cannot be used
             raise EndedError(replace(self._ending, hung=False, ended=ended, unplaced=unplaced))
         if hung or ended:
             code = self._finish()
         else:
             try:
                 code = self._child.wait(_LAST_BREATH_S)
-            except subprocess.TimeoutExpired:  # it closed its pipe and lives on
+            except subprocess.TimeoutExpired:  # the worker closed its pipe but lives on
                 code = self._finish()
         self._errors.seek(0, os.SEEK_END)
         self._errors.seek(max(0, self._errors.tell() - _TAIL_BYTES))

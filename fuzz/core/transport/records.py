@@ -1,4 +1,4 @@
-"""Records of the protocol between engine and workers. Little-endian; `native/worker.h` has the same ones in C."""
+"""The records of the protocol between engine and workers, little-endian. `native/worker.h` has them in C."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ REQUEST_MAGIC = 0x5152464B
 RESPONSE_MAGIC = 0x5352464B
 HELLO_MAGIC = 0x4548464B
 LOAD_MAGIC = 0x4F4C464B
-"""The first word of a frame without cases that says what a Python worker is to run from now on; it is answered by a
-hello."""
+"""The first word of a frame without cases that says which kernel a Python worker is to run from now on. The worker
+answers it with a hello."""
 
 NAME_BYTES = 32
 OP_BYTES = 32
@@ -29,7 +29,7 @@ TENSOR = struct.Struct(f"<32sBBBBIqQ{MAX_RANK}q{MAX_RANK}q")
 
 
 def tensor_struct(rank: int) -> struct.Struct:
-    """Return TENSOR with the shape and strides of that rank, and zeros for the rest."""
+    """Return TENSOR with a shape and strides of this rank, and zeros for the rest."""
     rest = f"{8 * (MAX_RANK - rank)}x"
     return struct.Struct(f"<32sBBBBIqQ{rank}q{rest}{rank}q{rest}")
 
@@ -45,20 +45,21 @@ KINDS = ("gap", "input", "output")
 PLACES = ("before", "inside", "after")
 NO_ALIAS = 0xFF
 SECOND_RUN, FILLED = 1, 2
-"""Flags of a case: it is to be run twice; and a factor for the kind of fill, see `fuzz/core/base/fill.py`."""
+"""The flags of a case: whether to run it twice, and the factor for its fill's number, see `fuzz/core/base/fill.py`."""
 AUDIT_LAST, AUDIT_EACH = 0, 1
-"""After which cases of a frame the process is checked. A worker may check more often."""
+"""The cases of a frame after which the process is checked: the last one, or each. A worker may check more often."""
 KF_REJECTED = 1
 UNKNOWN_BYTE = -(1 << 63)
 GRACE_S = 2
-"""Seconds by which the limit that a worker is told exceeds ours: its own timer is only for when we are gone, and may
-have run for a second when a case begins."""
+"""The seconds by which the time limit that a worker is told exceeds the engine's. The worker's own timer is only needed
+if the engine is gone, and may have run for a second when a case begins."""
 
 RAN, REJECTED, FAULT, NO_MEMORY, RAISED, WRONG_SHAPE, WRONG_DTYPE, MISREAD, NOT_BUILT, OURS = range(10)
 MISUSED, REPORTED = 10, 11
-"""How a call ended. RAISED, WRONG_SHAPE, WRONG_DTYPE, NOT_BUILT, OURS, MISUSED and REPORTED come from Python workers
-only; they, and their REJECTED, have words. MISREAD is a fault of the emulator, OURS one of the worker, MISUSED one of
-the kernel's declaration, and REPORTED an error that a tool saw which watches the worker."""
+"""The ways in which a call may end. RAISED, WRONG_SHAPE, WRONG_DTYPE, NOT_BUILT, OURS, MISUSED and REPORTED come from
+Python workers only. These, and REJECTED from Python workers, come with words. MISREAD is an error of the emulator, OURS
+one of the worker, and MISUSED one of the kernel's declaration. REPORTED is an error seen by a tool that watches the
+worker."""
 
 BROKEN_FRAME_EXIT = 70
-"""The exit code of a worker that was sent something that is no frame of its op."""
+"""The exit code of a worker that was sent something that is not a frame of its op."""

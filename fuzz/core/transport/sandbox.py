@@ -1,6 +1,6 @@
-"""A sandbox for workers whose kernel nobody vouches for: what they may see of the machine, and what they may not do.
-Bubblewrap makes it: namespaces of the worker's own, no network, and only those files that a worker needs.
-`docs/containment.md` says what that is worth."""
+"""A sandbox for workers of untrusted kernels: what they may see of the machine, and what they may not do. Bubblewrap
+makes it: separate namespaces, no network, and only files that a worker needs. `docs/containment.md` says how safe it
+is."""
 
 from __future__ import annotations
 
@@ -27,54 +27,55 @@ _T = TypeVar("_T")
 
 PROGRAM, PACKAGE = "bwrap", "bubblewrap"
 PRIVATE, _SHARED = "/tmp", "/dev/shm"
-"""The folders that can be written to. They are empty at first, and gone with the last process."""
+"""The folders that can be written to. They are empty at first, and removed with the last process."""
 _PRIVATE_BYTES, _SHARED_BYTES = 1 << 30, 64 << 20
-"""The most bytes in them: torch.compile keeps some 100 MB in the first, and Docker gives the second as much."""
+"""The most bytes in these folders. torch.compile keeps some 100 MB in the first, and Docker gives the second as
+much."""
 _SYSTEM = (
     "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store", "/etc/alternatives",
     "/etc/ld.so.cache", "/etc/localtime", "/sys/devices/system/cpu", "/sys/devices/system/node",
 )  # fmt: skip
-"""Programs and libraries, and what they read to start."""
+"""Programs and libraries, and the files that they read when they start."""
 _SOURCES = ("/usr/src", "/usr/local/src")
-"""Folders below those that are hidden: people keep checkouts there in containers."""
+"""Folders below `_SYSTEM` that are hidden, since people keep checkouts there in containers."""
 _DEVICES = ("nvidia*", "dri", "kfd")
 _OF_DEVICES = ("/sys/bus", "/sys/class", "/sys/dev", "/sys/devices", "/sys/module")
-"""What drivers of GPUs also read."""
+"""The folders that drivers of GPUs also read."""
 _OF_PREFIX = ("bin", "lib", "lib32", "lib64", "libexec", "include", "share", "pyvenv.cfg", "*-linux-gnu")
-"""What is visible of the folder in which a program is installed: a project may be its own virtual environment."""
+"""The visible parts of the folder in which a program is installed, which may be a project with its environment."""
 _COMPILERS = ("cc", "c++", "gcc", "g++", "clang", "nvcc")
 _LIBRARIES = ("numpy", "ml_dtypes", "torch", "triton", "jax")
 """Libraries that may be installed as links to somebody's checkouts."""
 _WORKER = ("fuzz/__init__.py", "fuzz/core/__init__.py", "fuzz/core/base", "fuzz/core/transport")
-"""What a worker imports of ours, in addition to `oracles`."""
+"""The files of this package that a worker imports, in addition to `oracles`."""
 _NAMING = ("LD_LIBRARY_PATH", "LD_PRELOAD", "CUDA_HOME", "CUDA_PATH")
-"""Variables that name files, which are made visible."""
+"""Variables that name files. These files are made visible."""
 _KEPT = (
     "PATH", "LANG", "LC_*", "PYTHONPATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "*_NUM_THREADS", "TRITON_*", "TORCH*",
     "CUDA_*", "NVIDIA_*",
 )  # fmt: skip
-"""Variables that a worker may have, as globs: others may hold secrets."""
+"""Variables that a worker may have, as globs. Others may hold secrets."""
 MOST_PROCESSES = 256
 """The most processes that a worker may start. The compilers of torch and Triton start some ten at a time."""
 _MOST_FILES = 100_000
-"""The most files of a sandbox: even an empty one takes 1 KB of memory, and Bubblewrap sets no limit."""
+"""The largest number of files in a sandbox. Even an empty file takes 1 KB of memory, and Bubblewrap sets no limit."""
 BARE: Mapping[str, str] = {}
-"""The environment of the program that makes a sandbox: it can be read from inside."""
+"""The environment of the program that makes a sandbox. It is empty because it can be read from inside."""
 
 
 @dataclass(frozen=True)
 class Sandbox:
-    """What a worker may read in addition to the system's programs and libraries, Python's and ours."""
+    """The paths that a worker may read, besides the system's programs and libraries, Python, and this package."""
 
     readable: tuple[Path, ...] = ()
 
     def showing(self, *paths: Path) -> Sandbox:
-        """Return one from which these paths are seen, too."""
+        """Return a sandbox in which these paths are visible, too."""
         return Sandbox(tuple(sorted({*self.readable, *(each.absolute() for each in paths)})))
 
     def command(self, words: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-        """Return the words that start a worker in it, from a BARE environment. The worker sees what its own words name,
-        and those variables of `environment` that say nothing of the user."""
+        """Return the command that starts a worker in the sandbox, from a BARE environment. The worker sees the files
+        that its own words name, and those variables of `environment` that `_KEPT` lists."""
         devices = [path for pattern in _DEVICES for path in sorted(map(str, Path("/dev").glob(pattern)))]
         system = (*_SYSTEM, *(_OF_DEVICES if devices else ()))
         hidden = [path for path in _SOURCES if Path(path).is_dir()]
@@ -94,7 +95,7 @@ class Sandbox:
 
 
 def _needed(words: Sequence[str], environment: Mapping[str, str]) -> Iterator[Path]:
-    """Yield the paths that a worker with those words needs, wherever they are."""
+    """Yield the paths that a worker started with these words needs, wherever they are."""
     package = Path(__file__).resolve().parents[3]
     yield from (package / each for each in _WORKER)
     yield from (each for each in (package / "oracles").iterdir() if each.name != "tests")
@@ -104,7 +105,7 @@ def _needed(words: Sequence[str], environment: Mapping[str, str]) -> Iterator[Pa
         yield from (path for name in _OF_PREFIX for path in home.glob(name))
     yield from (Path(each) for each in sys.path if {"site-packages", "dist-packages"} & {*Path(each).parts})
     for name in _LIBRARIES:
-        with suppress(ValueError):  # a module that was made by hand has no spec
+        with suppress(ValueError):  # a module made by hand has no spec
             found = find_spec(name)
             yield from map(Path, (found and found.submodule_search_locations) or ())
     named = [path for name in _NAMING for path in environment.get(name, "").replace(":", " ").split()]
@@ -112,8 +113,7 @@ def _needed(words: Sequence[str], environment: Mapping[str, str]) -> Iterator[Pa
 
 
 def _without_parts(paths: Sequence[Path], system: Sequence[str], hidden: Sequence[str]) -> list[str]:
-    """Return the paths that can be read, with both names of a link, without those that are visible as parts of
-    others."""
+    """Return the readable paths, for links also the target, without paths that are inside other visible ones."""
     found = list[str]()
     for path in sorted({each for named in paths for each in (named.absolute(), named.resolve())} - {Path("/")}):
         is_seen = any(map(path.is_relative_to, system)) and not any(map(path.is_relative_to, hidden))
@@ -127,13 +127,13 @@ def _is_readable(path: Path) -> bool:
 
 
 def outside(below: int, inside: int) -> int:
-    """Return the id here of the process with number `inside` in a sandbox, which process `below` is in or has started;
-    `below` if there is no such process."""
+    """Return the id, outside the sandbox, of the process with number `inside` in it. Process `below` is in the sandbox
+    or has started it. Return `below` if there is no such process."""
     return next((pid for pid in _descendants(below) if _number_inside(pid) == inside), below)
 
 
 def excess(pid: int) -> str:
-    """Return what a worker, or what it starts, has too many of in its sandbox; '' if nothing."""
+    """Return a message if a worker and its descendants have too many files or processes in their sandbox, else ''."""
     inner = next((each for each in _descendants(pid) if _number_inside(each)), 0)
     if not inner:
         return ""
@@ -142,7 +142,7 @@ def excess(pid: int) -> str:
     found = _there(Path(f"/proc/{inner}/root/proc"), "[0-9]*")
     if len(found) <= MOST_PROCESSES:
         return ""
-    # Many workers of one folder may share the sandbox. A worker's orphan becomes a child of the sandbox's first
+    # Several workers of one folder may share the sandbox. An orphan of a worker becomes a child of the sandbox's first
     # process.
     parents = {int(each.name): int(_status(each).get("PPid", "0")) for each in found}
     below, started = {_number_inside(inner)}, 0
@@ -157,21 +157,21 @@ def _files_in(inner: int) -> int:
     made = 0
     for folder in (PRIVATE, _SHARED):
         seen = f"/proc/{inner}/root{folder}"
-        with suppress(OSError):  # it has ended
-            if Path(seen).stat().st_dev != Path(folder).stat().st_dev:  # else it is being made, and sees ours
+        with suppress(OSError):  # the process has ended
+            if Path(seen).stat().st_dev != Path(folder).stat().st_dev:  # else not complete yet
                 made += os.statvfs(seen).f_files - os.statvfs(seen).f_ffree
     return made
 
 
 def end_excess(pid: int) -> None:
-    """If a worker has started too many processes or made too many files, end its sandbox: processes could multiply
-    faster than they are ended one by one, and files last as long as it."""
+    """End the sandbox of a worker that has started other processes or made too many files. Processes could multiply
+    faster than they are ended one by one, and files last as long as the sandbox."""
     if _number_inside(pid) and (len([*islice(_descendants(pid), 2)]) > 1 or _files_in(pid) > _MOST_FILES):
         end(pid)
 
 
 def end(pid: int) -> None:
-    """End the sandbox that the process is in, or has started, with all that is in it."""
+    """End the sandbox that the process is in or has started, with all its processes."""
     inner = next((each for each in _descendants(pid) if _number_inside(each)), 0)
     while inner and (number := _number_inside(inner)):
         if number == 1:
@@ -181,7 +181,7 @@ def end(pid: int) -> None:
 
 
 def _number_inside(pid: int) -> int:
-    """Return the number that a process has in its sandbox; 0 if it is in none, or has ended."""
+    """Return the number that a process has inside its sandbox, or 0 if it is in none or has ended."""
     ids = _status(Path(f"/proc/{pid}")).get("NSpid", "").split()
     return int(ids[-1]) if len(ids) > 1 else 0
 
@@ -189,7 +189,7 @@ def _number_inside(pid: int) -> int:
 def _status(process: Path) -> Mapping[str, str]:
     try:
         lines = (process / "status").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:  # it has ended
+    except OSError:  # the process has ended
         return {}
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
@@ -205,7 +205,7 @@ def _descendants(pid: int) -> Iterator[int]:
 
 
 def _there(folder: Path, pattern: str) -> list[Path]:
-    """Return what is in a folder of a process; nothing if that has ended meanwhile."""
+    """Return the matching paths in a folder of a process, or none if the process has ended."""
     try:
         return [*folder.glob(pattern)]
     except OSError:
@@ -213,20 +213,20 @@ def _there(folder: Path, pattern: str) -> list[Path]:
 
 
 def started(start: Callable[[], _T]) -> _T:
-    """Return what `start` starts, from a thread that lasts: a sandbox ends with the thread that started it."""
+    """Return the result of `start`, called in a thread that lasts: a sandbox ends with the thread that started it."""
     return _lasting(os.getpid()).submit(start).result()
 
 
 @cache
 def _lasting(process: int) -> ThreadPoolExecutor:
-    """Return the thread for a process. It is cached by process id, since a forked process does not have its parent's
+    """Return the lasting thread of a process, cached by process id, since a forked process lacks its parent's
     threads."""
     return ThreadPoolExecutor(1, "sandboxes")
 
 
 @cache
 def unusable() -> str | None:
-    """Return why no sandbox can be made on this machine; None if one can."""
+    """Return why no sandbox can be made on this machine, or None if one can."""
     if shutil.which(PROGRAM) is None:
         return f"{PROGRAM} is not installed{how(PACKAGE)}"
     tried = subprocess.run(

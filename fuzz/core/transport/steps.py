@@ -1,5 +1,5 @@
-"""Talk with a worker in steps, so that one thread can talk with many: whenever there is something to wait for, the
-steps pause, and whoever takes them decides how to wait."""
+"""Talk with a worker in steps, so that one thread can talk with many workers. The steps pause whenever they have to
+wait, and their caller decides how to wait."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Pause:
-    """Waits until a pipe can be read or written, or was closed at its other end, or until a time."""
+    """A request to wait until a pipe can be read or written, until its other end is closed, or until a time."""
 
     descriptor: int
     events: int
@@ -24,7 +24,7 @@ class Pause:
 
 
 Steps = Generator[Pause, bool, _T]
-"""Each pause is answered by whether the pipe is ready; False if the time came first."""
+"""A generator that yields pauses and is sent whether the pipe is ready; False if the time came first."""
 
 
 def taken(steps: Steps[_T]) -> _T:

@@ -10,18 +10,18 @@ from pathlib import Path
 _PROCESS = 2
 """CPUCLOCK_SCHED of <linux/posix-timers.h>: the clock of all threads of a process."""
 _SLOWEST = 64
-"""The most by which a worker's clock is slower than the wall clock, as in the timer of C workers: a kernel that lowers
-its own priority on a busy machine ends, too."""
+"""The largest factor by which a worker's clock may be slower than the wall clock, as in the timer of C workers. A
+kernel that lowers its own priority on a busy machine must end, too."""
 _all_s = [0.0]
 
 
 def workers_time() -> float:
-    """Return the seconds of processors that this process's workers have taken since it began."""
+    """Return the processor seconds that this process's workers have used since it began."""
     return _all_s[0]
 
 
 def _used(pid: int) -> float | None:
-    """Return the processor seconds that a process has used; None if it has ended, or runs on another machine."""
+    """Return the processor seconds that a process has used, or None if it has ended or runs on another machine."""
     try:
         return time.clock_gettime((~pid << 3) | _PROCESS)
     except OSError:
@@ -29,8 +29,8 @@ def _used(pid: int) -> float | None:
 
 
 def _runnable(pid: int) -> bool:
-    """Return whether a thread of the process runs, or would if it were given a processor. See proc(5): what follows the
-    name, which may hold anything, is the state."""
+    """Return whether a thread of the process is running or waiting for a processor. In proc(5), the state follows the
+    name, which may hold anything."""
     try:
         states = [each.read_bytes().rpartition(b")")[2].strip() for each in Path(f"/proc/{pid}/task").glob("*/stat")]
     except OSError:
@@ -39,8 +39,8 @@ def _runnable(pid: int) -> bool:
 
 
 class Taken:
-    """The time of one worker. Its clock stands still while it is ready to run but gets no processor, which on a busy
-    machine is most of the time, and no kernel's fault. While it sleeps the clock goes on."""
+    """The time of one worker. Its clock stands still while the worker is ready to run but gets no processor. On a busy
+    machine this is most of the time, and no kernel is to blame. While the worker sleeps, the clock goes on."""
 
     def __init__(
         self, now: Callable[[], float] = time.monotonic, used: Callable[[int], float | None] = _used,
@@ -53,7 +53,7 @@ class Taken:
 
     @property
     def clock(self) -> float:
-        """The seconds on its clock, as of the last look at whether it gets a processor."""
+        """The seconds on the worker's clock, as of the last look at whether it gets a processor."""
         return self._now() - self._starved
 
     def begin(self, pid: int) -> None:
@@ -62,19 +62,18 @@ class Taken:
         self._before, self._looked = self._seconds, self._now()
 
     def look(self, pid: int) -> None:
-        """Look at the process, which was at work since the last look; called several times a second."""
+        """Check the process, which was at work since the last check. Call this several times a second."""
         took, now = self._take(pid), self._now()
         passed, self._looked = now - self._looked, now
         if took is not None and took < passed and self._runnable(pid):
             self._starved += min(passed - took, passed * (1 - 1 / _SLOWEST))
 
     def hung(self, waited: float) -> None:
-        """Add the time that was waited in vain for a case. A sleeping case uses no processor, and must not be tried
-        forever."""
+        """Add the time that was waited in vain for a case. A sleeping case uses no processor, but must end too."""
         self._add(max(0.0, waited - (self._seconds - self._before)))
 
     def _take(self, pid: int) -> float | None:
-        """Add what the process has used since it was last seen, and return that."""
+        """Add the processor seconds that the process has used since the last check. Return them; None if unknown."""
         used = self._used(pid)
         if used is None:
             return None

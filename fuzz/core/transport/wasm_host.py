@@ -1,6 +1,6 @@
-"""The host of a worker in WebAssembly: `python3 wasm_host.py ENGINE MODULE` runs it in wasmtime, frames on stdin,
-answers on stdout. ENGINE says how the choices left to engines are made: `deterministic` or `native`. It is started by
-its path and imports nothing of ours: a worker that traps is started again."""
+"""The host of a worker in WebAssembly: `python3 wasm_host.py ENGINE MODULE` runs it in wasmtime, with frames on stdin
+and answers on stdout. ENGINE, `deterministic` or `native`, says how to make the choices left to engines. The script is
+started by its path, and imports nothing of this package, since it is started again whenever a worker traps."""
 
 from __future__ import annotations
 

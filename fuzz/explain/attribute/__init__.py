@@ -1,1 +1,1 @@
-"""What a failure is tied to: targets, kernels, a history of calls, places of the output."""
+"""The things that a failure is tied to: targets, kernels, a history of calls, places in the output."""

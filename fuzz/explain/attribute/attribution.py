@@ -1,4 +1,4 @@
-"""Attribution: what a failure is tied to, concluded from who fails on one and the same case and who does not."""
+"""Attribution: the cause of a failure, concluded from which kernels and targets fail on the same case."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from fuzz.explain.rule.rule import Rule
 from fuzz.explain.rule.traits import target_traits
 
 _RUNTIME = frozenset({"-lm", "-lc", "-ldl", "-lrt", "-lpthread", "-lgcc", "-lgomp", "-latomic", "-lstdc++"})
-"""The libraries that come with a compiler: two kernels that call them need not have an author in common."""
+"""Libraries that come with a compiler: two kernels that link with them need not have a common author."""
 _ENOUGH = 3
-"""The number of witnesses that, failing alike, accuse the oracle or the case: two may have one author. Chosen."""
+"""The number of failing witnesses that accuse the oracle or the case: two may have the same author. Chosen."""
 
 
 def attributed(
     target: Target, targets: Sequence[Target], judgements: Mapping[str, Judgement], rule: Rule | None = None
 ) -> Attribution:
-    """Return what the failure on `target` is tied to, given the judgements of the same case on all targets. Which
-    targets fail on one case may depend on the case, as short rows fail on short vectors only: a `rule` that was found
-    by probing all targets says better which of their traits matter."""
+    """Return the attribution of the failure on `target`, given the judgements of its case on all targets. The targets
+    that fail may depend on the case: short rows fail only where vectors are short. So a `rule`, found by probing all
+    targets, tells better which of their traits matter."""
     name = target.kernel.name
     told = [(each, judgements[each.id].verdict) for each in targets if each.id in judgements]
     own = [(each, verdict) for each, verdict in told if each.kernel.name == name and _says(verdict)]
@@ -55,7 +55,7 @@ def _says(verdict: Verdict) -> bool:
 
 
 def _others(told: Sequence[tuple[Target, Verdict]], name: str) -> dict[str, bool]:
-    """Return, for each other kernel, whether it fails on some target."""
+    """Return for each other kernel whether it fails on at least one target."""
     others: dict[str, bool] = {}
     for target, verdict in told:
         if target.kernel.name != name and _says(verdict):
@@ -64,7 +64,8 @@ def _others(told: Sequence[tuple[Target, Verdict]], name: str) -> dict[str, bool
 
 
 def witnesses(kernels: Sequence[Kernel]) -> list[frozenset[str]]:
-    """Return the names of the kernels, grouped by source or library: a group's agreement counts once."""
+    """Return the names of the kernels in groups that share a source or library, as each group's agreement counts
+    once."""
     found: list[list[Kernel]] = []
     for kernel in kernels:
         alike = [group for group in found if any(_are_one(kernel, each) for each in group)]
@@ -74,7 +75,7 @@ def witnesses(kernels: Sequence[Kernel]) -> list[frozenset[str]]:
 
 
 def _are_one(one: Kernel, other: Kernel) -> bool:
-    """Whether both have a source file or a library in common, or one's source includes the other's."""
+    """Whether both kernels share a source file or a library, or the source of one includes that of the other."""
     if _borrowed(one) & _borrowed(other):
         return True
     mine, theirs = one.source.resolve(), other.source.resolve()
@@ -82,13 +83,13 @@ def _are_one(one: Kernel, other: Kernel) -> bool:
 
 
 def _borrowed(kernel: Kernel) -> set[Path | str]:
-    """Return what others wrote of it: the packages that it imports and the libraries that it is linked with."""
+    """Return the code by others in a kernel: the packages that it imports and the libraries that it links with."""
     libraries = (each.resolve() if isinstance(each, Path) else each for each in kernel.libraries)
     return {*kernel.packages, *(each for each in libraries if each not in _RUNTIME)}
 
 
 def _code(kernel: Kernel) -> str:
-    """Return what the kernel's author should look at: the source, or a library that it calls."""
+    """Return the code that the kernel's author should look at: the source, or a library that it calls."""
     names = [Path(each).name for each in kernel.libraries if each not in _RUNTIME]
     if not names:
         return kernel.blamed
@@ -97,13 +98,13 @@ def _code(kernel: Kernel) -> str:
 
 
 def _files(kernel: Kernel) -> Collection[Path]:
-    """Return what the kernel is built of, if each source is one kernel's."""
+    """Return the files that the kernel is built from; none if a source holds several kernels."""
     adapter = adapter_of(kernel)
     return adapter.files(kernel) if adapter.kernel_per_source else ()
 
 
 def _witnessed(name: str, others: Mapping[str, bool], groups: Sequence[Collection[str]]) -> list[str]:
-    """Return who else fails on the case and who agrees with the oracle, each source or library once."""
+    """Return sentences about the kernels that fail on the case, and those that agree with the oracle, by source."""
     own = next(group for group in groups if name in group)
     siblings = [others[each] for each in own if each != name]
     elsewhere = [each for each, fails in others.items() if fails and each not in own]
@@ -126,7 +127,7 @@ def _witnessed(name: str, others: Mapping[str, bool], groups: Sequence[Collectio
     if len(elsewhere) > 1:
         names = " and ".join(elsewhere) if len(elsewhere) < _ENOUGH else f"{len(elsewhere)} other kernels"
         who = f"{names}, of other sources or libraries, fail"
-    # One failing case of two sources is two bugs, in a bucket each: nothing says that their faults are alike.
+    # Two sources that fail on one case are two bugs, in separate buckets: nothing says that their faults are alike.
     return [f"{who} too: each has a bug, or the op says what nobody meant", *said]
 
 
@@ -135,7 +136,7 @@ def _sources(count: int) -> str:
 
 
 def _within(name: str, failing: Sequence[Target], passing: Sequence[Target]) -> tuple[str, str]:
-    """Return what the kernel's failing targets have in common and its passing ones lack."""
+    """Return the cause, and a sentence about the targets that fail: what they share and the passing ones lack."""
     count = len(failing)
     if not passing:
         where = f"on all {count} targets" if count > 1 else f"on {failing[0].id}, its only target here"
@@ -143,7 +144,7 @@ def _within(name: str, failing: Sequence[Target], passing: Sequence[Target]) -> 
     own = [*failing, *passing]
     learned = learn([target_traits(target) for target in own], [target in failing for target in own])
     told = f"on {count} of {counted(len(own), 'target')}"
-    if learned.exact and learned.rule.atoms and not learned.others:  # with two alternatives neither is what they share
+    if learned.exact and learned.rule.atoms and not learned.others:  # of two alternatives neither holds for all
         cause = _cause(learned.rule, failing[0].kernel)
         return cause, f"{name} fails {told}, those with {learned.rule}, and passes on the others"
     names = " ".join(target.name.where for target in failing[:4])

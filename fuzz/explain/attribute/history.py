@@ -1,4 +1,4 @@
-"""Failures that need a history of calls: recognised, and kept with the fewest and simplest calls that still show them.
+"""Failures that need earlier calls: recognising them, and finding the fewest and simplest calls that still show them.
 Everything here asks one question, `fails(history)`: does the case fail after these calls in a new process?"""
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from fuzz.explain.shrink.reduction import Reduction, reduced_case
 Fails = Callable[[Sequence[Case]], bool]
 
 _TRIALS = 200
-"""The most new processes for the search for the smallest history."""
+"""The most new processes that are started to find the smallest history."""
 _SECONDS = 60.0
-"""The most processor seconds for that search: on a slow target the history may stay larger than necessary."""
+"""The most processor seconds for finding it; on a slow target the history may stay larger than necessary."""
 _REPEATED = 1024
-"""How often the case itself is called if the kept calls, a worker's latest 256, do not show the failure: after that
-many calls something is counted, filled up or handed over to quicker code."""
+"""The number of calls of the case itself that are tried if a worker's kept calls (the latest 256) do not show the
+failure. So many calls may overflow a counter, fill a buffer, or switch to faster code."""
 _MANY = 8
-"""If more calls than these show a failure, perhaps only their number matters."""
+"""If more earlier calls than this are needed, perhaps only their number matters."""
 
 
 class Need(Enum):
-    """What a failure needs to show again."""
+    """The condition for a failure to show again."""
 
     NOTHING = "fails alone"
     HISTORY = "needs history"
@@ -42,21 +42,21 @@ class Need(Enum):
 
 @dataclass(frozen=True)
 class Recognised:
-    """What a failing case needs to fail again and, for HISTORY, the calls that must come before it."""
+    """What a failing case needs to fail again; for HISTORY, also the calls that must come before it."""
 
     need: Need
     history: tuple[Case, ...] = ()
     calls: int = 0
     """The number of known calls before the failure."""
     on: bool = False
-    """Whether it fails from the call after these on: tried with more calls of the case itself."""
+    """Whether each call after the history fails too; tried with further calls of the case itself."""
     unsteady: Unsteady | None = None
-    """How often the same call gives another result, if the failure does not repeat for that reason."""
+    """How often the same call gives another result, if the failure does not repeat because of this."""
 
 
 @dataclass
 class _Asked:
-    """Counts its questions, and answers no once there were enough: what is known by then must do."""
+    """A function that asks `fails`, but answers no after a number of questions or seconds."""
 
     fails: Fails
     left: int = field(default_factory=lambda: _TRIALS)
@@ -70,8 +70,8 @@ class _Asked:
 def recognise(
     fails: Fails, case: Case, before: Sequence[Case], changing: Callable[[], Unsteady | None] = lambda: None
 ) -> Recognised:
-    """Whether `case` fails alone, only after some of the calls `before` it, or not again at all. `changing` tells
-    whether the same call gives another result now and then: after whatever calls it fails then, that is chance."""
+    """Return whether `case` fails alone, fails only after some of the calls `before` it, or does not fail again.
+    `changing` returns how the result of the same call varies; if it does, a failure after other calls is chance."""
     if fails(()):
         return Recognised(Need.NOTHING)
     unsteady = changing()
@@ -80,7 +80,7 @@ def recognise(
     trials = _Asked(fails)
     shown = next((calls for calls in _windows(before) if trials(calls)), None)
     if shown is None and fails(()):
-        return Recognised(Need.NOTHING, calls=len(before))  # it comes and goes by itself, and needs no calls
+        return Recognised(Need.NOTHING, calls=len(before))  # it comes and goes by itself, without earlier calls
     repeated = _repeated(trials, case, _REPEATED if shown is None else len(shown))
     if repeated is None and shown is None:
         return Recognised(Need.UNKNOWN, calls=len(before))
@@ -89,14 +89,13 @@ def recognise(
 
 
 def _goes_on(fails: Fails, case: Case, history: Sequence[Case]) -> bool:
-    """Whether the number of the call alone decides: after more calls of the case itself it fails too."""
+    """Whether only the number of calls matters: the case fails after more calls of itself, too."""
     alone = all(call.digest == case.digest for call in history)
     return alone and all(fails((case,) * (len(history) + more)) for more in (1, 2, len(history) + 1))
 
 
 def _windows(before: Sequence[Case]) -> Iterator[tuple[Case, ...]]:
-    """Yield all calls, then the latest half of them, and so on: what one call left behind, another may have
-    repaired."""
+    """Yield all calls, then the latest half of them, and so on: a later call may repair what an earlier one broke."""
     calls = tuple(before)
     while calls:
         yield calls
@@ -104,8 +103,8 @@ def _windows(before: Sequence[Case]) -> Iterator[tuple[Case, ...]]:
 
 
 def _repeated(fails: Fails, case: Case, most: int) -> tuple[Case, ...] | None:
-    """Return the fewest calls of the case itself after which it fails, if many calls make it fail: a kernel that counts
-    its calls."""
+    """Return the fewest calls of the case itself after which it fails, as for a kernel that counts its calls; None if
+    it does not fail after `most`, or if `most` is small."""
     if most <= _MANY or not fails((case,) * most):
         return None
     passes, failing = 0, most
@@ -116,7 +115,7 @@ def _repeated(fails: Fails, case: Case, most: int) -> tuple[Case, ...] | None:
 
 
 def fewest_calls(fails: Fails, calls: Sequence[Case]) -> tuple[Case, ...]:
-    """Return calls none of which can be left out (Zeller and Hildebrandt's ddmin); `calls` show the failure."""
+    """Return a subset of the failing `calls` from which no call can be left out (Zeller and Hildebrandt's ddmin)."""
     kept, parts = tuple(calls), 2
     while len(kept) > 1:
         size = -(-len(kept) // parts)
@@ -137,7 +136,7 @@ def fewest_calls(fails: Fails, calls: Sequence[Case]) -> tuple[Case, ...]:
 
 
 def simplest_calls(fails: Fails, calls: Sequence[Case], case: Case) -> tuple[Case, ...]:
-    """Return the calls, each made as simple as the failure allows, the latest first."""
+    """Return the calls, each simplified as far as the failure remains, starting with the latest."""
     kept = list(calls)
     for place in reversed(range(len(kept))):
         for _ in range(_TRIALS):
@@ -151,8 +150,8 @@ def simplest_calls(fails: Fails, calls: Sequence[Case], case: Case) -> tuple[Cas
 
 
 def _simpler(call: Case, case: Case) -> Iterator[Case]:
-    """Yield simpler calls, the simplest first: `case` itself with one thing changed, then fewer elements, then plainer
-    ones."""
+    """Yield simpler calls, the simplest first: `case` itself, `case` with one parameter of the call, then the call with
+    fewer elements, then with plain values."""
     candidates = [case, *_one_changed(call, case)]
     for each in candidates:
         if each.digest == call.digest:
@@ -177,14 +176,14 @@ def _simpler(call: Case, case: Case) -> Iterator[Case]:
 
 
 def _one_changed(call: Case, case: Case) -> Iterator[Case]:
-    """Yield `case` with one thing as in `call`."""
+    """Yield `case` with one parameter as in `call`."""
     for name in case.params:
         if name != "axis" and name in call.params and call.params[name] != case.params[name]:
             yield replace(case, params={**case.params, name: call.params[name]})
 
 
 def need_line(found: Recognised, case: Case) -> str:
-    """Return what a reader should know about a failure that does not show by itself; '' for one that does."""
+    """Return a sentence about a failure that does not show by itself; '' if it fails alone."""
     if found.need is Need.HISTORY:
         how = "needs history: passes alone in a fresh process, fails there"
         on = f", and from call {len(found.history) + 1} on" if found.on else ""
@@ -206,15 +205,14 @@ def need_line(found: Recognised, case: Case) -> str:
 
 
 def history_line(history: Sequence[Case], case: Case, how: str) -> str:
-    """Return the calls that come before the case, each by its differences from the case; equal neighbours are
-    counted."""
+    """Return a sentence with the calls before the case, each by how it differs from it; equal ones are counted."""
     count = counted(len(history), "earlier call")
     told = [(differences(call, case), len(list(equal))) for call, equal in groupby(history)]
     return f"{how} after {count}: " + "; ".join(f"{what}, {n} times" if n > 1 else what for what, n in told)
 
 
 def differences(call: Case, case: Case) -> str:
-    """Return the differences between an earlier call and the failing one, in plain words."""
+    """Return the differences between an earlier call and the failing one, in words."""
     if call.op != case.op:
         return f"op {call.op}"
     given, wanted = without_probe(call.params), without_probe(case.params)

@@ -1,4 +1,4 @@
-"""Places: which elements of an output are bad, as a rule about their row and column."""
+"""Places: a rule for the bad elements of an output, by their row and column."""
 
 from __future__ import annotations
 
@@ -23,23 +23,24 @@ from oracles.ops import OPS
 
 _BLOCKS = (4, 8, 16, 32, 64, 128)
 _CASES = 4
-"""The most failing cases for which the rule must hold."""
+"""The number of failing cases whose elements the rule is learned from."""
 _CHECKED, _RELEARNED = 48, 4
-"""The further cases for which the rule must be true too, and the number of those contradicting it that may give another
-rule. Both were chosen, not measured."""
+"""The number of further cases that the rule must fit too, and how many that contradict it may change the rule. Both
+were chosen, not measured."""
 _LUCKY_ONE_IN = 32
-"""One element in this many that should be bad may be right by chance. Chosen, not measured."""
+"""One element in this many may be right by chance although the rule says bad. Chosen, not measured."""
 _MOST_ELEMENTS = 6000
 _PLAIN_ROWS = 2
 _SPECIAL = ("large", "tiny", "zeros", "one NaN", "one infinity", "spike", "last row")
-"""With values of these recipes a bad element may look right."""
+"""Recipes whose values may make a wrong element look right."""
 
 Element = tuple[Traits, bool]
-"""Where an element is, and whether it is bad."""
+"""The traits of an element's place, and whether the element is bad."""
 
 
 def places_of(failures: Sequence[tuple[Case, Judgement]]) -> Places | None:
-    """Return the common pattern of failing elements, read first off cases of several rows and many columns."""
+    """Return the pattern of bad elements that the failures share, preferring cases with several rows and many
+    columns."""
     known = [(case, judgement) for case, judgement in failures if _has_mask(judgement)]
     if not known:
         return None
@@ -52,14 +53,15 @@ def places_of(failures: Sequence[tuple[Case, Judgement]]) -> Places | None:
     if not any(failed for _, failed in elements):
         return None
     some = others[:: -(-len(others) // _CHECKED) or 1]
-    # What is shown is the first case, so the statement must be true of it.
+    # The report shows the first case, so the rule must fit it too.
     return Places(first.output, _learned(elements, [*(each for each in others if each is known[0]), *some]))
 
 
 def _learned(elements: list[Element], others: Sequence[tuple[Case, Judgement]]) -> Learned:
-    """Return the rule of these elements; if another failing case contradicts it, one that is true of both. In rows of 9
-    to 11 a tail of 8 is also one of 4. What makes the rule longer is left out: an element that should be bad may be
-    right by chance. But an element that should be right is never bad by chance: then there is no such rule."""
+    """Return the rule of these elements. If another failing case contradicts it, return one that fits both: a tail of 8
+    in rows of 9 to 11 is also a tail of 4. Elements that are right although the rule says bad may be right by chance,
+    and do not make the rule longer. But an element that the rule says is right is never bad by chance: then there is no
+    rule."""
     learned, again, seen = _taught_by(elements), _RELEARNED, list[Element]()
     for failure in others:
         more = list(_elements(*failure))
@@ -74,8 +76,8 @@ def _learned(elements: list[Element], others: Sequence[tuple[Case, Judgement]]) 
 
 
 def _without_luck(learned: Learned, elements: Sequence[Element]) -> Learned:
-    """Return what is learned, counted over the elements that agree, if the others are few that should be bad but are
-    right: some values are right by chance."""
+    """Return the rule without its exceptions, if these are few and all are elements that are right although the rule
+    says bad: some values are right by chance."""
     others = [failed for traits, failed in elements if learned.holds(traits) != failed]
     bad = sum(failed for _, failed in elements)
     if not learned.rule.atoms or any(others) or len(others) * _LUCKY_ONE_IN > bad:
@@ -93,8 +95,8 @@ def _has_mask(judgement: Judgement) -> bool:
 
 
 def _telling(case: Case) -> tuple[bool, bool, bool, int]:
-    """Return a sort key: several rows tell more than one, hundreds of columns more than three, and thousands only cost
-    time."""
+    """Return a sort key that puts first the cases that tell most: several rows, and hundreds of columns rather than
+    three. Thousands of columns cost time and tell no more."""
     frame = Frame(case)
     rows = math.prod(frame.outer)
     size = rows * frame.n
@@ -124,7 +126,7 @@ def _elements(case: Case, judgement: Judgement) -> Iterator[Element]:
 
 
 def _along(op: Op, dim: str, at: int, size: int) -> Iterator[tuple[Feature, int | str]]:
-    """Yield the traits of a place along a dimension; for rows those of the row and of the column in it."""
+    """Yield the traits of index `at` along a dimension of extent `size`, for the row also those of blocks and end."""
     if dim == OUTER:
         yield Feature("index", "row" if op.turns else "index in the batch"), at
         return
@@ -138,8 +140,8 @@ def _along(op: Op, dim: str, at: int, size: int) -> Iterator[tuple[Feature, int 
 
 @cache
 def _features(dim: str) -> tuple[Feature, Feature, Sequence[tuple[int, Feature, Feature]]]:
-    """Return the features of places along a dimension, or of columns, which have no name; cached, since there are
-    thousands of places."""
+    """Return the features of an index along a dimension, or of a column if `dim` is ''. They are cached, since there
+    are thousands of places."""
     name = f"index along {dim}" if dim else "column"
     blocks = [
         (

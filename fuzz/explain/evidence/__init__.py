@@ -1,1 +1,1 @@
-"""What is probed around a failure, and what each probe did."""
+"""The probes around a failure, and their results."""

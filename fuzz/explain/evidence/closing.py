@@ -1,4 +1,4 @@
-"""Closing: probes between a threshold and the nearest one that passes beyond it."""
+"""Closing: probes between a threshold of a rule and the nearest passing probe beyond it."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from fuzz.core.base.draw import Draw, Frame
 from fuzz.core.base.feature import Feature, Kind
 from fuzz.core.generate import storage
 from fuzz.core.generate import variations as vary
+from fuzz.explain.rule.bounds import Tried, gaps, is_close, plainest
 from fuzz.explain.rule.rule import Atom, Rule, Traits
-from fuzz.explain.rule.thresholds import Tried, gaps, is_close, plainest
 from oracles.dtypes import SINGLE, form
 from oracles.ops import OPS
 
 _POINTS = 4
-"""The number of places at which the gap between a threshold and the nearest probe beyond it is divided."""
+"""The number of points that divide the gap between a threshold and the nearest probe beyond it."""
 _ALONG = 24
-"""The neighbours of such a place among which one is sought that meets the other conditions."""
+"""The number of values from such a point on, among which one that meets the other conditions is sought."""
 
 Known = Callable[[Draw], Traits | None]
-"""The traits of a draw's case; None if the kernel takes no such case."""
+"""A function that returns the traits of a draw's case; None if the kernel does not accept the case."""
 
 
 def float32(value: float) -> float:
-    """Return the value in float32, in which kernels take parameters."""
+    """Return the value rounded to float32, the dtype in which kernels take parameters."""
     return float(np.float32(value))
 
 
 def closing(base: Draw, rule: Rule, tried: Tried, known: Known) -> Iterator[Draw]:
-    """Yield draws between each threshold and the nearest passing probe beyond it that meets the other conditions."""
+    """Yield draws between each threshold and the nearest passing probe beyond it that meets all other conditions."""
     for atom, rest, gap in gaps(rule, tried):
         if atom.trait.hides:
             yield from _rescaled(atom, gap, tried, known)
@@ -44,10 +44,10 @@ def closing(base: Draw, rule: Rule, tried: Tried, known: Known) -> Iterator[Draw
 
 
 def _in_bands(base: Draw, atom: Atom, rule: Rule, tried: Tried) -> Iterator[Draw]:
-    """Yield draws for numbers in bands, and right beside them, that were not tried; and for the band that would come
-    next if they go on as they began: a few failing numbers may be bands, or the remainder over a block."""
+    """Yield draws for numbers in bands and just beside them that were not tried, and for the next band if the bands
+    continue as they began: a few failing numbers may be bands, or a remainder modulo a block."""
     limits = [value for value in atom.values if isinstance(value, int)]
-    if len(limits) < len(atom.values):  # between real numbers there is no next one
+    if len(limits) < len(atom.values):  # a real number has no next one
         return
     bands = list(zip(limits[::2], limits[1::2], strict=True))
     rest = Rule(tuple(each for each in rule.atoms if each is not atom))
@@ -59,8 +59,8 @@ def _in_bands(base: Draw, atom: Atom, rule: Rule, tried: Tried) -> Iterator[Draw
 
 
 def _rescaled(atom: Atom, gap: tuple[float, float], tried: Tried, known: Known) -> Iterator[Draw]:
-    """Yield draws for places in a gap that a probe at one of its ends reaches when an input is scaled, or has others
-    added."""
+    """Yield draws whose trait lies in a gap, made from a probe at one end of it by scaling an input, or by blending
+    other values into it."""
     limit, beyond = (_power(atom.trait, end) for end in gap)
     if limit is None or beyond is None or (math.isinf(limit) and math.isinf(beyond)):
         return
@@ -72,7 +72,7 @@ def _rescaled(atom: Atom, gap: tuple[float, float], tried: Tried, known: Known) 
     purest = max(values) if atom.relation == ">=" else min(values)
     ways = (
         (finite, vary.scaled, (0.0, _STEP), _STEP / 2),
-        (finite, vary.scaled, (0.0, -_STEP), _STEP / 2),  # no dtype lets everything grow that far
+        (finite, vary.scaled, (0.0, -_STEP), _STEP / 2),  # the values of no dtype can all grow that far
         (purest, vary.blended, (-2 * _STEP, -_STEP), 0.0),
     )
     for end, change, powers, least in ways:
@@ -94,8 +94,8 @@ def _rescaled(atom: Atom, gap: tuple[float, float], tried: Tried, known: Known) 
 
 
 def _exactly(draw: Draw, name: str, atom: Atom, number: float, known: Known) -> Draw:
-    """Return the draw with exactly that number in place of the nearby one to which scaling has rounded it; in f32 if
-    its dtype has no such number and the kernel takes that."""
+    """Return the draw with the exact number in place of the nearby one to which scaling has rounded it. The draw is in
+    f32 if its dtype lacks the number and the kernel accepts f32."""
     value = (known(draw) or {}).get(atom.trait)
     near = max(_NEAR, form(draw.part(name).dtype).u)
     if not isinstance(value, float) or not 0 < abs(value - number) <= near * abs(number):
@@ -108,13 +108,13 @@ def _exactly(draw: Draw, name: str, atom: Atom, number: float, known: Known) -> 
 
 
 _NEAR = 0.01
-"""The largest relative rounding by scaling, unless the dtype has fewer than 7 bits."""
+"""The largest relative change by rounding after scaling, unless the dtype has fewer than 7 bits."""
 _TELLING = 32
-"""A row of fewer elements may be no example of the trait."""
+"""The number of elements beyond which a longer row is not preferred: a shorter row may not show the trait."""
 
 
 def _aims(limit: float, beyond: float) -> list[float]:
-    """Return places between two powers of two, one of which may be infinite."""
+    """Return points between two powers of two, one of which may be infinite."""
     parts = range(1, _POINTS + 1)
     if math.isfinite(limit - beyond):
         return [limit + (beyond - limit) * part / (_POINTS + 1) for part in parts]
@@ -122,7 +122,7 @@ def _aims(limit: float, beyond: float) -> list[float]:
 
 
 def _level(traits: Traits | None, trait: Feature) -> float | None:
-    """Return a trait as a power of two."""
+    """Return the value of a trait as a power of two."""
     value = traits.get(trait) if traits is not None else None
     return None if value is None or isinstance(value, str) else _power(trait, float(value))
 
@@ -134,11 +134,11 @@ def _power(trait: Feature, value: float) -> float | None:
 
 
 _STEP = 4.0
-"""The step, in powers of two, by which an input is scaled to see how a trait follows its scale."""
+"""The step in powers of two by which an input is scaled, to see how a trait follows."""
 
 
 def _divided(base: Draw, atom: Atom, rest: Rule, gap: tuple[float, float], known: Known) -> Iterator[Draw]:
-    """Yield draws for places in a gap, each moved on until the other conditions hold."""
+    """Yield draws for points in a gap, each moved on until the other conditions hold."""
     limit, nearest = gap
     whole = isinstance(atom.values[0], int)
     if not whole:
@@ -158,26 +158,24 @@ def _divided(base: Draw, atom: Atom, rest: Rule, gap: tuple[float, float], known
 
 
 FACTORS = (2, 3, 4, 8, 16, 32, 64, 128, 256)
-"""The extents tried for one of two dimensions if their product matters."""
+"""The extents that are tried for one of two dimensions if their product matters."""
 
 
 def _vary(base: Draw, trait: Feature, value: float) -> Draw | None:
-    """Return the base with another number for a trait; None if the trait cannot be set."""
+    """Return the base with another value for a trait; None if the trait cannot be set."""
     edit = _EDITS.get(trait.kind)
     return edit(base, trait, value) if edit is not None else None
 
 
 def _of_product(base: Draw, trait: Feature, value: float) -> Draw | None:
-    """Return the base with another product of two extents, the first of them the largest of `FACTORS` that divides it,
-    or 1."""
+    """Return the base with another product of two extents, the first the largest of `FACTORS` that divides it."""
     dims, whole = (trait.subject, str(trait.operand)), int(value)
     first = next((each for each in reversed(FACTORS) if whole % each == 0), 1)
     return with_extents(base, dict(zip(dims, (first, whole // first), strict=True)))
 
 
 def with_extents(base: Draw, extents: Mapping[str, int]) -> Draw | None:
-    """Return the base with these extents, of named dimensions and of all others together; None if its rank leaves no
-    room for them."""
+    """Return the base with these extents of named dimensions and of all others; None if its rank has no room."""
     op = OPS[base.op]
     draw = vary.extended(base, {dim: size for dim, size in extents.items() if dim in op.named})
     rows = next((size for dim, size in extents.items() if dim not in op.named), None)
@@ -199,7 +197,7 @@ def _of_furthest(base: Draw, trait: Feature, value: float) -> Draw | None:
     op = OPS[base.op]
     if trait.subject != op.main or len(op.inner) > 1:
         return None
-    row = storage.placed_at(vary.sized(replace(base, n=int(value) + 1), 1), "before", 0)  # without gaps it ends there
+    row = storage.placed_at(vary.sized(replace(base, n=int(value) + 1), 1), "before", 0)  # the last element is furthest
     return storage.laid_out(row, dict.fromkeys(storage.grids(base), "contiguous"))
 
 
@@ -211,4 +209,4 @@ _EDITS: Mapping[Kind, Callable[[Draw, Feature, float], Draw | None]] = {
     "extent": _of_extent, "product": _of_product, "in blocks": _of_blocks, "furthest": _of_furthest,
     "parameter": _of_parameter, "scale": _of_parameter,
 }  # fmt: skip
-"""How a draw gets another number for a feature, by its kind."""
+"""The function that gives a draw another value for a feature, by the feature's kind."""

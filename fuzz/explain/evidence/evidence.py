@@ -1,4 +1,4 @@
-"""Evidence: what was probed around a failure, and whether it failed too."""
+"""Evidence: the probes around a failure, and whether each of them failed."""
 
 from __future__ import annotations
 
@@ -15,73 +15,72 @@ from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.generate.realise import draw_of
 from fuzz.core.generate.variations import made, with_values
 from fuzz.core.judge.judge import Judgement
+from fuzz.explain.rule.bounds import Probed
 from fuzz.explain.rule.inducer import Induced, induce
 from fuzz.explain.rule.rule import Traits
-from fuzz.explain.rule.thresholds import Probed
 from fuzz.explain.trial.trial import Trials
 from oracles.ops import OPS
 
 _BATCH = 16
 _VARIANTS = (3, 9)
-"""The numbers of other values with which a law is tried besides the case's own, in two goes: whether two orders of a
-sum differ is a matter of luck."""
+"""The numbers of other values with which a law is tried besides the case's own, in two goes: luck decides whether two
+orders of a sum round differently."""
 _LARGEST = 1 << 13
 _LARGEST_ROW = 1 << 16
-"""The most elements of a probe, unless the failing row itself is long, since the oracle looks at every element of a
+"""The most elements of a probe, unless the failing row itself is longer, since the oracle evaluates each element of a
 failure in high precision; and the most in any case."""
 _FEW_ROWS = 3
 
 
 @dataclass(frozen=True)
 class Masking:
-    """Whether values only hide a failure now and then: see `fuzz.explain.evidence.masking`."""
+    """Whether values hide a failure but do not cause it: see `fuzz.explain.evidence.masking`."""
 
     only_hide: bool = False
     clear: tuple[str, ...] = ()
-    """The recipes of plain values with which the failure shows: ordinary ones may show it by luck alone."""
+    """The recipes of plain values that show the failure for certain; ordinary values may show it by luck only."""
     hidden: frozenset[int] = frozenset()
-    """The indices of probes that pass, but fail with ordinary values in place of their own."""
+    """The indices of probes that pass, but fail with ordinary values."""
     shown: frozenset[int] = frozenset()
-    """The indices of probes that pass with ordinary values too."""
+    """The indices of probes that pass, with ordinary values too."""
     cause: bool = False
     """Whether values are known to cause the failure."""
 
 
 @dataclass
 class Evidence:
-    """What was probed so far."""
+    """All probes so far, and what was learned from them."""
 
     cases: list[Case] = field(default_factory=list)
     traits: list[Traits] = field(default_factory=list)
     failed: list[bool] = field(default_factory=list)
     bad: list[tuple[Case, Judgement]] = field(default_factory=list)
     probed: set[tuple[str, str]] = field(default_factory=set)
-    """The target and digest of each probe, so that none counts twice. What shrinking has judged counts too: it knows
-    what passes."""
+    """The target and digest of each probe, so that none counts twice, including the cases that shrinking judged."""
 
     masking: Masking = Masking()
     """What is known of values that hide the failure."""
     known: tuple[tuple[int, bool, frozenset[int]], Induced] | None = None
-    """What was learned, with the number of probes and the set of probes from which it was learned."""
+    """The learned rule, with the number of probes and the masking from which it was learned."""
     said: tuple[tuple[bool, tuple[int, ...]], tuple[list[Traits], list[bool]]] | None = None
-    """The last result of `tried` and its arguments: the same is asked again and again."""
+    """The arguments and the result of the last call of `tried`, which is often repeated."""
     tests: list[int] = field(default_factory=list)
     """The indices of the probes that were drawn to refute a rule."""
     whole: bool = False
-    """Whether all was probed that was to be: there may have been no time for that."""
+    """Whether all planned probes were run before the time was over."""
     stands: bool = False
-    """Whether the rule was put to the test until it stood: there may have been no time for that either."""
+    """Whether the rule was tested until it stood, before the time was over."""
     tested: bool = False
-    """Whether the test came to its end, however it ended."""
+    """Whether the test of the rule came to its end, with any result."""
     true_of: int = 0
-    """The number of cases of a search, the last ones tried, of which the rule is true."""
+    """The number of cases of a search that the rule fits: the last ones that were tried."""
     drawn: int = 0
-    """The number of probes before those that were drawn, as a search draws them, once no rule stood; 0 if one did."""
+    """The number of probes before random cases of a search were added because no rule stood; 0 if one did."""
     beside: Evidence | None = None
-    """Further evidence in which too little fails for a rule."""
+    """Further evidence, in which too few cases fail for a rule."""
 
     def fresh(self, cases: Sequence[Case], trials: Trials) -> list[Case]:
-        """Return those of the cases that were not probed yet."""
+        """Return the cases that were not probed yet, and mark them as probed."""
         found = {}
         for case in cases:
             if (trials.target.id, case.digest) not in self.probed:
@@ -90,7 +89,7 @@ class Evidence:
         return list(found.values())
 
     def induced(self) -> Induced:
-        """Return the rule of the first failure, as far as was probed."""
+        """Return the rule of the first failure, learned from the probes so far."""
         state = len(self.failed), self.masking.only_hide, self.masking.hidden
         if self.known is None or self.known[0] != state:
             counted = self.counted()
@@ -98,26 +97,26 @@ class Evidence:
         return self.known[1]
 
     def counted(self) -> list[int]:
-        """Return the indices of the probes that count for the rule: those whose values hide the failure do not."""
+        """Return the indices of the probes that count for the rule: all whose values do not hide the failure."""
         return [place for place in range(len(self.failed)) if place not in self.masking.hidden]
 
     def tried(self, places: Iterable[int]) -> tuple[list[Traits], list[bool]]:
-        """Return the traits of those probes, and whether each failed. If values can only hide the failure, traits of
-        values are left out."""
+        """Return the traits of the probes at these indices, and whether each failed. Traits of values are left out if
+        values only hide the failure."""
         chosen = tuple(places)
         asked = self.masking.only_hide, chosen
         if self.said is not None and self.said[0] == asked:
             return self.said[1]
         traits = [self.traits[place] for place in chosen]
         if self.masking.only_hide:
-            # In their order, not as a set has them: of two equivalent traits the first is stated.
+            # The order of traits is kept, since of two equivalent ones the first is stated.
             kept = [name for name in dict.fromkeys(name for each in traits for name in each) if not name.is_of_values]
             traits = [{name: each[name] for name in kept if name in each} for each in traits]
         self.said = asked, (traits, [self.failed[place] for place in chosen])
         return self.said[1]
 
     def counted_probes(self) -> list[Probed]:
-        """Return the probes that count for the rule, each with its case and its err/budget."""
+        """Return the probes that count for the rule, with traits, case and err/budget."""
         counted, bad = self.counted(), iter(self.bad)
         ratios = [_ratio(next(bad)[1]) if failed else 0.0 for failed in self.failed]
         traits, failed = self.tried(counted)
@@ -148,8 +147,8 @@ def probe_all(trials: Trials, draws: Iterable[Draw], evidence: Evidence) -> None
 
 
 def probe_each(trials: Trials, cases: Sequence[Case], evidence: Evidence) -> None:
-    """Run cases of a search as probes; for a law each with other values too, with which two orders of a sum may
-    differ."""
+    """Run cases of a search as probes. For a law each is run with other values too, in which two orders of a sum may
+    round differently."""
     if trials.family.law is None:
         probe(trials, cases, evidence)
     else:
@@ -157,8 +156,8 @@ def probe_each(trials: Trials, cases: Sequence[Case], evidence: Evidence) -> Non
 
 
 def says_something(case: Case, trials: Trials) -> bool:
-    """Whether a case of a search is a probe: as of `made_for`, and not of nothing. Of an output without elements no
-    value can be wrong."""
+    """Whether a case of a search serves as a probe: it is not too large or empty, and fits the kind of failure. An
+    output without elements cannot have a wrong value."""
     size = case.inputs[OPS[case.op].main].layout.size
     is_whole = trials.family.name != "values" or any(each.layout.size for each in case.outputs.values())
     invalid = trials.family.name == "accepted invalid"
@@ -166,8 +165,8 @@ def says_something(case: Case, trials: Trials) -> bool:
 
 
 def made_for(draws: Iterable[Draw], trials: Trials) -> list[Case]:
-    """Return the probes that can be made. Input that a kernel must reject says nothing of how it computes, and the
-    other way round."""
+    """Return the probes that can be made and are not too large. Input that a kernel must reject tells nothing about its
+    values, and valid input nothing about rejecting."""
     invalid = trials.family.name == "accepted invalid"
     cases = []
     for draw in draws:
@@ -189,8 +188,8 @@ def probe(trials: Trials, cases: Sequence[Case], evidence: Evidence) -> None:
 
 
 def telling(cases: Sequence[Case], trials: Trials) -> list[tuple[Case, Judgement]]:
-    """Return the cases that are evidence for this failure, with their judgements; without those that another finding
-    explains, and those that fail by another bug of a shared source."""
+    """Return the cases that are evidence for this failure, with their judgements. Cases that another finding explains
+    are left out, and those that fail by another bug in a shared source."""
     judged = [
         (case, judgement)
         for case, judgement in zip(cases, trials.judge(cases), strict=True)
@@ -201,8 +200,8 @@ def telling(cases: Sequence[Case], trials: Trials) -> list[tuple[Case, Judgement
 
 
 def _probe_any(trials: Trials, goes: Sequence[Sequence[Case]], evidence: Evidence) -> None:
-    """Run cases that differ only in their values as one probe, which fails if one of them does. Each further go is for
-    probes that have not failed yet."""
+    """Run cases that differ only in their values as one probe, which fails if one of them does. Later goes are run only
+    if no earlier one failed."""
     judged: list[tuple[Case, Judgement]] = []
     for cases in goes:
         judged += telling(cases, trials)
@@ -215,8 +214,8 @@ def _probe_any(trials: Trials, goes: Sequence[Sequence[Case]], evidence: Evidenc
 
 
 def differing(target: Target, siblings: Sequence[Target]) -> list[Target]:
-    """Return the kernel's other targets; of emulated ones, which start slowly, those that differ in one thing, and the
-    one that differs in most: these tell each thing apart."""
+    """Return the other targets of the kernel. Emulated ones start slowly, so of these only the targets that differ in
+    one trait are taken, and the one that differs most: together they tell the traits apart."""
     others = [other for other in siblings if other.id != target.id]
     if not target.emulated or not others:
         return others

@@ -1,13 +1,13 @@
-"""Masking: values that only hide a failure are told from values that cause it, by trying ordinary ones in their place.
+"""Masking: whether values cause a failure, or only hide it, is found out by trying ordinary values in their place.
 
-A huge number swamps what was left out, a NaN hides any difference, and so does a coarse dtype in a long row. Where
-exactly depends on everything: a rule about the values of probes that happen to pass would be an accident of these
-probes. So each probe that passes against the rule is tried again with ordinary values and parameters, each element with
-memory of its own, in the finest dtype if the failure is known to show in that and in its own. If it still passes,
-values cause the failure. Ordinary values may show it only now and then, for example if a mean of about 0 is divided by
-the wrong number: then plain ones are tried as well, if these show what failed. A broken law is hidden like this too,
-because two orders of a sum round alike by luck: it is tried with ordinary values again and again. A stray access or a
-crash shows whatever the values are.
+A huge number swamps an element that was left out, a NaN hides any difference, and so does a coarse dtype in a long row.
+The exact limits depend on everything else, so a rule about the values of passing probes would be an accident of these
+probes. Therefore each probe that passes against the rule is tried again with ordinary values and parameters, each
+element with memory of its own, and in the finest dtype if the failure shows in that dtype and in the probe's own. If it
+still passes, values cause the failure. Ordinary values may show a failure only now and then, for example if a mean near
+0 is divided by a wrong number; then plain values that do show it are tried as well. A broken law is hidden in this way
+too, since two orders of a sum round alike by luck: it is tried with ordinary values again and again. A stray access or
+a crash shows with any values.
 """
 
 from __future__ import annotations
@@ -40,33 +40,32 @@ from oracles.dtypes import ITEMSIZE, form
 from oracles.ops import OPS
 
 _SHOWN = 12
-"""The number of failing probes whose ordinary values are tried first."""
+"""The number of failing probes that are first tried with ordinary values."""
 _SWAMPED = 4
-"""The number of those that are tried with NaN for all values."""
+"""The number of failing probes that are tried with NaN in place of all values."""
 _PURE = 0.9
-"""If at least this share of them fails with ordinary values too, values do not cause the failure."""
+"""The share of probes that must fail with ordinary values too for values not to be the cause."""
 _BY_LUCK = 0.15
-"""If at least this share of them fails with ordinary values, other values than their own show the failure, by luck."""
+"""The share of probes that must fail with ordinary values for the failure not to need its own values."""
 _CLEAR = ("ones", "integers", "shifted")
-"""Plain values that may show it for certain."""
+"""The recipes of plain values that may show a failure for certain."""
 _MOST_HIDDEN = 0.5
-"""Values that hide more than this share of the failures are rather their cause. Those of a search hide a good third of
-the failures of a wrong divisor."""
+"""The share of failures above which values that hide them are rather their cause. The values of a search hide a good
+third of the failures of a wrong divisor."""
 _FEWEST, _MOSTLY = 12, 0.9
-"""The least number of hidden probes whose common condition is stated, and the share of them that it must tell from
-failing ones."""
+"""The least number of hidden probes whose common condition is stated, and the least share of probes that the condition
+must classify correctly."""
 _LUCK, _SEEDS = 12, 1 << 20
-"""The number of further ordinary values with which a law is tried, since whether two orders of a sum differ is a matter
-of luck; and the distance of their seeds, which leaves room for all probes."""
+"""The number of further ordinary values with which a law is tried, since luck decides whether two orders of a sum round
+differently; and the distance of their seeds, which leaves room for all probes."""
 NO_PARAMS: Mapping[str, float] = MappingProxyType({})
 _ROUNDS, _ASKED, _EXCLUDED = 3, 40, 16
-"""How often the rule is learned anew from what was found; the probes that are tried each time; and how many of those
-may be excluded by the rule."""
+"""The number of times that the rule is learned again; the probes that are tried each time; and how many of those may
+lie outside the rule."""
 
 
 def swamped(evidence: Evidence) -> Iterator[Draw]:
-    """Yield draws of some failing probes with NaN in place of all values, to see whether that hides the failure, if
-    nothing else was seen to."""
+    """Yield draws of some failing probes with NaN in place of all values, to see whether NaN hides the failure."""
     failed = [case for case, judgement in evidence.bad if _is_wrong(judgement)]
     for number, case in enumerate(failed[:: -(-len(failed) // _SWAMPED)] if failed else []):
         with contextlib.suppress(CaseError):
@@ -74,13 +73,12 @@ def swamped(evidence: Evidence) -> Iterator[Draw]:
 
 
 def _is_wrong(judgement: Judgement) -> bool:
-    """Whether its values are wrong, or differ from what a law makes of others, which values may hide; not so a stray
-    access, which chance puts in their place."""
+    """Whether values are wrong or a law is broken, which other values may hide. What a stray access reads is chance."""
     return Family.of(judgement).name in ("values", "law")
 
 
 def unmask(trials: Trials, evidence: Evidence) -> None:
-    """Find out which of the probes that pass against the rule are hidden by their values."""
+    """Find out which probes pass against the rule only because their values hide the failure."""
     known = evidence.masking
     of_values = trials.family.key == "values" or trials.family.law is not None
     if not of_values or known.cause or not any(_is_wrong(judgement) for _, judgement in evidence.bad):
@@ -106,13 +104,12 @@ def unmask(trials: Trials, evidence: Evidence) -> None:
 
 
 def shown_in(evidence: Evidence) -> frozenset[str]:
-    """Return the dtypes of the first input in which it failed; none for a stray access, for which no dtype is too
-    coarse."""
+    """Return the dtypes of the first input in which the failure showed; none for a stray access, shown in any."""
     return frozenset(_dtype(case) for case, _ in evidence.bad) if _is_wrong(evidence.bad[0][1]) else frozenset()
 
 
 def hiding(evidence: Evidence) -> Rule | None:
-    """Return the condition that most of the values meet that hide the failure; None if no condition does."""
+    """Return the condition that most of the values that hide the failure meet; None if no condition does."""
     hidden = sorted(evidence.masking.hidden)
     if len(hidden) < _FEWEST:
         return None
@@ -120,7 +117,7 @@ def hiding(evidence: Evidence) -> Rule | None:
     known = set().union(*(evidence.traits[place] for place in places))
     told = {
         each for each in known if each.is_of_values and each.kind != "after NaN"
-    }  # one place of a NaN hides no more
+    }  # the place of a NaN is left out: a NaN hides as much at any place
     said = [{name: v for name, v in evidence.traits[place].items() if name in told} for place in places]
     hides = [place in evidence.masking.hidden for place in places]
 
@@ -133,9 +130,9 @@ def hiding(evidence: Evidence) -> Rule | None:
 
 
 def shown_with(evidence: Evidence) -> tuple[Mapping[str, float], ...]:
-    """Return the parameters of a case that failed clearly, if its op has any that scale with values; and the largest
-    with which any failed. One output may show clearly with any parameter what another shows with a large one only: a
-    row that is twice as large as it should be is normalised to the same, except for eps."""
+    """Return the parameters of the clearest failure, if its op has any that scale with values, and the largest that
+    failed. Some outputs show a failure with any parameter, others only with a large one: a row that is twice as large
+    as it should be is normalised to the same values, except for eps."""
     clearest, _ = max(evidence.bad, key=lambda bad: bad[1].ratio)
     scaled = [each.name for each in OPS[clearest.op].parameters if each.power and each.name in clearest.params]
     values = {name: [case.params[name] for case, _ in evidence.bad if name in case.params] for name in scaled}
@@ -145,8 +142,8 @@ def shown_with(evidence: Evidence) -> tuple[Mapping[str, float], ...]:
 
 
 def _is_due(learned: Learned) -> bool:
-    """Return whether the statement does not fit, or has a condition that may be among those that hide the failure. If
-    one such condition fits alone, it is the cause: if others cause the failure, it would stand beside them."""
+    """Return whether masking may explain why the rule is inexact, or has a condition on what may hide the failure. A
+    single such condition that fits is the cause: if it only hid another cause, that would stand beside it."""
     rules = (learned.rule, *learned.others)
     atoms = [atom for rule in rules for atom in rule.atoms]
     if len(atoms) == 1 and _is_hiding(atoms[0]):
@@ -159,8 +156,8 @@ def _is_hiding(atom: Atom) -> bool:
 
 
 def _may_hide(atom: Atom) -> bool:
-    """Return whether a condition may hide the failure: a long row may be more than a coarse dtype can show, and
-    elements that share memory are equal."""
+    """Return whether a condition may be about what hides the failure: a long row may need a finer dtype than a coarse
+    one, and elements that share memory are equal."""
     if atom.trait.kind == "stride of 0":
         return (atom.relation == "=") == (atom.values == ("no",))
     if atom.trait.kind in ("layout", "step"):
@@ -169,7 +166,7 @@ def _may_hide(atom: Atom) -> bool:
 
 
 def _shown(trials: Trials, evidence: Evidence) -> Masking:
-    """Return whether failing probes fail with ordinary values too, and with plain ones, which show for certain what
+    """Return whether failing probes also fail with ordinary values, and which plain values show for certain what
     ordinary ones show by luck."""
     cases = [case for case, judgement in evidence.bad if _is_wrong(judgement)]
     some = cases[:: -(-len(cases) // _SHOWN)]
@@ -181,15 +178,15 @@ def _shown(trials: Trials, evidence: Evidence) -> Masking:
     ordinarily = share()
     if ordinarily < _BY_LUCK:
         return Masking(cause=True)
-    if trials.family.law is not None:  # it is luck that two orders differ, whatever the values
+    if trials.family.law is not None:  # luck decides whether two orders differ, for any values
         return Masking(only_hide=True)
     clear = tuple(values for values in _CLEAR if share(values) >= _PURE)
     return Masking(True, clear) if clear or ordinarily >= _PURE else Masking(cause=True)
 
 
 def _against(evidence: Evidence, target: Target) -> list[int]:
-    """Return the indices of undecided probes on this target that pass against the rule. If the rule does not fit, those
-    follow that it excludes by one condition, which may be about what shows the failure, not about its cause."""
+    """Return the indices of undecided probes on this target that pass against the rule. If the rule is inexact, probes
+    that miss one condition follow, since that condition may be about what shows the failure and not about its cause."""
     learned, places = evidence.induced().learned, evidence.counted()
     rules = [_without_hiding(rule) for rule in (learned.rule, *learned.others)]
     tried = zip(places, *evidence.tried(places), strict=True)
@@ -198,7 +195,7 @@ def _against(evidence: Evidence, target: Target) -> list[int]:
     passing = [(place, each) for place, each, bad in tried if not bad and place in left]
     wider = [Rule(tuple(a for a in rule.atoms if a is not atom)) for rule in rules for atom in rule.atoms]
     found = [place for place, each in passing if any(rule.holds(each) for rule in rules)]
-    # If conditions were left out that may hide it, much of that never fails.
+    # Without the conditions that may hide the failure, the rule covers probes that never fail: they come last.
     found.sort(key=lambda place: not learned.holds(evidence.traits[place]))
     if learned.exact:
         return found
@@ -218,18 +215,19 @@ def failing_ordinarily(
     params: Sequence[Mapping[str, float]] = (),
     clear: Sequence[str] = (),
 ) -> list[bool | None]:
-    """Return for each case whether it fails with ordinary values, in its own dtype or, if that is one of the `coarse`
-    ones, in the finest dtype in which the failure was seen; with ordinary parameters or with any of the given ones; or
-    with rows that end with a large element, or with a large last row, without which a long row, or many rows, hide what
-    is wrong at their end; or with elements that share memory as they do; or with values of one of the recipes `clear`.
-    If a law changes parameters, each case keeps its own. None if a case cannot have such values."""
+    """Return for each case whether it fails with ordinary values; None if it cannot have them.
+
+    Each case is tried in its own dtype, or in the finest one if both are in `coarse`; with ordinary and with the given
+    parameters; with a large element at the end of rows, or a large last row, which show an error at the end of a long
+    one; with its own shared memory; and with the recipes `clear`. If a law changes parameters, each case keeps its
+    own."""
     finest = max(trials.target.kernel.able.dtypes, key=lambda dtype: form(dtype).precision)
     found: list[bool | None] = [None] * len(cases)
     for go, tried in enumerate(_goes(trials.family.law, cases, params, clear)):
         left = [place for place, fails in enumerate(found) if not fails]
         dtypes = {p: finest if {finest, _dtype(cases[p])} <= {*coarse} else "" for p in left}
         seed = go * _SEEDS if trials.family.law is not None else 0
-        made = {p: _ordinary(cases[p], seed + p, dtype, tried) for p, dtype in dtypes.items()}
+        made = {p: ordinary_case(cases[p], seed + p, dtype, tried) for p, dtype in dtypes.items()}
         if tried.values:
             made = {p: case and _with_values(case, tried.values, p) for p, case in made.items()}
         able = [case for case in made.values() if case and trials.target.kernel.capability.accepts(case)]
@@ -239,40 +237,41 @@ def failing_ordinarily(
     return found
 
 
-class _Go(NamedTuple):
-    """What is ordinary about a case that is tried in place of another one."""
+class Substitute(NamedTuple):
+    """The ordinary things about a case that is tried in place of another one."""
 
     params: Mapping[str, float] = NO_PARAMS
     values: str = ""
     folded: bool = False
-    """Whether elements share memory as in the case."""
+    """Whether elements share memory as in the original case."""
     own: bool = False
-    """Whether it keeps the case's parameters, and has values of their size."""
+    """Whether the original parameters are kept, and values are made as large as these."""
 
 
 def _goes(
     law: LawCheck | None, cases: Sequence[Case], params: Sequence[Mapping[str, float]], clear: Sequence[str]
-) -> Iterator[_Go]:
+) -> Iterator[Substitute]:
     lawful = next((case for case in cases if law is not None and law.law.applies(case)), None)
     if law is not None and lawful is not None and law.twin(lawful).params != lawful.params:
-        # What the law changes is no matter of values: a kernel may choose by it.
-        yield from [_Go(own=True)] * (1 + _LUCK)
+        # The parameter that the law changes may choose the kernel's code, so it is no matter of values.
+        yield from [Substitute(own=True)] * (1 + _LUCK)
         return
     each, last = (NO_PARAMS, *params), [LAST_ROW] if _sums_rows(cases) else []
-    yield from (_Go(given) for given in each)
-    yield from (_Go(values=values) for values in ("spike", *last))
-    yield _Go(folded=True)
-    yield from [_Go()] * (_LUCK if law is not None else 0)
-    yield from (_Go(given, values) for values in clear for given in each)
+    yield from (Substitute(given) for given in each)
+    yield from (Substitute(values=values) for values in ("spike", *last))
+    yield Substitute(folded=True)
+    yield from [Substitute()] * (_LUCK if law is not None else 0)
+    yield from (Substitute(given, values) for values in clear for given in each)
 
 
 def _sums_rows(cases: Sequence[Case]) -> bool:
-    """Whether an output has elements along the row of the first input at most: it sums over rows."""
+    """Whether an output lacks a dimension of the first input other than the row: then the op sums over rows."""
     ops = ((OPS[case.op], name) for case in cases for name in case.outputs)
     return any({*op.inputs[0].axes} - {op.row, *op.operand(name).axes} for op, name in ops)
 
 
-def _ordinary(case: Case, seed: int, dtype: str, go: _Go) -> Case | None:
+def ordinary_case(case: Case, seed: int, dtype: str, go: Substitute) -> Case | None:
+    """Return the case with ordinary values, in that dtype where one is named; None where it cannot have such values."""
     with contextlib.suppress(CaseError):
         draw = draw_of(case)
         draw = vary.ordinary(draw if go.folded else storage.unfolded(draw), seed)
@@ -284,8 +283,8 @@ def _ordinary(case: Case, seed: int, dtype: str, go: _Go) -> Case | None:
 
 
 def _of_their_size(case: Case) -> Case:
-    """Return the case with inputs as large as a parameter above 1 that scales with them, which would swamp them
-    otherwise."""
+    """Return the case with inputs as large as its largest parameter, if that scales with the inputs and is above 1: it
+    would swamp smaller inputs."""
     op = OPS[case.op]
     sizes = [abs(case.params[each.name]) ** (1 / each.power) for each in op.parameters if each.power > 0]
     power = max(map(math.log2, filter(None, sizes)), default=0.0)
@@ -298,8 +297,8 @@ def _of_their_size(case: Case) -> Case:
 
 
 def _finer(draw: Draw, dtype: str) -> Draw:
-    """Return the draw in that dtype; unchanged if two tensors of different dtypes would then have one, since that may
-    be the cause."""
+    """Return the draw in that dtype; unchanged if two tensors that have different dtypes would then have the same one,
+    since the difference may be the cause."""
     finer, op = vary.of_dtype(draw, dtype), OPS[draw.op]
     before, after = (
         {part.dtype for part in each.parts if op.operand(part.name).dtype not in ITEMSIZE} for each in (draw, finer)

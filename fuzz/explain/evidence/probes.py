@@ -1,4 +1,4 @@
-"""Probes: the cases around a failure, each with something changed, that show what failing depends on."""
+"""Probes: cases around a failure, each with some changes, which show what the failure depends on."""
 
 from __future__ import annotations
 
@@ -24,46 +24,46 @@ from oracles.operand import OUTER
 from oracles.ops import OPS
 
 _SWEPT = 260
-"""Every n up to this is probed: each place in a block of 128 twice, and each in a block of 256 once."""
+"""Every n up to this is probed: so each remainder modulo 128 occurs twice, and each modulo 256 once."""
 _SWEPT_SLOWLY = 40
-"""The largest n up to which every n is probed on a target that needs milliseconds for each case."""
+"""The same for targets that need milliseconds for a case."""
 _LONG_SLOWLY = (63, 64, 65, 127, 128, 129, 191, 192, 255, 256, 257, 1023, 1024, 1025)
-"""Ends and beginnings of blocks: without them `n mod 64 = 63` would be taken for `n >= 63`."""
+"""Lengths at the ends of blocks: without them `n mod 64 = 63` could not be told from `n >= 63`."""
 _LONG = (320, 383, 384, 385, 511, 512, 513, 575, 639, 640, 767, 768, 1023, 1024, 1025, 1087, 2047, 2048, 2049)
 _LONGEST = (4097, 8193, 16385, 32769, 65535)
-"""Long rows, each probed alone: in a long row, an error of one part in its length may not show."""
+"""Long rows, each probed as a single row: in a long row, an error of one element may not show."""
 _LONG_ODD = (1027, 4099, 8195, 16387)
-"""Lengths of one row in each dtype: how long rows are divided may depend on the bytes of an element."""
+"""Lengths of a single row in each dtype: the size of an element may decide how a long row is divided."""
 _AROUND = 70
-"""The number of lengths after a long one that are probed: each place in a block of 64."""
+"""The number of lengths after a long one that are probed: all remainders modulo 64."""
 _FURTHER = (96, 128, 192, 255, 256, 300, 511, 512, 768, 1000, 1024, 1500, 2048, 3000, 4096)
 _STEPPED = 5
-"""The fewest elements of one row in which a step shows."""
+"""The fewest elements of a row in which a step between elements shows."""
 _ROWS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 64)
 SIZES = (*range(1, 13), 15, 16, 17, 24, 31, 32, 33, 40, 48, 63, 64, 65, 96, 100, 127, 128, 129, 130, 192, 256, 257)
-"""The extents tried for named dimensions other than the row."""
+"""The extents that are tried for named dimensions other than the row."""
 _CONSTANTS = (1.0, 2.0)
-"""The constants tried for an input: an input of ones may hide that it is read wrongly, and another number tells that
-from being constant."""
+"""The constants that are tried for an input: one that is all ones hides a wrong read of it, and with another constant
+it shows whether the constancy or the ones matter."""
 _PRODUCT = 1024
-"""The least product of two extents that has probes of its own; other probes tell as much about smaller ones."""
+"""The least product of two extents that gets probes of its own; for smaller ones other probes suffice."""
 _SQUARE = 80
-"""The most rows of a probe that is square."""
+"""The most rows of a square probe."""
 _MIXED = 80
-"""The number of probes with several things changed at once. As many again, and more, are drawn to refute a rule."""
+"""The number of probes with several changes; at least as many again are drawn to refute a rule."""
 _WORDS = 64
-"""The random words of a probe, one for each thing that it may change; ops have about 20."""
+"""The number of random words of a probe, one for each thing that may change; ops have about 20 such things."""
 
 _SHIFTS: tuple[Shift, ...] = ((1, 0), (-1, 0), (3, 0), (-3, 0), (0, 1), (0, -1))
 _DENSE_SHIFTS: tuple[Shift, ...] = ((1, 0), (-1, 0), (0, 1))
-"""The shifts of outputs without the input's strides; which elements they share with it differs anyhow."""
+"""The shifts of outputs that do not have the input's strides; they share varying elements with it anyhow."""
 
 _T = TypeVar("_T")
 
 
 def spread(base: Draw) -> Iterator[Draw]:
-    """Yield draws with every two extents of nearly the same product, a little more and a little less: a kernel may be
-    wrong from some product on, and in its smallest case one of the extents is 1."""
+    """Yield draws in which two extents have nearly the same product, or slightly more: a kernel may be wrong from some
+    product on, while one of the extents is 1 in its smallest case."""
     op, sizes = OPS[base.op], dict(base.sizes)
     sizes |= {op.batch_name: vary.batch_of(base)} if OUTER in op.inputs[0].axes and vary.rank_of(base) > 1 else {}
     for pair in combinations(sizes, 2):
@@ -75,8 +75,8 @@ def spread(base: Draw) -> Iterator[Draw]:
 
 
 def swept(base: Draw, target: Target, *, few: bool = False) -> tuple[list[Draw], list[Draw]]:
-    """Return draws of every short row length, and of those around the given one, with everything else unchanged. Those
-    that tell most come first: if hardly any of them passes, the others say nothing more."""
+    """Return draws of every short row length, and of lengths around that of the base, in two lists. The first one tells
+    most: if hardly any of its draws passes, the second adds nothing."""
     lengths = _lengths(base, target, few=few)
     first = [n for n in lengths if n <= _SWEPT_SLOWLY or n > _SWEPT or n % 16 in (15, 0, 1) or n % 7 == 0]
     return [replace(base, n=n) for n in first], [replace(base, n=n) for n in lengths if n not in first]
@@ -94,7 +94,7 @@ def _lengths(base: Draw, target: Target, *, few: bool) -> list[int]:
 
 
 def changed(base: Draw, target: Target, *, law: bool = False) -> Iterator[Draw]:
-    """Yield draws with one thing changed at a time; for the number of rows also two."""
+    """Yield draws with one change at a time, and some with another number of rows besides."""
     rank, op = vary.rank_of(base), OPS[base.op]
     several = [vary.sized(base, rows) for rows in (3,) if rank > 1]  # a tensor of rank 1 is one row
     one_and_three = [vary.sized(base, rows) for rows in (1, 3) if rows == 1 or rank > 1]
@@ -134,10 +134,10 @@ def changed(base: Draw, target: Target, *, law: bool = False) -> Iterator[Draw]:
     constants = [(part.name, value) for part in base.parts if part.given for value in _CONSTANTS]
     yield from (vary.with_constant(draw, *constant) for constant in constants for draw in one_and_three)
     for rank, rows in ((1, 1), (2, vary.batch_of(base)), (3, vary.batch_of(base)), (3, 1), (4, vary.batch_of(base))):
-        # One row of one element lies alike in every layout.
+        # A single row of one element lies in memory alike in every layout.
         ranked = vary.sized(replace(base, n=max(base.n, _STEPPED)) if rank > rows else base, rows, rank, rank - 1)
         yield ranked
-        if rank > 2 and rows > 1:  # or the rows follow each other along another axis than the first
+        if rank > 2 and rows > 1:  # here rows follow each other along another axis than the first
             yield from (vary.batched(ranked, (first, *[1] * (rank - 3), rows)) for first in (1, 2))
         for layout in classes if rows == 1 else ():
             yield storage.laid_out(ranked, dict.fromkeys(grids, layout))
@@ -146,7 +146,7 @@ def changed(base: Draw, target: Target, *, law: bool = False) -> Iterator[Draw]:
 
 
 def _of_sizes(base: Draw) -> Iterator[Draw]:
-    """Yield draws with other extents of every named dimension by itself, and with equal extents of any two."""
+    """Yield draws with other extents of one named dimension, and with equal extents of two."""
     sizes = base.sizes
     for dim in sizes:
         yield from (vary.extended(base, {dim: size}) for size in SIZES if dim != OPS[base.op].row)
@@ -156,29 +156,29 @@ def _of_sizes(base: Draw) -> Iterator[Draw]:
 
 @dataclass(frozen=True)
 class ProbeMenu:
-    """Extents and parameters that a probe may have, in addition to those of the base."""
+    """The extents and parameters that probes may have besides those of the base."""
 
     failing: Sequence[int]
-    """Row lengths that fail; every second probe has one."""
+    """The row lengths that fail; every second probe has one of them."""
     others: Sequence[int]
     rows: Sequence[int] = _ROWS[:8]
     square_one_in: int = 0
-    """One probe in this many has as many rows as columns; 0 for none."""
+    """One probe in this many has as many rows as columns; 0 for no square probes."""
     params: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    """More values of parameters than their op draws."""
+    """Values of parameters besides those that the op draws."""
     sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    """More extents of named dimensions than `SIZES`."""
+    """Extents of named dimensions besides `SIZES`."""
 
 
 def mixed(base: Draw, target: Target, failing: Sequence[int], key: int, *, few: bool = False) -> Iterator[Draw]:
-    """Yield draws with several things changed at once; half of them with a row length that is known to fail."""
+    """Yield draws with several changes at once; half of them have a row length that is known to fail."""
     lengths = range(1, _SWEPT_SLOWLY if target.costly else _SWEPT)
     count = _MIXED // (5 if target.costly else 2 if few else 1)
     yield from combined(base, target, ProbeMenu(failing, lengths), count, key, law=few)
 
 
 def combined(base: Draw, target: Target, menu: ProbeMenu, count: int, key: int, *, law: bool = False) -> Iterator[Draw]:
-    """Yield `count` probes with several things changed at once."""
+    """Yield `count` draws with several changes at once."""
     stream, op = Stream(key), OPS[base.op]
     x = base.part(op.main)
     able = target.kernel.able
@@ -194,11 +194,11 @@ def combined(base: Draw, target: Target, menu: ProbeMenu, count: int, key: int, 
         words = iter(stream.child(str(number)).words(_WORDS).tolist())
 
         def pick(kept: _T, others: Sequence[_T], words: Iterator[int] = words) -> _T:
-            """Return the base's own value every second time, else one of the others."""
+            """Return the base's own value `kept` or, about as often, one of `others`, by the next random word."""
             word = next(words)
             return kept if word % 2 or not others else others[word // 2 % len(others)]
 
-        # In this order: each takes the next word.
+        # The order matters: each line takes the next random word.
         rank = pick(own_rank, (1, 2, 3))
         at: tuple[Guard, int] = (x.place.guard, x.place.offset)
         guard, offset = pick(at, [("before", place) for place in range(16)])
@@ -236,14 +236,14 @@ def combined(base: Draw, target: Target, menu: ProbeMenu, count: int, key: int, 
         draw = vary.with_constant(draw, *constant) if constant else draw
         draw = vary.with_integers(draw, {name: recipe for name, recipe in integers.items() if recipe})
         draw = draw.without(*without)
-        # A kernel may take the stride of the first axis for that from row to row.
+        # A kernel may take the stride of the first axis for the stride between rows.
         draw = vary.batched(draw, draw.batch[::-1]) if pick(False, (True, False)) else draw
         yield vary.with_operand(draw, joined) if joined and joined not in {part.name for part in draw.parts} else draw
 
 
 def elsewhere(base: Draw, target: Target, failing: Sequence[int]) -> Iterator[Draw]:
-    """Yield probes for another target of the kernel: lengths around its vectors, or else those that targets have, and
-    lengths that fail here."""
+    """Yield draws for another target of the kernel: lengths around its vector width, or around all common widths, and
+    lengths that fail on the first target."""
     widths = lane_counts() if target.lanes is None else {target.lanes}
     lengths = {1, 2, 3, *range(base.n, base.n + 3), *failing[:8], *failing[-4:]}
     lengths |= {k * width + d for width in widths for k in (1, 2, 4, 5) for d in (-1, 0, 1, width // 2)}
@@ -251,10 +251,10 @@ def elsewhere(base: Draw, target: Target, failing: Sequence[int]) -> Iterator[Dr
 
 
 def _memories(base: Draw, target: Target, *, law: bool) -> list[Memory]:
-    """Return ways to place outputs: none in the memory of an input; each permitted pair in place and, if permitted,
-    overlapping. A law is about tensors that lie apart, or exactly in place."""
+    """Return ways to place outputs in memory: apart from all inputs, or for each permitted pair in place of the input
+    and, if permitted, overlapping it. A law needs tensors that are apart, or exactly in place."""
     able, own = target.kernel.able, storage.memory_of(base)
-    # A tensor that the failure does not need may lie over an input, too.
+    # A tensor that the failing case lacks may lie over an input, too.
     there = {part.name for part in base.parts} | {name for name in _absent(base, target) if not law}
 
     def of(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -271,7 +271,7 @@ def _memories(base: Draw, target: Target, *, law: bool) -> list[Memory]:
 
 
 def _in_memory(draw: Draw, memory: Memory) -> Draw:
-    """Return the draw with this shared memory, after adding the outputs and inputs in it that the draw lacks."""
+    """Return the draw with this shared memory, and with the tensors in it that the draw lacked."""
     for name in (each for output, (source, _, _) in memory.items() for each in (source, output)):
         if name not in {part.name for part in draw.parts}:
             draw = vary.with_operand(draw, name)
@@ -279,7 +279,7 @@ def _in_memory(draw: Draw, memory: Memory) -> Draw:
 
 
 def _shared(base: Draw, *, law: bool) -> list[frozenset[str]]:
-    """Return ways to give the first input a second time, as each of the others of its shape; and not to."""
+    """Return ways to give the first input a second time: as one of the other inputs of its shape, or as none."""
     main = OPS[base.op].main
     op = OPS[base.op]
     names = [p.name for p in base.parts if p.given and p.name in op.alike and p.name != main]
@@ -287,14 +287,14 @@ def _shared(base: Draw, *, law: bool) -> list[frozenset[str]]:
 
 
 def _stacks(base: Draw, target: Target) -> list[dict[str, str]]:
-    """Return the stacks of a weight: rank 1, and rank 2 with one row and with many."""
+    """Return ways to stack a weight: not at all, as one row of rank 2, or as many rows."""
     able, known = target.kernel.able, storage.stacks_of(base)
     names = [part.name for part in base.parts if OPS[base.op].operand(part.name).stackable]
     return [{}, *({name: how} for name in names if name in able.stacked or known for how in ("one", "many"))]
 
 
 def _dtypes(base: Draw, target: Target) -> list[dict[str, str]]:
-    """Return dtypes that differ for one tensor other than the first input."""
+    """Return changes of dtype for a single tensor other than the first input."""
     able, there = target.kernel.able, {part.name for part in base.parts}
     main = OPS[base.op].main
     own = base.part(main).dtype
@@ -304,15 +304,15 @@ def _dtypes(base: Draw, target: Target) -> list[dict[str, str]]:
 
 
 def _steps(base: Draw) -> list[dict[str, int]]:
-    """Return steps of one tensor that is a column or a row, with gaps or backwards; or none."""
+    """Return changes of step for a single column or row: none, with gaps, or backwards."""
     of_rows = [part.name for part in base.parts if part.name not in storage.grids(base)]
     names = [name for name in of_rows if vary.rank_of(base) > 1 or OPS[base.op].operand(name).axes != (OUTER,)]
     return [{}, *({name: step} for name in names for step in (2, 3, -1))]
 
 
 def _absent(base: Draw, target: Target) -> list[str]:
-    """Return the tensors that the base lacks and the kernel takes: shrinking has dropped what the failure does not
-    need, and that may hide it."""
+    """Return the optional tensors that the kernel accepts and the base lacks: shrinking has dropped tensors that the
+    failure does not need, but that may hide it."""
     there, able = {part.name for part in base.parts}, target.kernel.able
     optional = [each for each in OPS[base.op].operands if each.optional and each.name not in there]
     taken = able.takes if able.takes is not None else [each.name for each in optional]

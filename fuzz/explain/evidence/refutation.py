@@ -1,5 +1,5 @@
-"""Refutation: probes that could show a rule to be wrong: where it differs from its rivals, just outside each of its
-conditions, inside all of them, and between a threshold and the nearest probe beyond it."""
+"""Refutation: probes that may show a rule to be wrong. They lie where it differs from its rivals, just outside each of
+its conditions, inside all of them, and between a threshold and the nearest probe beyond it."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from fuzz.core.generate.menus import menus_of
 from fuzz.core.generate.search import Search, batches
 from fuzz.explain.evidence import probes
 from fuzz.explain.evidence.closing import Known, closing, float32
+from fuzz.explain.rule.bounds import HELD, Tried, held_against
 from fuzz.explain.rule.inducer import Induced
 from fuzz.explain.rule.rule import Rule, Traits
-from fuzz.explain.rule.thresholds import HELD, Tried, held_against
 from fuzz.explain.rule.traits import size_traits
 from oracles.ops import OPS
 
 _POOL = 100
-"""The cases drawn in each round; those are run that can tell most."""
+"""The number of cases drawn in each round; only those that tell most are run."""
 _POOL_SLOWLY = 60
 _EACH_RIVAL, _EACH_ATOM, _INSIDE, _OUTSIDE = 2, 3, 12, 8
-"""The cases about each rival and just outside each condition, and the others inside and outside the rule; for a
-condition with hardly a case against it, as many as are wanted."""
+"""The numbers of cases for each rival, and just outside each condition; then the most other cases inside the rule, and
+outside it. A condition that hardly a case was held against gets as many as it lacks."""
 _INSIDE_HIDDEN = 36
-"""The cases inside the rule if it has exceptions that values make: there may be others."""
+"""The most cases inside the rule if values are known to hide the failure, since others may too."""
 _MOST_RIVALS = 14
-"""The most rivals whose thresholds are on the menu of one round."""
+"""The most rivals whose thresholds are tried in one round."""
 _NEAR = (-65, -33, -17, -8, -2, -1, 0, 1, 2, 3, 5, 8, 12, 17, 31, 33, 64, 100, 129, 257)
-"""Distances from a threshold."""
+"""The distances from a threshold that are tried."""
 _LONG = tuple(2**power + step for power in range(7, 14) for step in (-1, 0, 1, 8, 24, 37))
 _SHORT = tuple(range(1, 140))
 _ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 15, 16, 17, 24, 31, 32, 33, 48, 64, 65)
@@ -52,7 +52,7 @@ def refuting(
     law: bool = False,
     hidden: bool = False,
 ) -> Iterator[Draw]:
-    """Yield the draws to run in one round, given what was tried and whether it failed, and whether values hide it."""
+    """Yield the draws to run in one round. `hidden` says whether values hide the failure in some probes."""
     rules = [induced.learned.rule, *induced.learned.others]
     yield from closing(base, rules[0], tried, known)
     menu = _menu(base, [*rules, *induced.rivals[:_MOST_RIVALS]], tried)
@@ -66,19 +66,19 @@ def refuting(
 
 
 def searched(target: Target, key: int) -> Iterator[Case]:
-    """Yield cases of a search for that kernel, without end: rules are stated about these. Probes are made from one
-    failing case, and may be alike in something that nobody thought of."""
+    """Yield cases of a search for the kernel, without end: rules are statements about these. Probes are made from one
+    failing case, and may share a property that nobody thought of."""
     kernel = target.kernel
     for made in batches(Search(kernel.op, key, [kernel])):
         yield from (each.case for each in made[key % _SPARSE :: _SPARSE] if len(made) > 1)
 
 
 _SPARSE = 3
-"""One in this many of the cases of a turn is taken: they are much alike."""
+"""One case in this many of a turn is taken, since the cases of a turn are much alike."""
 
 
 def _telling(induced: Induced, pool: Sequence[tuple[Draw, Traits]], tried: Tried, inside: int) -> Iterator[Draw]:
-    """Yield those of the pool that can tell most, each once."""
+    """Yield the draws of the pool that tell most, each once."""
     learned, chosen = induced.learned, dict[int, Draw]()
 
     def take(of: Iterable[int], most: int) -> None:
@@ -103,15 +103,14 @@ def _telling(induced: Induced, pool: Sequence[tuple[Draw, Traits]], tried: Tried
 def _take_both(
     take: Callable[[Iterable[int], int], None], pool: Sequence[tuple[Draw, Traits]], of: Sequence[int], most: int
 ) -> None:
-    """Take cases, half of them with the values of a search."""
+    """Take up to `most` cases, half of them with values as a search draws them."""
     origins = [(place, pool[place][0].origin) for place in of]
     take([place for place, origin in origins if origin is not None and origin.recipe == vary.DRAWN], most // 2)
     take(of, most // 2)
 
 
 def _menu(base: Draw, rules: Sequence[Rule], tried: Tried) -> probes.ProbeMenu:
-    """Return a menu with lengths near the thresholds of rules, and any; and with parameters of about the base's size,
-    if a rule names them."""
+    """Return a menu of lengths near the thresholds of rules and elsewhere, and of parameters that rules name."""
     op = OPS[base.op]
     length = op.row
     failing = sorted({int(each.traits[Feature("extent", length)]) for each in tried if each.failed}) or [base.n]
@@ -146,12 +145,12 @@ def _limits(dim: str, rules: Sequence[Rule]) -> set[int]:
 
 
 _Size = tuple[tuple[tuple[str, int], ...], tuple[int, ...]]
-"""Extents of named dimensions, and of those without a name."""
+"""The extents of named dimensions, and those of all other dimensions."""
 
 
 def _sized(base: Draw, target: Target, rules: Sequence[Rule], menu: probes.ProbeMenu, key: int) -> Iterator[Draw]:
-    """Yield the base with other extents alone, so that nothing else decides: one of each kind that the rules
-    distinguish."""
+    """Yield the base with other extents and no other change, so that only these can decide: one for each combination of
+    conditions that holds for some extents."""
     op, drawn = OPS[base.op], _sizes(base, rules, menu, key)
     known = {
         size: size_traits(op, {**base.sizes, **dict(size[0]), **op.fixed}, size[1], target)
@@ -165,8 +164,8 @@ def _sized(base: Draw, target: Target, rules: Sequence[Rule], menu: probes.Probe
 
 
 def _sizes(base: Draw, rules: Sequence[Rule], menu: probes.ProbeMenu, key: int) -> list[_Size]:
-    """Return extents in an order that the key decides: those of the menu, and for the row also places after thresholds
-    in the blocks that the rules name."""
+    """Return extents in an order that follows from the key: those of the menu, and row lengths at various places in the
+    blocks that the rules name."""
     op = OPS[base.op]
     told = {atom.trait for rule in rules for atom in rule.atoms if atom.trait.kind == "remainder"}
     moduli = {each.operand for each in told if each.subject == op.row and isinstance(each.operand, int)}
@@ -175,7 +174,7 @@ def _sizes(base: Draw, rules: Sequence[Rule], menu: probes.ProbeMenu, key: int) 
         start - start % modulus + turn * modulus + part * modulus // _PARTS + step
         for start in starts
         for modulus in moduli
-        for turn in range(4)  # three blocks are no power of two
+        for turn in range(4)  # three blocks make no power of two
         for part in range(_PARTS)
         for step in (-1, 0, 1)
     )
@@ -204,8 +203,8 @@ _SIZED, _DRAWN, _PARTS, _LONGEST = 120, 1200, 4, 1 << 14
 
 
 def _valued(base: Draw, menu: probes.ProbeMenu, key: int) -> Iterator[Draw]:
-    """Yield the base with values as a search draws them, and with other row lengths: a statement about values may be
-    true only for those that probes are made of."""
+    """Yield the base with values as a search draws them, and with other row lengths: a rule about values may hold only
+    for the values that probes are made of."""
     op, menus = OPS[base.op], menus_of(OPS[base.op])
     inputs = [part.name for part in base.parts if op.is_input(part.name)]
     given = [each for each in op.parameters if each.name in base.params]

@@ -1,1 +1,1 @@
-"""What a case is, as traits, and the rules that are learnt about them."""
+"""Traits, which describe a case, and the rules that are learned about them."""

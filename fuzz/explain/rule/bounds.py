@@ -1,59 +1,176 @@
-"""Bounds of a failure that no simple rule fits, for example one that shows only with some roundings: a necessary
-condition, without which nothing fails, and a sufficient one, with which everything fails. Between them it is luck. No
-probe contradicts either, with room at their thresholds; a rarer case may."""
+"""Thresholds: the limits in a rule, which lie between a failing probe and a passing one.
+
+Bounds of a failure without a simple rule, for example one that only some roundings show: a necessary condition, without
+which nothing fails, and a sufficient condition, with which everything fails. Between the two it is luck. No probe
+contradicts either of them, and their thresholds leave some room; a rarer case may contradict them.
+"""
 
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from fuzz.core.base.case import Case
 from fuzz.core.base.feature import Feature
-from fuzz.explain.rule.atoms import Columns
-from fuzz.explain.rule.conjunctions import Table, grown_of
-from fuzz.explain.rule.rule import Atom, Rule, Trait, Traits
-from fuzz.explain.rule.thresholds import HELD, plainest
+from fuzz.explain.rule.atoms import Columns, Table, grown_of
+from fuzz.explain.rule.rule import Atom, Learned, Rule, Trait, Traits
+
+_CLOSE = 0.01
+"""The relative distance of a passing value beyond a threshold up to which the threshold is known well enough."""
+
+
+_NEXT, _HARDLY, _FADED = 5, 2.0, 4.0
+"""The number of failures next to a threshold that are looked at; the err/budget below which their median must lie; and
+how many times as large the median of all failures must be. Then the error fades there. Chosen, not measured."""
+HELD = 20
+"""The number of passing cases that must miss a condition alone for it to be stated: with fewer, a condition that
+happens to go with it is as likely. Chosen, not measured."""
+
+
+class Probed(NamedTuple):
+    """A probe and its result."""
+
+    traits: Traits
+    failed: bool
+    case: Case
+    ratio: float = math.inf
+    """The err/budget of a failure by wrong values."""
+
+
+Tried = Sequence[Probed]
+
+
+def held_against(atom: Atom, rule: Rule, tried: Tried) -> int:
+    """Return the number of passing cases that meet all conditions of a rule except `atom`."""
+    others = Rule(tuple(each for each in rule.atoms if each is not atom))
+    return sum(not each.failed and others.holds(each.traits) and not atom.holds(each.traits) for each in tried)
+
+
+def gaps(rule: Rule, tried: Tried) -> Iterator[tuple[Atom, Rule, tuple[float, float]]]:
+    """Yield each threshold with the other conditions, its limit, and the nearest passing value beyond."""
+    for atom in rule.atoms:
+        if atom.relation in (">=", "<="):
+            rest = Rule(tuple(each for each in rule.atoms if each is not atom))
+            limit, up = float(atom.values[0]), atom.relation == "<="
+            others = (each.traits for each in tried if not each.failed and rest.holds(each.traits))
+            passing = (traits[atom.trait] for traits in others if atom.trait in traits)
+            beyond = [float(value) for value in passing if (float(value) > limit if up else float(value) < limit)]
+            if beyond:
+                yield atom, rest, (limit, min(beyond) if up else max(beyond))
+
+
+def is_close(atom: Atom, gap: tuple[float, float]) -> bool:
+    """Return whether the gap is so small that the threshold can hardly be elsewhere."""
+    limit, nearest = gap
+    if atom.trait.row.form == "power":
+        return abs(limit - nearest) <= 1
+    return limit * nearest > 0 and abs(nearest / limit - 1) <= _CLOSE
+
+
+def is_open(rule: Rule, tried: Tried) -> bool:
+    """Return whether the nearest passing probe lies far from a threshold on values, so that its place is unknown."""
+    return any(atom.trait.hides and not is_close(atom, gap) for atom, _, gap in gaps(rule, tried))
+
+
+def fades(rule: Rule, tried: Tried) -> bool:
+    """Return whether the error fades towards a threshold of an extent, until it is within the budget. Then rounding
+    decides the exact place."""
+    failing = [each for each in tried if each.failed and rule.holds(each.traits)]
+    limits = [(atom.trait, atom.values[0]) for atom in rule.atoms if atom.relation in (">=", "<=")]
+    return any(
+        _fades(trait, limit, failing) for trait, limit in limits if trait.row.form == "count" and isinstance(limit, int)
+    )
+
+
+def _fades(trait: Feature, limit: int, failing: Tried) -> bool:
+    ratios = [each.ratio for each in sorted(failing, key=lambda each: abs(float(each.traits[trait]) - limit))]
+    edge = statistics.median(ratios[:_NEXT])
+    return edge < _HARDLY and statistics.median(ratios) >= _FADED * edge
+
+
+def is_rough(rule: Rule, tried: Tried) -> bool:
+    """Whether a threshold is open, or the plainest number in its gap was not tried."""
+    quantiles = [gap for atom, _, gap in gaps(rule, tried) if atom.trait.row.form == "quantile"]
+    return is_open(rule, tried) or any(plainest(*gap) not in gap for gap in quantiles)
+
+
+def plainly(learned: Learned, tried: Tried) -> Learned:
+    """Return the same rule with each limit that is a real number replaced by the plainest number in its gap."""
+    rule, *others = (_plainly(rule, tried) for rule in (learned.rule, *learned.others))
+    return replace(learned, rule=rule, others=tuple(others))
+
+
+def _plainly(rule: Rule, tried: Tried) -> Rule:
+    changed = {
+        atom: _at(atom, plainest(*gap), gap[1])
+        for atom, _, gap in gaps(rule, tried)
+        if isinstance(atom.values[0], float) and is_close(atom, gap)
+    }
+    return replace(rule, atoms=tuple(changed.get(atom, atom) for atom in rule.atoms))
+
+
+def _at(atom: Atom, limit: float, beyond: float) -> Atom:
+    """Return the atom with this limit; if the limit is known to pass, the relation excludes it."""
+    return replace(atom, values=(limit,), relation=atom.relation.rstrip("=") if limit == beyond else atom.relation)
+
+
+def plainest(limit: float, beyond: float) -> float:
+    """Return the number between the two with the fewest digits; a power of two is preferred."""
+    low, high = sorted((limit, beyond))
+    middle = limit / 2 + beyond / 2
+    if low * high > 0 and math.isfinite(middle):
+        power = math.copysign(2.0 ** round(math.log2(abs(middle))), middle)
+        if low <= power <= high:
+            return power
+    for digits in range(17):
+        for number in (middle, limit):
+            if low <= float(f"{number:.{digits}e}") <= high:
+                return float(f"{number:.{digits}e}")
+    return limit
+
 
 _EDGE = 8
-"""A limit lies at this many passing probes beyond the nearest failure: if failing went on there as it does among the
-nearest failures on this side, one of them would have failed (with probability 1 - e^-8)."""
+"""The evidence that a limit needs, as an exponent: if failing went on beyond it at the rate of the nearest failures,
+one of the passing probes there would have failed with probability 1 - e^-8."""
 _MOST = 3
-"""The most conditions that a person reads at once."""
+"""The most conditions that a person can read at once."""
 _TELLING = 0.05
-"""The least share of passing probes that a necessary condition must rule out; in number at least what any condition
-needs."""
+"""The least share of passing probes that a necessary condition must rule out; their number must also be at least what
+any condition needs."""
 _COVERED = 0.5
-"""The least share of the failures that a sufficient condition must hold of to be worth reading, in a search too."""
+"""The least share of failures that a sufficient condition must cover to be worth reading, also among random cases."""
 _CONFIRMED = 100
-"""The cases of a search that must meet a sufficient condition, and fail."""
+"""The least number of random cases that must meet a sufficient condition, all of which must fail."""
 _TRIED = 6
-"""The fewest failures from which a sufficient condition is looked for."""
+"""The number of failures from which a sufficient condition is grown."""
 
 
 @dataclass(frozen=True)
 class RuleBounds:
-    """A necessary and a sufficient condition, with the probes that support them."""
+    """A necessary and a sufficient condition, with the numbers of probes that support them."""
 
     necessary: Rule
     outside: int
-    """The number of probes that lack it, and pass."""
+    """The number of probes that do not meet the necessary condition; all of them pass."""
     sufficient: Rule | None
-    """The sufficient condition among cases that meet the necessary one; None if there is none."""
+    """The sufficient condition for cases that meet the necessary one; None if there is none."""
     inside: int
-    """The number of probes that meet both, and fail."""
+    """The number of probes that meet both conditions; all of them fail."""
 
     def agree(self, traits: Traits, *, failed: bool) -> bool:
-        """Whether neither is wrong of what has these traits."""
+        """Whether a result with these traits contradicts neither condition."""
         if failed:
             return self.necessary.holds(traits)
         return not (self.sufficient is not None and self.necessary.holds(traits) and self.sufficient.holds(traits))
 
 
 def bounds_of(probes: Sequence[Traits], failed: Sequence[bool], known: int) -> RuleBounds:
-    """Return the bounds of some failing probes. A sufficient condition is found from the first `known` ones. The others
-    are drawn as a search draws them: what is common among them is common in a search, and they must not contradict the
-    condition either."""
+    """Return the bounds of the failing probes. A sufficient condition is found from the first `known` probes. The
+    others are random cases of a search, so what is common among them is common in a search; they must not contradict
+    the condition either."""
     necessary = _necessary(probes, failed, known)
     places = [place for place, traits in enumerate(probes) if necessary.holds(traits)]
     some, bad = [probes[place] for place in places], [failed[place] for place in places]
@@ -66,7 +183,7 @@ def bounds_of(probes: Sequence[Traits], failed: Sequence[bool], known: int) -> R
 
 
 def _is_confirmed(rule: Rule, probes: Sequence[Traits], failed: Sequence[bool], early: int) -> bool:
-    """Whether all fails that it holds of, and that is enough of what fails, among the later probes too."""
+    """Whether all probes that meet the rule fail, and are enough of the failures, among the later probes too."""
     held = [rule.holds(traits) for traits in probes]
     is_pure = all(fails for holds, fails in zip(held, failed, strict=True) if holds)
     covers = all(sum(held[part]) >= _COVERED * sum(failed[part]) for part in (slice(early), slice(early, None)))
@@ -74,11 +191,10 @@ def _is_confirmed(rule: Rule, probes: Sequence[Traits], failed: Sequence[bool], 
 
 
 def _necessary(probes: Sequence[Traits], failed: Sequence[bool], known: int) -> Rule:
-    """Return the conditions that all failures have, one after the other the one that rules out most passes that are
-    left."""
+    """Return conditions that all failures meet, each the one that rules out most of the passes still left."""
     atoms, left = list[Atom](), list(range(len(probes)))
     fewest = max(_TELLING * (len(failed) - sum(failed)), HELD)
-    first = known if any(failed[known:]) else 0  # if hardly anything fails, only the probes near a failure remain
+    first = known if any(failed[known:]) else 0  # if no random case fails, only the probes near a failure remain
     while len(atoms) < _MOST:
         some = [_Seen(probes[place], failed[place], place >= first) for place in left]
         columns = Columns([each.traits for each in some])
@@ -93,7 +209,7 @@ def _necessary(probes: Sequence[Traits], failed: Sequence[bool], known: int) -> 
 
 
 class _Seen(NamedTuple):
-    """A probe, and whether it counts when it is asked how common something is."""
+    """A probe, and whether it counts for how common something is."""
 
     traits: Traits
     failed: bool
@@ -101,7 +217,7 @@ class _Seen(NamedTuple):
 
 
 class _Number(NamedTuple):
-    """A number of a probe, and whether it is one of those that a limit must keep on one side."""
+    """A number of a probe, and whether a limit must keep it on its inner side (a hit)."""
 
     value: float
     hit: bool
@@ -109,7 +225,7 @@ class _Number(NamedTuple):
 
 
 def _of_all(probes: Sequence[_Seen]) -> Iterator[Atom]:
-    """Yield conditions on one trait that hold of all failures, and would hardly do so by chance."""
+    """Yield conditions on one trait that hold for all failures, and that would hardly do so by chance."""
     bad = [each.traits for each in probes if each.failed]
     for trait in bad[0]:
         if all(trait in traits for traits in bad):
@@ -121,8 +237,8 @@ def _of_all(probes: Sequence[_Seen]) -> Iterator[Atom]:
 
 
 def _among(trait: Feature, probes: Sequence[_Seen]) -> Iterator[Atom]:
-    """Yield the conditions that a trait is the word or residue that all failures have, or is not one that no failure
-    has."""
+    """Yield conditions on the words or residues of a trait: that it equals the only one that failures have, or that it
+    differs from those that no failure has."""
     bad = {each.traits[trait] for each in probes if each.failed}
     if bad == {"no"} and trait.hides:  # a NaN or an infinity hides only what fails in its own row
         return
@@ -140,7 +256,7 @@ def _among(trait: Feature, probes: Sequence[_Seen]) -> Iterator[Atom]:
 
 
 def _within(trait: Feature, probes: Sequence[_Seen]) -> Iterator[Atom]:
-    """Yield the conditions that a trait is at least, or at most, what the outermost failures have, with some room."""
+    """Yield conditions that a number is at least, or at most, as large as in the outermost failures, with some room."""
     whole, cost = all(isinstance(each.traits[trait], int) for each in probes), trait.cost
     for relation, sign in ((">=", 1.0), ("<=", -1.0)):
         numbers = sorted(_Number(sign * float(each.traits[trait]), each.failed, each.counts) for each in probes)
@@ -152,9 +268,9 @@ def _within(trait: Feature, probes: Sequence[_Seen]) -> Iterator[Atom]:
 
 
 def _limit(ordered: Sequence[_Number]) -> tuple[float, float] | None:
-    """Return two numbers: the second has no hit below it, and the first is the next number above. As many numbers lie
-    between it and the first hit as would hardly all pass if failing went on as it does just beyond that. None if too
-    few are known below."""
+    """Return two neighbouring numbers, inner and outer, between which a limit may lie; no hit is below them. So many
+    numbers lie between the outer one and the first hit that one would probably be a hit if hits went on at their rate.
+    Return None if too few numbers are known below."""
     lowest = next(each.value for each in ordered if each.hit)
     inside = [each.hit for each in ordered if each.counts and each.value >= lowest]
     outside = [each.value for each in ordered if each.counts and each.value < lowest]
@@ -167,12 +283,12 @@ def _limit(ordered: Sequence[_Number]) -> tuple[float, float] | None:
 
 
 def _room(share: float) -> int:
-    """Return how many pass in a row, all but e^-8 of the time, if each fails with that probability."""
+    """Return how many tries in a row all pass with a probability of only e^-8, if a share `share` fails."""
     return math.ceil(-_EDGE / math.log1p(-share))
 
 
 def _sufficient(probes: Sequence[Traits], failed: Sequence[bool]) -> list[Rule]:
-    """Return conditions that no passing probe and most failing ones meet, the best first."""
+    """Return conditions that most failing probes meet and no passing one does, the best first."""
     if all(failed):
         return [Rule()] * any(failed)
     table = Table.of(probes, failed)
@@ -183,8 +299,8 @@ def _sufficient(probes: Sequence[Traits], failed: Sequence[bool]) -> list[Rule]:
 
 
 def _settled(rule: Rule, probes: Sequence[Traits], failed: Sequence[bool]) -> Rule | None:
-    """Return the rule with each of its limits so far from passing probes that this is hardly chance; None if too few
-    fail for that."""
+    """Return the rule with its limits moved away from passing probes, so far that this is hardly chance; None if too
+    few failures are left for that."""
     for atom in rule.atoms:
         if atom.relation in (">=", "<="):
             rest = Rule(tuple(each for each in rule.atoms if each is not atom))

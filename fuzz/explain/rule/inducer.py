@@ -1,7 +1,6 @@
-"""The inducer: finds the shortest statement about traits that is true of a given failure and agrees with the probes,
-and which other statements agree as well. Rules are conjunctions of atoms, or alternatives of such if several things
-fail side by side. Where a rule's rivals differ from it, a further probe is worth running: see
-`fuzz.explain.evidence.refutation`."""
+"""The inducer finds the shortest rule that holds for a given failure and agrees with the probes, and its rivals: other
+rules that agree as well. A rule is a conjunction of atoms, or several alternatives if there are several causes. Probes
+for which a rule and its rivals differ are worth running: see `fuzz.explain.evidence.refutation`."""
 
 from __future__ import annotations
 
@@ -13,46 +12,45 @@ from itertools import zip_longest
 from operator import and_, or_
 
 from fuzz.core.base.feature import Feature
-from fuzz.explain.rule.atoms import atoms_of
-from fuzz.explain.rule.conjunctions import ATOM_WORTH, Grown, Table, first, grown_of
+from fuzz.explain.rule.atoms import ATOM_WORTH, Grown, Table, atoms_of, first, grown_of
 from fuzz.explain.rule.rule import THERE, Atom, Learned, Rule, Traits
 
 _MOST_RULES = 3
 _LEAST_FAILURES = 3
-"""The fewest failures that a further alternative must explain: with fewer, any coincidence would be one."""
+"""The fewest failures that a further alternative must explain: with fewer, any coincidence would make one."""
 _RULE_WORTH = 0.01
-"""The share of all probes that must agree more for another alternative to be worth reading."""
+"""The share of all probes that a further alternative must classify better to be worth reading."""
 _LEFT = 0.25
-"""If further alternatives leave at most this share of the exceptions, these had a cause of their own."""
+"""If alternatives leave at most this share of the exceptions to one rule, the exceptions had a cause of their own."""
 _SPLIT, _LEAST_PASSES = 8, 6
-"""The most conditions tried that leave out passing probes inside a rule, and the fewest such probes for which they are.
-Chosen, not measured."""
+"""The most conditions that are tried to split off passing probes inside a rule, and the fewest such probes for which
+this is tried. Chosen, not measured."""
 _AGAINST = 8
-"""The number of failures that one pass inside an alternative outweighs. What hides failures now and then makes passes
-inside a true rule, so that a rule without any would be too narrow. Chosen, not measured."""
+"""The number of failures that one pass inside an alternative outweighs. Whatever hides a failure now and then makes
+some probes pass inside a true rule, so a rule without any would be too narrow. Chosen, not measured."""
 _MOST_RIVALS = 64
 _PURE = 0.7
-"""The least share of the probes inside a loosened rule that must fail."""
+"""The least share of failures among the probes inside a rule after conditions were dropped."""
 
 
 @dataclass(frozen=True)
 class Induced:
-    """A rule, and what could as well be true."""
+    """A rule, and its rivals, which could as well be true."""
 
     learned: Learned
     rivals: tuple[Rule, ...]
-    """Other rules of the given failure that err no more often, or hardly more, the likeliest first."""
+    """Other rules of the given failure that are wrong about no more probes, or hardly more, the likeliest first."""
 
 
 def learn(probes: Sequence[Traits], failed: Sequence[bool], given: int | None = None) -> Learned:
-    """Return the rule of a given failure, or of the first one. Raises ValueError if nothing failed."""
+    """Return the rule of the given failure, by default the first. Raises ValueError if no probe failed."""
     return induce(probes, failed, given).learned
 
 
 def induce(probes: Sequence[Traits], failed: Sequence[bool], given: int | None = None) -> Induced:
-    """Return the rule with its rivals. One rule for all failures is preferred, if it is wrong about no more than
-    alternatives would be worth, and they are not wrong about hardly anything: what fails for another reason may be
-    rare."""
+    """Return the rule of the given failure with its rivals. One rule for all failures is preferred to several
+    alternatives, unless the alternatives are worth their length, or are wrong about hardly any probe: another cause of
+    failures may be rare. Raises ValueError if no probe failed."""
     if not any(failed):
         raise ValueError("nothing failed, so there is nothing to state")
     own = probes[failed.index(True) if given is None else given]
@@ -71,16 +69,16 @@ def induce(probes: Sequence[Traits], failed: Sequence[bool], given: int | None =
 
 
 def loosened(rule: Rule, probes: Sequence[Traits], failed: Sequence[bool]) -> Rule:
-    """Return the rule without the conditions that only say what hides the failure now and then, such as a huge eps.
-    Where exactly they hide it depends on everything, so they do not help to recognise the failure."""
+    """Return the rule without the conditions that only tell what hides the failure now and then, such as a huge eps.
+    The exact limits of hiding depend on everything else, so they do not help to recognise the failure."""
 
     def pure(atoms: tuple[Atom, ...]) -> float:
         held = [bad for traits, bad in zip(probes, failed, strict=True) if Rule(atoms).holds(traits)]
         return sum(held) / max(len(held), 1)
 
     def without(left_out: Atom) -> tuple[Atom, ...]:
-        """Return the atoms without one. If that said which values a tensor has, another one still says that it is
-        there."""
+        """Return the atoms without `left_out`. If it was about the values of a tensor, an atom that the tensor is given
+        takes its place."""
         name = Feature("presence", left_out.trait.tensor)
         there = [Atom(name, "=", (THERE,), 1.0)] if any(traits.get(name) == THERE for traits in probes) else []
         return (*there, *(atom for atom in atoms if atom is not left_out and atom not in there))
@@ -101,22 +99,22 @@ def _worth(learned: Learned) -> float:
 
 
 def _is_enough(single: Learned, missed: int) -> bool:
-    """Return whether no alternatives can be better than one rule that misses this many failures: it is wrong about less
-    than they would be worth, and not by leaving out their subject."""
+    """Return whether no alternatives can be better than one rule that misses this many failures: it is wrong about
+    fewer probes than an alternative costs, and its exceptions are not mostly missed failures."""
     is_rarely_wrong = single.agreeing > single.probes * (1 - _RULE_WORTH - ATOM_WORTH)
     return is_rarely_wrong and missed < max(_LEAST_FAILURES, (1 - _LEFT) * single.exceptions)
 
 
 def _best(stated: Sequence[Learned]) -> Learned:
-    """Return what is worth most, unless another leaves so few exceptions that the rest can hardly be exceptions."""
+    """Return the rule of most worth, unless another leaves so few exceptions that it must know a further cause."""
     best, fewest = max(stated, key=_worth), min(stated, key=lambda each: (each.exceptions, -_worth(each)))
     return fewest if fewest.exceptions <= _LEFT * best.exceptions else best
 
 
 def _coverings(everything: Sequence[Grown], own: Traits, probes: Sequence[Traits], table: Table) -> Iterator[Learned]:
-    """Yield rules of failures that have several causes: first one of the given failure that hardly a pass contradicts,
-    then one of those that remain, which is the best for all of them, or the one before with another condition, or again
-    such a one."""
+    """Yield alternatives for failures with several causes. The first rule covers the given failure and hardly any
+    passing probe. For the remaining failures there are several choices: the best rule, the first rule with a condition
+    exchanged, or another rule that covers hardly any passing probe."""
     rules: list[Rule] = []
     left, grown = table, everything
     while len(rules) < _MOST_RULES:
@@ -136,7 +134,7 @@ def _coverings(everything: Sequence[Grown], own: Traits, probes: Sequence[Traits
 
 
 def _split(best: Grown, everything: Sequence[Grown], probes: Sequence[Traits], table: Table) -> Iterator[Learned]:
-    """Yield the rule with either of two further conditions, if hardly any passing probe inside it meets one of them."""
+    """Yield the rule split in two by further conditions that leave out most of the passing probes inside it."""
     failing, passing = best.held & table.failures, best.held & table.passes
 
     def closest(grown: Iterable[Grown], failures: int) -> list[Grown]:
@@ -154,13 +152,13 @@ def _split(best: Grown, everything: Sequence[Grown], probes: Sequence[Traits], t
 
 
 def _weight(grown: Grown) -> tuple[int, float]:
-    """Return how much speaks for an alternative, and how plain it is."""
+    """Return a sort key: the failures minus the weighted passes; of equals the cheaper is better."""
     return grown.failures - _AGAINST * grown.passes, -grown.cost
 
 
 def _other_cause(rule: Rule, everything: Sequence[Grown], table: Table) -> Iterator[Grown]:
-    """Yield the rule, and the rule with one condition exchanged: few failures, which do not show all their conditions,
-    often share some with those that have the other cause."""
+    """Yield the rule, and the rule with one condition exchanged: a few failures do not show all their conditions, and
+    often share some with the failures of the other cause."""
     single = [each for each in everything if len(each.atoms) == 1]
     yield table.grown(rule.atoms, 0.0, _held(rule, table))
     for left_out in rule.atoms:
@@ -176,7 +174,7 @@ def _learned(rules: Sequence[Rule], table: Table) -> Learned:
 
 
 def _narrowed(found: Grown, own: Traits, table: Table) -> Rule:
-    """Return a simpler or a narrower statement of the same failures, now that it is known which belong together."""
+    """Return a simpler or narrower rule for the same failures, which are now known to belong together."""
     together = table.among(found.held & table.failures)
     return max(grown_of(own, together), key=together.worth).rule
 
@@ -186,8 +184,8 @@ def _held(rule: Rule, table: Table) -> int:
 
 
 def _rivals(best: Grown, everything: Sequence[Grown], table: Table) -> Iterator[Rule]:
-    """Yield the rule with a condition less, or with another one in its place that no probe tells from it; and other
-    conjunctions that agree with as many probes."""
+    """Yield rivals: the rule with a condition less, the rule with a condition that no probe distinguishes exchanged,
+    and other conjunctions that agree with as many probes."""
     most, agreeing = len(best.atoms) + 1, table.agreeing(best)
     alike = [each for each in everything if len(each.atoms) <= most and table.agreeing(each) >= agreeing]
     same = sorted(alike, key=lambda each: (len(each.atoms), each.cost))
@@ -198,8 +196,7 @@ def _rivals(best: Grown, everything: Sequence[Grown], table: Table) -> Iterator[
 
 
 def _rivals_of_each(rules: Sequence[Rule], probes: Sequence[Traits], table: Table) -> Iterator[Iterator[Rule]]:
-    """Yield for each alternative its rivals: with a condition less, or with another one in its place that no probe
-    tells from it, while all other alternatives stay."""
+    """Yield for each alternative its rivals, with a condition less or exchanged, while the other alternatives stay."""
     for rule in rules:
         held = _held(rule, table)
         atoms = atoms_of(probes[first(held & table.failures)], table.columns, table.failures, table.passes)
@@ -210,12 +207,12 @@ def _rivals_of_each(rules: Sequence[Rule], probes: Sequence[Traits], table: Tabl
 
 
 def _shorter(rule: Rule) -> Iterator[Rule]:
-    """Yield the rule with a condition less."""
+    """Yield the rule without each of its conditions in turn."""
     yield from (Rule(tuple(atom for atom in rule.atoms if atom is not left_out)) for left_out in rule.atoms)
 
 
 def _exchanged(best: Grown, everything: Sequence[Grown], table: Table) -> Iterator[Grown]:
-    """Yield the rule with one condition exchanged for another, if it then holds of the same probes."""
+    """Yield the rule with one condition exchanged, if it then holds for the same probes."""
     counting = table.failures | table.passes
     single = [each for each in everything if len(each.atoms) == 1]
     for left_out in best.atoms:

@@ -1,4 +1,4 @@
-"""Rules: statements about a case's traits that a machine can check, and the words in which they are printed."""
+"""Rules: conditions on the traits of a case that a machine can check, and the words in which they are printed."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from fuzz.core.base.feature import Feature
 
 Trait = float | int | str
 Traits = Mapping[Feature, Trait]
-"""The answers of one probe to features: numbers, residues and words."""
+"""The traits of one probe, by feature: numbers, residues and words."""
 
 OF_NOTHING = -999
-"""The power-of-two trait of a zero: less than that of any number."""
+"""The value of a power-of-two trait for zero: below that of any number."""
 THERE = "there"
-"""The answer for an optional tensor that a case has."""
+"""The trait of an optional tensor that a case has."""
 VALID = "nothing"
-"""The answer for input that no kernel promises to reject."""
+"""The trait of input that no kernel promises to reject."""
 _SOUND = 0.97
 _COMPARED: Mapping[str, Callable[[float, float], bool]] = {
     ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt,
@@ -27,7 +27,7 @@ _COMPARED: Mapping[str, Callable[[float, float], bool]] = {
 
 
 def word(what: object, yes: str = "yes", no: str = "no") -> str:
-    """Return the trait that is one of two words."""
+    """Return the trait `yes` if `what` is true, else `no`."""
     return yes if what else no
 
 
@@ -37,12 +37,12 @@ class Atom:
 
     trait: Feature
     relation: str
-    """The relation: '=', '!=', '>=', '<=', '>', '<', 'in', or 'within', whose values are the ends of bands."""
+    """The relation: '=', '!=', '>=', '<=', '>', '<', 'in', or 'within', whose values are the ends of ranges."""
     values: tuple[Trait, ...]
     cost: float
 
     def holds(self, traits: Traits) -> bool:
-        """Return whether the condition holds; False too if the trait is unknown."""
+        """Return whether the condition holds; it does not if the trait is unknown."""
         value = traits.get(self.trait)
         if value is None:
             return False
@@ -59,7 +59,7 @@ class Atom:
 
     @property
     def size(self) -> int:
-        """How much there is to read: the values or bands that are listed."""
+        """The number of values or bands that a reader must read."""
         return len(self.values) // 2 if self.relation == "within" else len(self.values)
 
     def __str__(self) -> str:
@@ -80,8 +80,8 @@ class Atom:
         return "in" if self.relation == "within" else self.relation
 
     def _of_two(self, limit: str) -> str:
-        """Return the words for the smaller or the larger number of a case and its twin: of one of the two, or of
-        both."""
+        """Return the words for a limit on the smaller or larger number of a case and its twin: it holds for one of the
+        two, or for both."""
         which, number = self.trait.relation, self.trait.said(self.trait.row.yes)
         least = self.trait.row.form == "residue" and self.values == (0,)  # no residue is smaller
         if self.relation not in _COMPARED and not least:
@@ -90,14 +90,14 @@ class Atom:
         return f"{number} of {'the case or of' if of_one else 'both the case and'} its twin {limit}"
 
     def _invalid(self) -> str:
-        """Return whether something is invalid, or what is invalid of which tensor, in words."""
+        """Return the words for which tensor or property of the input is invalid, or that all is valid."""
         holds = self.relation in ("=", "in")
         if self.values == (VALID,):
             return "the input is valid" if holds else "the input is invalid"
         return f"the {' or the '.join(map(str, self.values))} is {'' if holds else 'not '}invalid"
 
     def _power(self) -> str:
-        """Return the words for a limit on the largest power of two at or below a quantity."""
+        """Return the words for a limit on the exponent of the largest power of two that is not above a quantity."""
         if (self.relation, *self.values) == ("<=", OF_NOTHING):
             return "= 0"
         if (self.relation, *self.values) == (">=", OF_NOTHING + 1):
@@ -114,7 +114,7 @@ class Atom:
 
 
 def _number(value: float) -> str:
-    """Return a number in words, with large powers of two as such."""
+    """Return a number in words; a large power of two is written as one."""
     if isinstance(value, float) and abs(value) >= _LARGE and math.frexp(value)[0] in (0.5, -0.5):
         return f"{'-' * (value < 0)}2^{math.frexp(value)[1] - 1}"
     return shortest(value)
@@ -125,23 +125,23 @@ _LARGE = 2.0**16
 
 @dataclass(frozen=True)
 class Rule:
-    """A conjunction; without atoms it is true of everything."""
+    """A conjunction of atoms, with bands; without atoms it holds for everything."""
 
     atoms: tuple[Atom, ...] = ()
     bands: tuple[Rule, ...] = ()
-    """The same condition with other numbers, for failures in separate ranges: one bug, in one bucket."""
+    """The same condition with other numbers, for failures in separate ranges that are one bug."""
 
     @property
     def size(self) -> int:
-        """How much there is to read."""
+        """The number of values or bands that a reader must read."""
         return sum(atom.size for atom in self.atoms)
 
     def holds(self, traits: Traits) -> bool:
-        """Whether it says of what has these traits that it fails."""
+        """Whether the rule says that a case with these traits fails."""
         return all(atom.holds(traits) for atom in self.atoms) or any(band.holds(traits) for band in self.bands)
 
     def with_band(self, other: Rule) -> Rule:
-        """Return the rule with the other one as a band."""
+        """Return the rule with another one added as a band."""
         known = {self.alone, *self.bands}
         return replace(self, bands=(*self.bands, *(each for each in (other.alone, *other.bands) if each not in known)))
 
@@ -156,16 +156,16 @@ class Rule:
 
 @dataclass(frozen=True)
 class Learned:
-    """A rule, with the number of probes about which it is right."""
+    """A rule, and the number of probes that agree with it."""
 
     rule: Rule
     agreeing: int
     probes: int
     others: tuple[Rule, ...] = ()
-    """The rules of failures that have another cause, if there are several."""
+    """The rules of failures with other causes, if there are several causes."""
 
     def holds(self, traits: Traits) -> bool:
-        """Return whether one of the rules says that it fails."""
+        """Return whether one of the rules says that a case with these traits fails."""
         return self.rule.holds(traits) or any(rule.holds(traits) for rule in self.others)
 
     @property
@@ -178,5 +178,5 @@ class Learned:
 
     @property
     def sound(self) -> bool:
-        """Whether hardly any probe disagrees: near a threshold rounding decides, and a few values hide anything."""
+        """Whether hardly any probe disagrees: near a threshold rounding decides, and a few values hide any failure."""
         return self.agreeing >= _SOUND * self.probes

@@ -1,4 +1,5 @@
-"""Traits: the answers to features of a case, of its values and of where it runs; rules of failing are made of them."""
+"""Traits: what is true of a case, of its values and of its target, or of a case and its twin, by feature. Rules of
+failing are made of traits."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from fuzz.core.base.feature import Feature
 from fuzz.core.base.memory import distances, meets, shift
 from fuzz.core.generate.layouts import layout_class
 from fuzz.explain.rule.rule import THERE, VALID, Trait, Traits, word
-from fuzz.explain.rule.values import value_traits
+from fuzz.explain.rule.values import change_of, value_traits
 from oracles.dtypes import ITEMSIZE
 from oracles.op import Extents, Op
 from oracles.operand import AXIS, OUTER
@@ -27,7 +28,7 @@ _SMALL_INDEX = 2**15 - 1
 
 
 def traits_of(case: Case, target: Target, *, values: bool = True) -> Traits:
-    """Return all traits of a case on a target; those of its values if they are wanted."""
+    """Return all traits of a case on a target; those of its values only if `values` is true."""
     found = {
         **case_traits(case, values=values),
         **dict(_lane_traits(Frame(case).sizes, target)),
@@ -36,7 +37,8 @@ def traits_of(case: Case, target: Target, *, values: bool = True) -> Traits:
     }
     able = target.kernel.able
     if able.strides == "contiguous" and able.outside != "rejects":
-        # Strides then differ only along extents of 1, where nothing is read by them: they would stand for extents.
+        # Strides then differ only along extents of 1, where they do not matter: their traits would only repeat the
+        # extents.
         return {feature: value for feature, value in found.items() if feature.kind not in _OF_STRIDES}
     return found
 
@@ -45,7 +47,7 @@ _OF_STRIDES = frozenset(("strides", "step", "rows of", "layout", "stride of 0"))
 
 
 def _refused(case: Case, target: Target) -> Iterator[tuple[Feature, Trait]]:
-    """Yield why a kernel that promises to reject invalid input must reject a case."""
+    """Yield the reason why a kernel that promises to reject invalid input must reject the case."""
     capability = target.kernel.capability
     if capability.able.rejects and capability.foreign(case) is None:
         found = capability.invalid(case)
@@ -53,7 +55,7 @@ def _refused(case: Case, target: Target) -> Iterator[tuple[Feature, Trait]]:
 
 
 def case_traits(case: Case, *, values: bool = True) -> Traits:
-    """Return the traits of the input alone."""
+    """Return the traits of the case alone, whatever the target."""
     frame, op = Frame(case), OPS[case.op]
     traits: dict[Feature, Trait] = dict(_extent_traits(op, frame.sizes, frame.batch))
     traits |= dict(_axis_traits(frame)) if op.turns else {}
@@ -75,7 +77,7 @@ def size_traits(op: Op, sizes: Extents, batch: Sequence[int], target: Target) ->
 
 
 def _extent_traits(op: Op, sizes: Extents, batch: Sequence[int]) -> Iterator[tuple[Feature, Trait]]:
-    """Yield the traits of extents: what is left of them over blocks, and how they compare."""
+    """Yield the traits of extents: the extents, their remainders modulo blocks, and how they compare."""
     rows, moduli = math.prod(batch), {op.row: MODULI, op.batch_name: ROW_MODULI}
     extents = {dim: sizes[dim] for dim in op.named if dim in sizes}
     extents |= {op.batch_name: rows} if OUTER in op.inputs[0].axes else {}
@@ -86,7 +88,7 @@ def _extent_traits(op: Op, sizes: Extents, batch: Sequence[int]) -> Iterator[tup
     for name, extent in extents.items():
         yield Feature("power of two", name), word(extent.bit_count() == 1)
     if op.turns and op.row in sizes:
-        # Blocks of Triton are powers of two: by this many elements such kernels divide rows among programs.
+        # Blocks of Triton are powers of two: such kernels divide rows among programs by this number of elements.
         yield Feature("in blocks", op.batch_name, operand=op.row), rows * (1 << max(sizes[op.row] - 1, 0).bit_length())
     for (one, a), (other, b) in combinations(extents.items(), 2):
         first, second = (other, one) if other == op.batch_name else (one, other)
@@ -104,9 +106,8 @@ def _extent_traits(op: Op, sizes: Extents, batch: Sequence[int]) -> Iterator[tup
 
 
 def _axis_traits(frame: Frame) -> Iterator[tuple[Feature, Trait]]:
-    """Yield the traits of the axis of rows: whether it is the first, how many elements of a dense grid lie between
-    neighbours of a row, and whether the last axis, if that is another one, is as long: a kernel may take one for the
-    other."""
+    """Yield the traits of the row's axis: whether it is the first, how far apart neighbours in a row are in a dense
+    tensor, and whether the last axis, if it is another one, has the same extent, since a kernel may confuse the two."""
     yield Feature("axis is first"), word(frame.axis == 0)
     if frame.axis < len(frame.grid) - 1:
         yield (
@@ -117,12 +118,12 @@ def _axis_traits(frame: Frame) -> Iterator[tuple[Feature, Trait]]:
 
 
 def varied_sizes(op: Op) -> tuple[str, ...]:
-    """Return the sizes that probing an input changes."""
+    """Return the names of the extents that probing varies."""
     return *op.named, *([op.batch_name] if OUTER in op.inputs[0].axes else [])
 
 
 def parameters_of(case: Case) -> Iterator[tuple[Feature, float]]:
-    """Yield the parameters by name; one that the case lacks has its neutral value."""
+    """Yield the value of each parameter; one that the case lacks has its neutral value."""
     for each in OPS[case.op].parameters:
         value = case.params.get(each.name, each.neutral)
         if value is not None:
@@ -139,7 +140,7 @@ def _lane_traits(lengths: Mapping[str, int], target: Target) -> Iterator[tuple[F
 
 
 def target_traits(target: Target) -> Traits:
-    """Return the traits of where it runs."""
+    """Return the traits of the target."""
     return {Feature("target", name): value for name, value in target.traits}
 
 
@@ -148,7 +149,7 @@ def _tensor_traits(name: str, tensor: Tensor | Output, frame: Frame) -> Iterator
     first = frame.case.inputs[main]
     yield Feature("dtype", name), tensor.dtype
     if isinstance(tensor, Output) and tensor.alias and tensor.layout == frame.case.inputs[tensor.alias].layout:
-        # It is exactly in place, so this is said of the input already; but not of two others.
+        # It is exactly in place: for the first input this repeats the input's traits, for others it does not.
         yield from _stride_traits(name, tensor.layout, frame) if tensor.alias != main else ()
         return
     if name != main:
@@ -171,8 +172,8 @@ def _tensor_traits(name: str, tensor: Tensor | Output, frame: Frame) -> Iterator
 
 
 def _memory_traits(frame: Frame) -> Iterator[tuple[Feature, Trait]]:
-    """Yield what tensors have in common: an output with an input, an input with the first one; and the rows of a
-    stack."""
+    """Yield the traits of shared memory: outputs that lie over inputs, inputs that share memory with the first one, and
+    the rows of stacked weights."""
     case = frame.case
     op, meetings = OPS[case.op], {(output, source): how for output, source, how in case.meetings()}
     for output, source in op.aliases:
@@ -183,7 +184,7 @@ def _memory_traits(frame: Frame) -> Iterator[tuple[Feature, Trait]]:
             yield Feature("in place", output, operand=source), word(how == "same")
             yield Feature("in part", output, operand=source), word(part)
             if part:
-                # In the direction in which the elements of a row follow each other.
+                # Distances are counted in the direction in which the elements of a row follow each other.
                 sign = -1 if _is_backwards(under, case) else 1
                 yield Feature("shift", output, operand=source), shift(under, over) * sign
                 for what, after in zip(("element", "row"), distances(under, over, frame.axis), strict=True):
@@ -214,13 +215,13 @@ def _layout_traits(name: str, layout: Layout, frame: Frame, axis: int) -> Iterat
     if rows := _between_rows(layout, axis):
         yield Feature("rows of", name), word(min(map(abs, rows)) == layout.shape[axis], "one after the other", "apart")
     furthest = sum(abs(stride) * (extent - 1) for extent, stride in steps)
-    # If an index of 16 bits would do, the distance is no reason for anything.
+    # A distance that fits an index of 16 bits is no cause of a failure.
     yield Feature("furthest", name), max(furthest, _SMALL_INDEX)
     yield from _stride_traits(name, layout, frame)
 
 
 def _between_rows(layout: Layout, axis: int) -> list[int]:
-    """Return the strides from row to row."""
+    """Return the strides of all axes of more than one element, except the row's."""
     return [stride for at, stride in enumerate(layout.strides) if at != axis and layout.shape[at] > 1]
 
 
@@ -235,5 +236,50 @@ def _stride_traits(name: str, layout: Layout, frame: Frame) -> Iterator[tuple[Fe
 
 
 def _step(layout: Layout, axis: int) -> str:
-    """Return a step as a word: steps are distinguished, not compared."""
+    """Return a step as a word, since steps are only distinguished and not compared."""
     return str(layout.strides[axis]) if layout.shape and layout.shape[axis] > 1 else "1"
+
+
+_SIDES = {(True, True): "both", (False, False): "neither", (True, False): "one side", (False, True): "one side"}
+
+
+def twin_traits(case: Case, twin: Case) -> Traits:
+    """Return the traits of what the law changes: which of the two lies at an aligned address, how the twin lies in
+    memory, and the smaller and larger of their numbers. A limit lies between the two numbers if a kernel treats the two
+    differently."""
+    own, other = case_traits(case, values=False), case_traits(twin, values=False)
+    main = OPS[case.op].main
+    traits = dict(_places(case, own, other))
+    for name in (each.name for each in OPS[case.op].parameters if each.power and each.name in case.params):
+        same = change_of(case, name) == change_of(twin, name)
+        traits[Feature("change of two", name, operand=main)] = word(same, "same", "differ")
+    for trait in own:
+        if trait in other and trait.kind in ("layout", "rows of", "in place"):
+            traits[Feature("twin's", trait.text)] = other[trait]
+            traits[Feature("as the twin's", trait.text)] = word(own[trait] == other[trait], "same", "differ")
+    ours, theirs = (dict(_numbers(each)) for each in (case, twin))
+    for name, modulus in (each for each in ours if each in theirs):  # their order decides which of two equals is stated
+        both = ours[name, modulus], theirs[name, modulus]
+        for which, number in (("smaller", min(both)), ("larger", max(both))):
+            traits[Feature("remainder of two" if modulus else "of two", name, which, modulus)] = number
+    return traits
+
+
+def _places(case: Case, own: Traits, other: Traits) -> Iterator[tuple[Feature, Trait]]:
+    for name in (OPS[case.op].main, *case.outputs):
+        for modulus in ADDRESSES:
+            trait = Feature("address", name, operand=modulus)
+            if trait in own and trait in other:
+                yield Feature("twin at", name, operand=modulus), _SIDES[own[trait] == 0, other[trait] == 0]
+
+
+def _numbers(case: Case) -> Iterator[tuple[tuple[str, int | str], float]]:
+    """Yield the numbers that laws change and kernels may depend on, parameters and counts of rows, by name and
+    block."""
+    yield from (((each.subject, ""), value) for each, value in parameters_of(case))
+    op, frame = OPS[case.op], Frame(case)
+    extents = {op.batch_name: math.prod(frame.batch), **({"the first extent": frame.batch[0]} if frame.batch else {})}
+    extents |= {dim: size for dim, size in frame.sizes.items() if op.dimensions[dim].batched and dim != op.row}
+    for name, extent in extents.items():
+        yield (name, ""), extent
+        yield from (((name, modulus), extent % modulus) for modulus in ROW_MODULI)

@@ -1,4 +1,5 @@
-"""Traits of values: of a kernel's inputs, and of what the op's formula calculates from them, by the formula's names."""
+"""Traits of values: of a kernel's inputs, and of what the op's formula calculates from them, named as in the
+formula."""
 
 from __future__ import annotations
 
@@ -23,18 +24,18 @@ from oracles.problem import ProblemError
 from oracles.tiers.problem import FormulaProblem
 
 _ALWAYS = 999
-"""The power of two that stands for infinity."""
+"""The exponent that stands for infinity."""
 
 
 def value_traits(case: Case) -> Iterator[tuple[Feature, Trait]]:
-    """Yield the traits of the first input's values, then of the others, and of what the formula makes of them."""
+    """Yield the traits of the values: of the first input, then of the others, then of what the formula calculates."""
     frame, main = Frame(case), OPS[case.op].main
     rows = _rows(case, main, frame)
     finite = np.where(np.isfinite(rows), rows, 0.0)
     zero, whole = (rows == 0).all(axis=-1), np.isfinite(rows).all(axis=-1)
     yield Feature("zero row", main), word(zero.any())
     yield Feature("ordinary row", main), word((whole & ~zero).any())
-    with np.errstate(over="ignore"):  # float64 kernels have squares beyond its range
+    with np.errstate(over="ignore"):  # the squares of f64 inputs may overflow
         squares = np.square(finite)
         means = squares.mean(axis=-1)
         yield Feature("squares"), word((squares.sum(axis=-1) > SINGLE.max).any())
@@ -64,7 +65,7 @@ def value_traits(case: Case) -> Iterator[tuple[Feature, Trait]]:
 
 
 def _integer_traits(name: str, values: Reals, dim: str, frame: Frame) -> Iterator[tuple[Feature, Trait]]:
-    """Yield traits of an input of indices along a dimension, or of flags: which of them it has."""
+    """Yield the traits of an input of indices along a dimension, or of flags: which values occur in it."""
     operand = OPS[frame.case.op].operand(name)
     last = operand.span(frame.whole)[1]
     yield Feature("place", name, "first") if dim else Feature("unset flag", name), word((values == 0).any())
@@ -85,11 +86,11 @@ _SPECIAL: Mapping[Kind, Callable[[Reals], Reals]] = {
     "zero": lambda values: values == 0,
     "negative zero": lambda values: (values == 0) & np.signbit(values),
 }
-"""Which values of an input are special."""
+"""The special values of an input, each with the function that finds them."""
 
 
 def _size_traits(name: str, values: Reals) -> Iterator[tuple[Feature, Trait]]:
-    """Yield quantiles of an input's magnitudes that are not 0."""
+    """Yield the smallest, median and largest magnitude of an input's elements other than 0."""
     sizes = np.sort(np.abs(values[~np.isnan(values) & (values != 0)]))
     if sizes.size:
         for which, size in (("smallest", sizes[0]), ("median", sizes[sizes.size // 2]), ("largest", sizes[-1])):
@@ -97,7 +98,7 @@ def _size_traits(name: str, values: Reals) -> Iterator[tuple[Feature, Trait]]:
 
 
 def _row_traits(name: str, values: Reals, normal: float) -> Iterator[tuple[Feature, Trait]]:
-    """Yield properties of an input's rows, and its largest element."""
+    """Yield the traits of an input's rows, and its largest element."""
     yield Feature("subnormal", name), word(((np.abs(values) < normal) & (values != 0)).any())
     if values.size:
         yield Feature("largest element", name), float(np.where(np.isnan(values), -np.inf, values).max())
@@ -116,7 +117,7 @@ def _row_traits(name: str, values: Reals, normal: float) -> Iterator[tuple[Featu
 
 
 def _range_traits(name: str, values: Reals) -> Iterator[tuple[Feature, Trait]]:
-    """Yield the traits of the rows that have a finite maximum: what a mask leaves of them, and as they are."""
+    """Yield the traits of rows with a finite maximum, with the elements that a mask leaves and with all."""
     rows = values[np.isfinite(values.max(axis=-1))] if values.size else values
     if rows.size:
         yield Feature("of rows", name, "smallest finite maximum"), float(rows.max(axis=-1).min())
@@ -128,7 +129,7 @@ def _range_traits(name: str, values: Reals) -> Iterator[tuple[Feature, Trait]]:
 
 
 def _special_places(name: str, values: Reals) -> Iterator[tuple[Feature, Trait]]:
-    """Yield where in rows NaN is, and the elements that masks leave."""
+    """Yield the places of NaN in rows, and how many masked elements a row begins or ends with."""
     for where, rows in (("start", values), ("end", values[:, ::-1])):
         others = np.hstack([rows != -np.inf, np.ones((len(rows), 1), bool)])
         yield Feature("infinities", name, where), int(others.argmax(axis=-1).max(initial=0))
@@ -138,8 +139,8 @@ def _special_places(name: str, values: Reals) -> Iterator[tuple[Feature, Trait]]
 
 
 def _formula_traits(case: Case) -> Iterator[tuple[Feature, Trait]]:
-    """Yield whether an output has an ordinary value at all, how large shared values of rows are, and how a parameter
-    compares with what it is added to."""
+    """Yield whether an output has a finite value other than 0, how large the values are that a row's elements share,
+    and how a parameter compares with what it is added to."""
     try:
         problem = FormulaProblem(problem_of(case))
     except ProblemError:  # input that a kernel must reject need not fit the formula
@@ -160,7 +161,7 @@ def _formula_traits(case: Case) -> Iterator[tuple[Feature, Trait]]:
             elif OPS[case.op].row not in node.dims and (sizes := sizes[np.isfinite(sizes)]).size and sizes.max() > 0:
                 yield Feature("size", name.replace("_", " ")), _log2(float(sizes.max()), 1.0)
     for parameter, other, name in _sums_with_parameters(trace):
-        # A row of zeros shows nothing most of the time.
+        # Rows of zeros are left out, since they show nothing most of the time.
         shared = np.abs(found[other][np.isfinite(found[other]) & (found[other] != 0)])
         value = abs(problem.parameters.get(parameter, 0.0))
         yield (
@@ -178,7 +179,7 @@ def _formula_traits(case: Case) -> Iterator[tuple[Feature, Trait]]:
 
 
 def _sums_with_parameters(trace: Trace) -> Iterator[tuple[str, Node, str]]:
-    """Yield each parameter with the named value that it is added to or subtracted from."""
+    """Yield each parameter with the named value to which it is added, or from which it is subtracted."""
     for node in trace.nodes:
         if node.kind in ("add", "subtract"):
             one, other = (_inner(arg) for arg in node.args)
@@ -192,12 +193,12 @@ def _inner(node: Node) -> Node:
 
 
 _MEANS = {1: "root mean square", 2: "mean square"}
-"""What a parameter is compared with in a row, by the power of the scale that it changes with."""
+"""The mean of a row with which a parameter is compared, by the parameter's power of the scale."""
 
 
 def _scale_traits(case: Case, name: str, mean: str, level: float) -> Iterator[tuple[Feature, Trait]]:
-    """Yield a parameter relative to the row where it matters most, in units that the finest output can show: the row in
-    which the value that it is added to is smallest, or else the row's mean square."""
+    """Yield the size of a parameter in ulp of the finest output, for the row in which it matters most: there the value
+    that it is added to, or else the row's mean square, is smallest."""
     value = float(case.params[name])
     ulp = min(form(output.dtype).u for output in case.outputs.values())
     main = OPS[case.op].main
@@ -219,13 +220,13 @@ def _rounded(case: Case, name: str) -> float:
 
 def _log2(part: float, whole: float) -> int:
     share = part / whole if whole > 0 else math.inf
-    if part == 0 or share == 0:  # it may underflow
+    if part == 0 or share == 0:  # the quotient may underflow
         return OF_NOTHING
     return math.floor(math.log2(share)) if share < math.inf else _ALWAYS
 
 
 def _rows(case: Case, name: str, frame: Frame) -> Reals:
-    """Return the values of an input with its rows as rows."""
+    """Return the values of an input, shape `[rows, n]`."""
     tensor = case.inputs[name]
     with np.errstate(invalid="ignore"):
         values = from_bits(tensor.bits, tensor.dtype, tensor.layout.shape).astype(np.float64)

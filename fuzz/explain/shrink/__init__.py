@@ -1,1 +1,1 @@
-"""A failing case made small and plain, while it fails in the same way."""
+"""Making a failing case small and plain, while it still fails in the same way."""

@@ -1,61 +1,65 @@
-"""Reductions: what a smaller or plainer case keeps of a failing one, as an edit of its draw."""
+"""Reductions: the parts of a failing case that a smaller or plainer one keeps, as an edit of its draw, and the choices
+that make one: integers, of which 0 is the plainest and the largest keeps the case."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 
 from fuzz.core.base.case import CACHE_LINE, Case, CaseError, Layout, Origin, contiguous
 from fuzz.core.base.draw import GIVEN, Draw, Given, Part, Placement
-from fuzz.core.generate.given import DRAWN, Values, given_rows, plain, rows_of
+from fuzz.core.generate.given import DRAWN, KINDS, Values, given_rows, plain, rows_of
 from fuzz.core.generate.layouts import lay_out
 from fuzz.core.generate.realise import draw_of, layout_of, realise
 from fuzz.core.laws.placement import placed
 from oracles.dtypes import ITEMSIZE
+from oracles.op import NO_EXTENTS, Extents
 from oracles.operand import AXIS, OUTER, Parameter
 from oracles.ops import OPS
 
 Span = tuple[int, int]
-"""The first position and the count."""
+"""The first index and the number of elements."""
 
 APART, IN_PLACE, BY_ONE, BY_A_ROW, KEPT = "apart", "in place", "by one", "by a row", "kept"
 WAYS = (APART, IN_PLACE, BY_ONE, BY_A_ROW, KEPT)
-"""How an output that overlaps an input may lie to it, the plainest first; 'kept' keeps the distance."""
+"""The ways in which an output may share an input's memory, the plainest first; 'kept' keeps the distance."""
 STRIDES = ("contiguous", "pitched", "kept")
 PLACES = ("aligned", "flush", "kept")
 STACKS = ("one row", "stack of one", "kept")
-"""What a stack of weights may become: of rank 1, or of rank 2 with a single row."""
+"""The forms of stacked weights: of rank 1, of rank 2 with a single row, or as they were."""
 _PLAIN = 3
-"""The number of plain values of a parameter: the first ones that its op has."""
+"""The number of plain values of a parameter: the first values of the op."""
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """What is kept of a case. Rows are a block: a span of each axis of the first input except that of its row."""
+    """The parts of a case that are kept. `rows` has a span for each axis of the first input except that of its row."""
 
     rows: tuple[Span, ...]
     columns: Span
     dropped: frozenset[str] = frozenset()
     memory: Mapping[str, str] = field(default_factory=dict)
-    """By name, one of WAYS for each output that lies in the memory of an input; an output that is not named is kept."""
+    """By the name of an output that shares an input's memory, one of WAYS; outputs that are not named stay as they
+    are."""
     unshared: frozenset[str] = frozenset()
-    """The inputs that get memory of their own."""
+    """The names of the inputs that get memory of their own."""
     stacks: Mapping[str, str] = field(default_factory=dict)
     collapsed: bool = False
-    """Whether axes without a name become one, or none if they have one element and the row has its place; the row then
-    lies along the last axis."""
+    """Whether the unnamed axes become one, or none if they have a single element and the op needs no axis for it; the
+    row then lies along the last axis."""
     strides: Mapping[str, str] = field(default_factory=dict)
     places: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, str] = field(default_factory=dict)
-    """The new values, by tensor; tensors that are not named keep theirs."""
+    """The kinds of new values, by tensor; tensors that are not named keep their values."""
     params: Mapping[str, float] = field(default_factory=dict)
-    """The new parameters; those that are not named are kept."""
+    """The new values of parameters; parameters that are not named keep theirs."""
     extents: Mapping[str, Span] = field(default_factory=dict)
-    """What is kept of dimensions that the first input does not have; those that are not named are kept whole."""
+    """The spans of dimensions that the first input lacks; dimensions that are not named are kept whole."""
 
 
 def plain_values(parameter: Parameter) -> tuple[float, ...]:
@@ -64,7 +68,7 @@ def plain_values(parameter: Parameter) -> tuple[float, ...]:
 
 
 def reduced(draw: Draw, how: Reduction) -> Draw:
-    """Return the reduced draw, from one with given values and strides. Raises CaseError if its layout cannot be
+    """Return the reduced draw; the draw must have given values and strides. Raises CaseError if its layout cannot be
     kept."""
     draw, counts = draw.without(*how.dropped), tuple(count for _, count in how.rows)
     outer = _collapsed_outer(draw, counts) if how.collapsed else counts
@@ -79,7 +83,7 @@ def reduced(draw: Draw, how: Reduction) -> Draw:
         extents={dim: _extent(draw, how, dim)[1] for dim in draw.extents},
         params=params,
         parts=tuple(_part(draw, part, how) for part in draw.parts),
-        # Plain values are not random: only the worst case is sound for them.
+        # Plain values are not random, so only the worst-case budget holds for them.
         structured=draw.structured or kinds != {DRAWN},
         origin=replace(origin, recipe=recipe, labels=()),
     )
@@ -91,7 +95,7 @@ def _collapsed_outer(draw: Draw, counts: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _has_rows(draw: Draw, rows: int) -> bool:
-    """Return whether there is an axis for this many collapsed rows."""
+    """Return whether the collapsed rows get an axis of their own."""
     return OPS[draw.op].turns or rows != 1
 
 
@@ -116,7 +120,7 @@ def _part(draw: Draw, part: Part, how: Reduction) -> Part:
 
 
 def _length(draw: Draw, part: Part, how: Reduction) -> int:
-    """Return the length of the rows of a tensor."""
+    """Return the length of a tensor's rows."""
     op = OPS[draw.op]
     if part.name in op.alike:
         return how.columns[1]
@@ -124,12 +128,12 @@ def _length(draw: Draw, part: Part, how: Reduction) -> int:
 
 
 def _block(draw: Draw, part: Part, given: Given, layout: Layout, how: Reduction) -> Values:
-    """Return the kept values, each row along the last axis."""
+    """Return the kept values of a tensor, with each row along the last axis."""
     values, spans = rows_of(given), _spans(draw, part, how)
     if part.stack:
         (first, count), (column, columns) = spans
         values = values[first : first + count, column : column + columns]
-        # The first row, or all repeatedly, if more rows of the grid lie along its axis now.
+        # The first row if it has rank 1 now; else the rows, repeated if the axis needs more of them.
         values = values[0] if len(layout.shape) == 1 else values[np.arange(layout.shape[0]) % len(values)]
         return np.ascontiguousarray(values)
     shape = draw.shape(part.name)
@@ -140,13 +144,13 @@ def _block(draw: Draw, part: Part, given: Given, layout: Layout, how: Reduction)
 
 
 def _in_memory(draw: Draw, small: Part, part: Part, how: Reduction) -> Part:
-    """Return an output with the memory that it shares with an input."""
+    """Return an output with its share of an input's memory."""
     way = how.memory.get(part.name, KEPT)
     if part.alias is None or way == APART:
         return replace(small, alias=None, shift=None)
     if part.shift is None or way == IN_PLACE:
         return replace(small, place=replace(small.place, strides=None), shift=None)
-    # From the first kept element of the input to the first one of the output.
+    # The distance from the first kept element of the input to the first kept one of the output.
     source, own = layout_of(draw, draw.part(part.alias)), layout_of(draw, part)
     steps = zip(_spans(draw, part, how), source.strides, own.strides, strict=True)
     kept = part.shift[0] + sum(first * (theirs - stride) for (first, _), theirs, stride in steps)
@@ -155,7 +159,7 @@ def _in_memory(draw: Draw, small: Part, part: Part, how: Reduction) -> Part:
 
 
 def _spans(draw: Draw, part: Part, how: Reduction) -> tuple[Span, ...]:
-    """Return the span of each of a tensor's axes."""
+    """Return the kept span of each axis of a tensor."""
     if part.stack:
         return _stack_span(draw, part, how), how.columns
     op, batch = OPS[draw.op], len(draw.batch)
@@ -172,12 +176,12 @@ def _spans(draw: Draw, part: Part, how: Reduction) -> tuple[Span, ...]:
 
 
 def _stack_span(draw: Draw, part: Part, how: Reduction) -> Span:
-    """Return the span of a stack: a row for each position along the innermost of the other axes, or one for all."""
+    """Return the span of rows of a stack: one for each index along the innermost outer axis, or a single row."""
     return how.rows[-1] if part.stack == "many" and draw.outer else (0, 1)
 
 
 def _layout(draw: Draw, part: Part, how: Reduction) -> Layout:
-    """Return where a reduced tensor lies."""
+    """Return the memory layout of a reduced tensor."""
     kept, spans = layout_of(draw, part), _spans(draw, part, how)
     block = _stack_layout(part, kept, spans, how) if part.stack else _block_layout(draw, part, kept, how)
     way = how.strides.get(part.name, "kept")
@@ -199,14 +203,14 @@ def _layout(draw: Draw, part: Part, how: Reduction) -> Layout:
 
 
 def _block_layout(draw: Draw, part: Part, kept: Layout, how: Reduction) -> Layout:
-    """Return the memory of what is kept of a tensor."""
+    """Return the memory layout of the kept block of a tensor."""
     block = replace(kept, shape=tuple(count for _, count in _spans(draw, part, how)))
     return _collapsed(draw, part, block) if how.collapsed else block
 
 
 def _stack_layout(part: Part, kept: Layout, spans: tuple[Span, ...], how: Reduction) -> Layout:
-    """Return the memory of what is kept of a stack; with all rows of the grid along one axis it has a row for each of
-    them."""
+    """Return the memory layout of the kept rows of a stack. If all rows of the first input lie along one axis now, the
+    stack has a row for each of them."""
     (_, rows), (_, n) = spans
     way = how.stacks.get(part.name, "kept")
     if way == "one row":
@@ -219,7 +223,8 @@ def _stack_layout(part: Part, kept: Layout, spans: tuple[Span, ...], how: Reduct
 
 
 def _collapsed(draw: Draw, part: Part, block: Layout) -> Layout:
-    """Return the same memory with all axes without a name as one. Raises CaseError if they have no common distance."""
+    """Return the same memory with one axis for all unnamed ones. Raises CaseError if their rows are not equally
+    spaced."""
     dims = OPS[draw.op].dims(part.name, len(block.shape), draw.axis).split()
     axes = list(zip(dims, block.shape, block.strides, strict=True))
     named = [(extent, stride) for dim, extent, stride in axes if dim != OUTER]
@@ -231,7 +236,126 @@ def _collapsed(draw: Draw, part: Part, block: Layout) -> Layout:
         if outer != extent * inner:
             raise CaseError(f"{part.name}: rows without a common distance")
     rows = math.prod(extent for extent, _ in unnamed)
-    # The stride of a single row is never used; the widest gap is what a reader expects there.
+    # The stride of a single row is never used; readers expect the widest gap there.
     stride = steps[-1][1] if steps else max((each for _, each in unnamed), key=abs, default=named[0][0] if named else 1)
     kept = [*([(rows, stride)] if _has_rows(draw, rows) else []), *named]
     return replace(block, shape=tuple(extent for extent, _ in kept), strides=tuple(stride for _, stride in kept))
+
+
+Vector = tuple[int, ...]
+Label = tuple[str, str]
+"""The kind of a choice, and the tensor or axis that it concerns."""
+
+
+START = {"rows": "row start", "n": "column start", "extent": "extent start"}
+"""For each choice of a count, the choice of the first counted element."""
+SHARING = ("over", "shared", "stack")
+"""The choices about memory that tensors share."""
+
+
+@dataclass(frozen=True)
+class Choices:
+    """All reductions of one case, as vectors of integers. Hypothesis minimises the first integers before the later
+    ones. Partly shared memory comes first, since its distance decides how few rows and columns suffice. Rows come
+    before columns, both before the layout, and values last."""
+
+    case: Case
+
+    @cached_property
+    def ranges(self) -> dict[Label, int]:
+        """The largest value of each choice."""
+        return {label: most for label, most in self._all() if most > 0}
+
+    @property
+    def whole(self) -> Vector:
+        """The vector that keeps the case unchanged, with every block beginning at the first row and column."""
+        return self.starting((0,) * len(self._draw.outer), 0)
+
+    def starting(self, rows: tuple[int, ...], column: int, extents: Extents = NO_EXTENTS) -> Vector:
+        """Return the vector that keeps the case; blocks with fewer rows and columns will begin at these indices."""
+        starts = {("row start", str(axis)): row for axis, row in enumerate(rows)}
+        starts["column start", ""] = column
+        starts |= {("extent start", dim): extents.get(dim, 0) for dim in self._draw.extents}
+        return tuple(starts.get(label, most) for label, most in self.ranges.items())
+
+    def reduction(self, vector: Vector) -> Reduction:
+        """Return the reduction for a vector."""
+        chosen = dict(zip(self.ranges, vector, strict=True))
+        case, draw = self.case, self._draw
+
+        def of(kind: str, name: str = "") -> int:
+            return chosen.get((kind, name), 0)
+
+        counted = {label for label, _ in self._counts}
+
+        def block(extent: int, count: str, name: str) -> Span:
+            if (count, name) not in counted:
+                return 0, extent
+            size = min(extent, 1 + of(count, name))
+            return min(of(START[count], name), extent - size), size
+
+        names = (*case.inputs, *case.outputs)
+        return Reduction(
+            rows=tuple(block(extent, "rows", str(a)) for a, extent in enumerate(draw.outer)),
+            columns=block(draw.n, "n", ""),
+            extents={dim: block(size, "extent", dim) for dim, size in draw.extents.items()},
+            dropped=frozenset(name for name in names if ("there", name) in chosen and not of("there", name)),
+            memory={name: WAYS[most] for (kind, name), most in chosen.items() if kind in ("over", "in place")},
+            unshared=frozenset(name for name in case.inputs if ("shared", name) in chosen and not of("shared", name)),
+            stacks={name: STACKS[of("stack", name)] for name in case.inputs if ("stack", name) in chosen},
+            collapsed=not of("axes"),
+            strides={name: STRIDES[of("strides", name)] for name in names if ("strides", name) in chosen},
+            places={name: PLACES[of("place", name)] for name in names},
+            values={name: KINDS[of("values", name)] for name in case.inputs if ("values", name) in chosen},
+            params=dict(self._changed_params(chosen)),
+        )
+
+    def apply(self, vector: Vector) -> Case:
+        """Return the case for a vector. Raises CaseError if there is none."""
+        kept = dict(zip(self.ranges, vector, strict=True))
+        changed = any(kept[label] != most for label, most in self.ranges.items() if not label[0].endswith("start"))
+        return realise(reduced(self._draw, self.reduction(vector))) if changed else self.case
+
+    def _changed_params(self, chosen: Mapping[Label, int]) -> Iterator[tuple[str, float]]:
+        """Yield the parameters that change; the largest choice keeps a parameter."""
+        for name, values in self._plain_params.items():
+            if chosen["parameter", name] < len(values):
+                yield name, values[chosen["parameter", name]]
+
+    @cached_property
+    def _plain_params(self) -> Mapping[str, tuple[float, ...]]:
+        """The plain values of each parameter that has no neutral value."""
+        given = ((each, self.case.params.get(each.name, each.neutral)) for each in OPS[self.case.op].parameters)
+        return {each.name: plain_values(each) for each, value in given if value is not None and value != each.neutral}
+
+    @cached_property
+    def _draw(self) -> Draw:
+        return draw_of(self.case)
+
+    @cached_property
+    def _counts(self) -> Sequence[tuple[Label, int]]:
+        """The choices of how many elements are kept along a dimension, each with its extent; fixed dimensions have
+        none."""
+        draw, op = self._draw, OPS[self.case.op]
+        names = [*[""] * (draw.rank - len(op.inner)), *op.inner[:-1]]
+        rows = [(("rows", str(axis)), size) for axis, size in enumerate(draw.outer) if names[axis] not in op.fixed]
+        n = [(("n", ""), draw.n)] if op.row not in op.fixed else []
+        return *rows, *n, *((("extent", dim), size) for dim, size in draw.extents.items() if dim not in op.fixed)
+
+    def _all(self) -> Iterator[tuple[Label, int]]:
+        case, draw = self.case, self._draw
+        optional = {operand.name for operand in OPS[case.op].operands if operand.optional}
+        names = (*case.inputs, *case.outputs)
+        over = [part.name for part in draw.parts if part.shift is not None]
+        yield from ((("over", name), len(WAYS) - 1) for name in over)
+        yield from ((("shared", name), 1) for name, tensor in case.inputs.items() if tensor.alias is not None)
+        yield from ((("stack", part.name), len(STACKS) - 1) for part in draw.parts if part.stack)
+        yield from ((label, extent - 1) for label, extent in self._counts)
+        yield from ((("there", name), 1) for name in names if name in optional)
+        yield from ((("in place", name), 1) for name, out in case.outputs.items() if out.alias and name not in over)
+        yield ("axes", ""), 1
+        yield from ((("strides", name), len(STRIDES) - 1) for name in names)
+        yield from ((("place", name), len(PLACES) - 1) for name in names)
+        yield from ((("parameter", name), len(plain)) for name, plain in self._plain_params.items())
+        yield from ((("values", name), len(KINDS) - 1) for name in case.inputs)
+        yield from (((START[kind], name), extent - 1) for (kind, name), extent in self._counts)

@@ -1,1 +1,1 @@
-"""What is said of a failure: its rule, its counterfactuals, the contract and the declaration that would fit."""
+"""The parts of an explanation: the rule, the counterfactuals, a fitting contract or declaration, the mechanism."""

@@ -1,4 +1,4 @@
-"""The bench of one failure: its smallest case, what runs variants of it, and the values that come of them."""
+"""The bench of one failure: its smallest case, the means to run variants of it, and their values."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ from oracles.tiers.problem import FormulaProblem
 from oracles.truth import Truth
 
 _UNUSUAL = (11, 13, 7, 5, 3)
-"""Unusual extents: state that a kernel keeps of earlier calls does not fit them, and n - 1 is never 0."""
+"""Extents that are unusual, so that state which a kernel keeps does not fit them, and n - 1 is never 0."""
 TELLING = 16.0
-"""Two right results are said to differ if they are this many times what is allowed apart. Chosen, not measured."""
+"""Two right results count as different if they are this many times the allowed error apart. Chosen, not measured."""
 _PASSED = {Verdict.PASS: True, Verdict.FAIL_NUMERIC: False, Verdict.FAIL_NONFINITE: False}
 
 
 @dataclass(frozen=True)
 class Bench:
-    """The smallest case of a failure, and what runs variants of it."""
+    """The smallest case of a failure, and the trials that run variants of it."""
 
     trials: Trials
     case: Case
     draw: Draw
-    """Ordinary values in the shapes of the case."""
+    """A draw of ordinary values in the shapes of the case."""
 
     @property
     def op(self) -> Op:
         return OPS[self.case.op]
 
     def ran(self, cases: Sequence[Case]) -> list[TargetRun]:
-        """Return the runs of cases, one after the other in one process; nothing if one does not end with values. Others
-        are not tried if the first does not, because a hang takes its whole limit."""
+        """Return the runs of the cases, one after the other in one process; an empty list if one of them returns no
+        values. If the first does not, the others are not tried, since each hang takes its whole limit."""
         target, runs = self.trials.target, list[TargetRun]()
         if not all(map(target.kernel.capability.is_dispatched, cases)):
             return []
@@ -59,24 +59,24 @@ class Bench:
         return runs
 
     def passed(self, cases: Sequence[Case]) -> list[bool | None]:
-        """Whether each passes; None for what is neither right nor wrong."""
+        """Return for each case whether it passes; None if it has another result than right or wrong values."""
         found = self.trials.judge(cases)
         return [None if each is None else _PASSED.get(each.verdict) for each in found]
 
     @property
     def has_places(self) -> bool:
-        """Whether an output is of integers, which stay the same for many values."""
+        """Whether an output holds integers, which stay the same for many inputs."""
         return any(each.integers for each in self.op.outputs)
 
     @property
     def elsewhere(self) -> Draw:
-        """Ordinary values in unusual shapes."""
+        """A draw of ordinary values in unusual shapes."""
         free = [dim for dim in self.draw.sizes if dim not in self.op.fixed]
         return vary.extended(self.draw, dict(zip(free, _UNUSUAL, strict=False)))
 
     def ignores(self, one: TargetRun, other: TargetRun) -> bool:
-        """Whether two runs end with the same numbers, which cannot be right for both. Of NaN and infinity one says
-        nothing: they may come of either values."""
+        """Return whether two runs return the same finite numbers although these cannot be right for both. NaN and
+        infinity are not counted, since they may be right for both."""
         if one.outcome.outputs != other.outcome.outputs:
             return False
         contract, got = self.trials.target.contract, one.judge.oracle.receive(one.judge.bits(one.outcome)).values
@@ -85,7 +85,7 @@ class Bench:
         return any(bool((each & np.isfinite(got[name])).any()) for name, each in zip(mine, apart, strict=True))
 
     def uses_all(self, case: Case, but: str) -> bool:
-        """Whether every input but one has an effect on the right result."""
+        """Whether each input except one changes the right result."""
         own = _of_its_own(case)
         for name in (each.name for each in self.op.inputs if each.name in case.inputs and not each.integers):
             other = _of_its_own(with_tensor(case, name, other_values(case.inputs[name])))
@@ -94,8 +94,8 @@ class Bench:
         return True
 
     def is_alike(self, one: TargetRun, other: TargetRun) -> bool | None:
-        """Return whether two runs end with the same numbers, except for rounding, although the right ones are far
-        apart; None if these are not."""
+        """Return whether two runs return the same numbers, except for rounding, although the right results differ
+        clearly; None if the right results do not."""
         contract, mine, theirs = self.trials.target.contract, received(one), received(other)
         before, after, apart = allowed(one, contract), allowed(other, contract), False
         for name, (low, high) in before.items():
@@ -107,7 +107,7 @@ class Bench:
 
 
 def exact(problem: FormulaProblem, case: Case) -> Mapping[str, F64]:
-    """Return the exact values of a case, by output."""
+    """Return the exact values of a case in float64, by the name of the output."""
     with np.errstate(all="ignore"):
         found = problem.enclose(Contract(), case.structured)
     return {name: head(each.centre) for name, each in found.items()}
@@ -122,7 +122,7 @@ def _has_values(outcome: Outcome) -> bool:
 
 
 def allowed(run: TargetRun, contract: Contract) -> Mapping[str, tuple[F64, F64]]:
-    """Return the ends of what is allowed, by output."""
+    """Return the smallest and the largest allowed values, by the name of the output."""
     with np.errstate(all="ignore"):
         found = run.judge.oracle.truth.op.enclose(contract, run.case.structured)
     return {name: each.outer for name, each in found.items()}
@@ -137,13 +137,13 @@ def is_finite(run: TargetRun) -> bool:
 
 
 def truth_of(run: TargetRun, other: Op) -> FormulaProblem:
-    """Return the problem of a run's case as one of another op."""
+    """Return the problem of a run's case with another op's formula."""
     return Truth(replace(problem_of(run.case), known=other), confirms=False).op
 
 
 def used_of(run: TargetRun, other: Op, contract: Contract) -> float:
-    """Return the largest share of what another op allows by which the wrong elements are off; -1 if it does not allow
-    all of them."""
+    """Return the largest error of the wrong elements, as a share of what another op allows; -1 if the other op does not
+    allow all elements."""
     got, used = received(run), 0.0
     with np.errstate(all="ignore"):
         theirs = truth_of(run, other).enclose(contract, run.case.structured)
@@ -163,13 +163,14 @@ def values_of(tensor: Tensor) -> F64:
 
 
 def valued(tensor: Tensor, values: F64) -> Tensor:
-    """Return the tensor with other values, in its own dtype."""
+    """Return the tensor with these values, rounded to its dtype."""
     return replace(tensor, bits=quantise(values.ravel(), tensor.dtype).tobytes())
 
 
 def other_values(tensor: Tensor, where: tuple[slice | int, ...] = (), by: float = 4.0) -> Tensor:
-    """Return the tensor with other values of the same signs, larger and in another order, since a scale may cancel out;
-    or with others at some places, `by` times as large, so that they are not lost beside the rest."""
+    """Return the tensor with other values. They have the same signs, but are larger and in another order, since a
+    common scale may cancel out. With `where`, only the elements there change, to `by` times their value, so that the
+    change is not lost beside the rest."""
     values = values_of(tensor)
     if not where:
         values = 1.75 * values[::-1]

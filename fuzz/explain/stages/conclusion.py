@@ -1,4 +1,4 @@
-"""Conclusions: what the probes of a failure say about when it fails, and where in the output."""
+"""Conclusions: what the probes of a failure tell about when it fails, and where in the output."""
 
 from __future__ import annotations
 
@@ -11,85 +11,84 @@ from fuzz.explain.attribute.places import places_of
 from fuzz.explain.evidence.evidence import Evidence
 from fuzz.explain.evidence.masking import hiding, shown_in, shown_with
 from fuzz.explain.explanation import Held, Places, Suggestion
-from fuzz.explain.rule.bounds import RuleBounds, bounds_of
+from fuzz.explain.rule.bounds import HELD, Probed, RuleBounds, bounds_of, fades, held_against, is_open, plainly
 from fuzz.explain.rule.inducer import loosened
 from fuzz.explain.rule.rule import Learned, Rule
-from fuzz.explain.rule.thresholds import HELD, Probed, fades, held_against, is_open, plainly
 from fuzz.explain.rule.traits import varied_sizes
 from oracles.ops import OPS
 
 _PUT = 6
-"""The probes that must have been drawn inside an alternative for it to stand."""
+"""The least number of refuting probes inside each of several alternatives, for the rule to stand."""
 VARIED = ("n", "rows", "values")
-"""What every probing of an input of rows varies."""
+"""The things that are always varied in probes of an input with rows."""
 
 
 @dataclass(frozen=True)
 class Conclusion:
-    """When it fails, and where in the output, as far as probes tell."""
+    """The rule of a failure and the places of its bad elements, as far as probes tell."""
 
     learned: Learned | None
-    """What the probes taught; None if there was no time for a single one, or nothing that could be varied."""
+    """The rule that was learned; None if there was no time for a probe, or nothing to vary."""
     places: Places | None
-    """Where the bad elements are; None if no element is known to be bad, as after a fault or a broken law."""
+    """The places of bad elements; None if none is known to be bad, as after a fault or a broken law."""
     law: str = ""
-    """The law that is broken."""
+    """The name of the broken law; '' if none."""
     core: Rule | None = None
-    """What tells this failure from others: the rule without the conditions that only hide it; None without a rule."""
+    """The rule without the conditions that only hide the failure, by which other failures are told from it."""
     cores: tuple[Rule, ...] = ()
-    """The same for the rule that was learned, sound or not, and for each of its alternatives."""
+    """The cores of the learned rule, sound or not, and of each of its alternatives."""
     tested: tuple[int, int] = (0, 0)
-    """How many of the probes were drawn to refute the rule, inside it and outside."""
+    """The numbers of probes that were drawn to refute the rule, inside it and outside it."""
     stands: bool = False
-    """Whether the rule stood when it was put to the test."""
+    """Whether the rule stood its test."""
     true_of: int = 0
-    """The number of cases of a search, the last ones tried, of which the rule is true."""
+    """The number of cases of a search that the rule fits: the last ones that were tried."""
     varied: tuple[str, ...] = VARIED
-    """Those of `could_vary` in which the probes differ."""
+    """The members of `could_vary` in which the probes differ."""
     whole: bool = True
-    """Whether everything was probed before time was over: what was not varied is in no rule."""
+    """Whether all planned probes were run; if not, the rule says nothing about what was not varied."""
     hides: Rule | None = None
-    """The values that hide it, as far as one condition says so."""
+    """The values that hide the failure, if one condition describes them."""
     hidden: int = 0
-    """The number of probes that pass, but fail with ordinary values in place of their own, in the finest dtype; they
-    count neither for nor against the rule."""
+    """The number of probes that pass, but fail with ordinary values in the finest dtype; they count neither for nor
+    against the rule."""
     shown_in: frozenset[str] = frozenset()
-    """The dtypes of the first input that may hide it though it failed in them."""
+    """The dtypes of the first input in which the failure showed, although they may also hide it."""
     shown_with: tuple[Mapping[str, float], ...] = ()
-    """Parameters with which it failed clearly."""
+    """The parameters with which the failure was clear."""
     shown_by: tuple[str, ...] = ()
-    """The recipes of plain values that show it."""
+    """The recipes of plain values that show the failure."""
     could_vary: tuple[str, ...] = VARIED
-    """What every probing of an input varies, if there is time for it."""
+    """The things that probes of the input vary, if there is time."""
     doubt: str = ""
-    """Why a rule that agrees with every probe does not stand."""
+    """The reason why a rule that agrees with every probe does not stand."""
     bounds: RuleBounds | None = None
-    """Necessary and sufficient conditions if the rule is not certain, as far as there was time for them."""
+    """A necessary and a sufficient condition if the rule is not certain, as far as there was time."""
     met: int = 0
-    """The number of probes that fail as the rule says, and of hidden ones."""
+    """The number of failing probes that meet the rule, plus the number of hidden ones."""
     held: tuple[Held, ...] = ()
-    """What was held against each condition of the rule."""
+    """The number of passing cases that support each condition of the rule."""
     suggestion: Suggestion | None = None
-    """What its kernel may be meant to declare, if it refuses what it fails for."""
+    """A declaration by which the kernel would refuse all failing cases, if one fits."""
 
     @property
     def rule(self) -> Rule | None:
-        """The rule of this failure, if it agrees with all probes but a few."""
+        """The learned rule, if nearly all probes agree with it."""
         return self.learned.rule if self.whole and self.learned is not None and self.learned.sound else None
 
     @property
     def certain(self) -> bool:
-        """Whether the rule is stated without 'about'."""
+        """Whether the rule is certain: all probes agree with it, and it stood its test."""
         return self.whole and self.learned is not None and self.learned.exact and self.stands
 
 
 def concluded(evidence: Evidence, law: str) -> Conclusion:
-    """Return what the evidence says."""
+    """Return the conclusion from the evidence."""
     if not any(evidence.failed):
         return Conclusion(None, places_of(evidence.bad), law, whole=evidence.whole)
     counted, tried = evidence.counted(), evidence.counted_probes()
     learned = plainly(evidence.induced().learned, tried)
-    # Probes that were drawn to refute it are mostly about its exceptions.
+    # The probes that were drawn to refute the rule are mostly near its limits, and so not usual.
     tests = {*evidence.tests}
     usual = evidence.tried(place for place in counted if place not in tests)
     cores = tuple(loosened(rule, *usual) for rule in (learned.rule, *learned.others))
@@ -98,7 +97,7 @@ def concluded(evidence: Evidence, law: str) -> Conclusion:
     if learned.others:
         shown = [each.traits for each in tried if each.failed]
         own = [failure for failure, each in zip(own, shown, strict=True) if learned.rule.holds(each)]
-    alike = [failure for failure in own if failure[0].origin.shard is None]  # cases of all sorts have no pattern
+    alike = [failure for failure in own if failure[0].origin.shard is None]  # random cases of a search show no pattern
     inside = [learned.holds(evidence.traits[place]) for place in counted if place in tests]
     tested = sum(inside), len(inside) - sum(inside)
     rules, put = (learned.rule, *learned.others), [evidence.traits[place] for place in counted if place in tests]
@@ -126,15 +125,15 @@ def concluded(evidence: Evidence, law: str) -> Conclusion:
 
 
 def _bounds(evidence: Evidence) -> RuleBounds | None:
-    """Return necessary and sufficient conditions; None if there was no time to draw cases for them. If the time was
-    over before all probes were made, what is common to all failures is taken from the probes near a failure."""
+    """Return a necessary and a sufficient condition; None if there was no time for random cases. If not all probes were
+    made in time, the necessary condition is taken from the probes near a failure."""
     counted = evidence.counted()
     known = sum(place < evidence.drawn for place in counted) if evidence.drawn else len(counted)
     return bounds_of(*evidence.tried(counted), known) if evidence.drawn or not evidence.tested else None
 
 
 def _doubt(evidence: Evidence, rules: Sequence[Rule], tried: Sequence[Probed], held: Sequence[Held]) -> str:
-    """Return why a rule that no probe contradicts does not stand; '' if it does."""
+    """Return the reason why a rule that no probe contradicts does not stand; '' if it stands."""
     if not evidence.stands and not evidence.tested:
         of = f", true of the last {counted(evidence.true_of, 'case')} of a search" if evidence.true_of else ""
         return f"the time was over while it was put to the test{of}"
@@ -148,7 +147,7 @@ def _doubt(evidence: Evidence, rules: Sequence[Rule], tried: Sequence[Probed], h
 
 
 def _varied(evidence: Evidence, could: Sequence[str]) -> tuple[str, ...]:
-    """Return those of the things that the probes differ in."""
+    """Return the things in which the probes differ."""
     found = [what for what in could if len({traits.get(Feature("extent", what)) for traits in evidence.traits}) > 1]
     about = {trait for trait in set().union(*evidence.traits) if trait.hides}
     values = {tuple(value for trait, value in each.items() if trait in about) for each in evidence.traits}

@@ -1,4 +1,4 @@
-"""Counterfactuals: the smallest failing case with one thing changed, run: facts that anybody can run again."""
+"""Counterfactuals: runs of the smallest failing case with one thing changed, which anybody can repeat."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from oracles.ops import OPS
 
 Value = int | float | str
 _SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 127, 128, 129, 256)
-"""Extents that a dimension is tried with beside the two next to its own: vectors and tiles, one more, one less."""
+"""The extents that each dimension is tried with: those of vectors and tiles, one more, and one less."""
 _SIZES_SLOWLY = (1, 2, 4, 8, 16, 64)
-"""Extents that a dimension is tried with where a case takes milliseconds."""
+"""The extents that are tried if a case takes milliseconds."""
 _BATCHES = (1, 2, 3, 8, 64)
 _PRESENCE = ("there", "absent")
 _OFFSETS = (0, 1, 2, 4, 8)
-"""Elements between a guard page and the beginning of each tensor."""
+"""The numbers of elements between the guard page and the first element that are tried."""
 _MOST_ELEMENTS = 1 << 26
-"""The largest tensor that a user may ask for: 512 MB in f64."""
+"""The most elements of a tensor that a user may ask for: 512 MB in f64."""
 
 
 @dataclass(frozen=True)
 class _Edit:
-    """A thing that can be changed: the values that are tried, how a value is read, and how a draw gets it."""
+    """Something that can be changed about a case: the values to try, a reader of values, and a way to change a draw."""
 
     subject: str
     own: Value
@@ -50,10 +50,10 @@ class _Edit:
 
 
 def counterfactuals(trials: Trials, case: Case) -> tuple[Counterfactual, ...]:
-    """Return what becomes of the case with one thing changed at a time, things that make it pass first.
+    """Return the results of changing one thing at a time about the case; changes that make it pass come first.
 
-    Those of the first dimension are run even if time is over, the others while there is some. There are none where the
-    case fits no draw, or passes with strides that go with other sizes: then more than one thing would be changed.
+    Changes of the first dimension run even if the time is over. The result is empty if the case fits no draw, or passes
+    with the strides that other extents require, since then more than one thing would change.
     """
     if not Frame(case).fits():
         return ()
@@ -85,7 +85,8 @@ def _tried(trials: Trials, base: Draw, edit: _Edit) -> Counterfactual:
 
 
 def held_against(told: Iterable[Counterfactual], failing: Iterable[Case]) -> tuple[Counterfactual, ...]:
-    """Return what became of a case, things that make it pass first; what a failing case has too makes nothing pass."""
+    """Return the counterfactuals without the passing values that another failing case has: these values prove
+    nothing."""
     had = defaultdict[str, list[Value]](list)
     for base in (vary.base_of(case) for case in failing if Frame(case).fits()):
         for edit in _edits(base, None):
@@ -100,7 +101,7 @@ def held_against(told: Iterable[Counterfactual], failing: Iterable[Case]) -> tup
 
 
 def edited(case: Case, subject: str, value: str) -> Case:
-    """Return the case with one thing changed, by the words of a counterfactual. Raises UsageError."""
+    """Return the case with one thing changed, named as in a counterfactual. Raises UsageError."""
     about = f"--set {subject}={value}"
     if not Frame(case).fits():
         raise UsageError(f"{about}: the tensors of this case are not of the shapes that its op asks for")
@@ -119,7 +120,7 @@ def edited(case: Case, subject: str, value: str) -> Case:
 
 
 def _edits(base: Draw, trials: Trials | None) -> Iterator[_Edit]:
-    """Yield what can be changed of a draw, with the values that are tried on the target of the trials."""
+    """Yield the things that can be changed about a draw, with the values that are tried on the trials' target."""
     op, able = OPS[base.op], trials.target.kernel.able if trials is not None else None
     slowly = trials is not None and trials.target.costly
     own = base.part(op.main)
@@ -158,7 +159,7 @@ def _sized(dim: str) -> Callable[[Draw, int], Draw]:
 
 
 def _one_of(words: Iterable[str]) -> Callable[[str], str]:
-    """Return a reader of one of the words, which raises ValueError for another."""
+    """Return a reader that accepts one of these words, and raises ValueError for others."""
 
     def read(text: str) -> str:
         if text not in words:
@@ -169,7 +170,7 @@ def _one_of(words: Iterable[str]) -> Callable[[str], str]:
 
 
 def _parameter(text: str) -> float:
-    """Return a parameter, which kernels are given in f32."""
+    """Return a parameter, rounded to f32 as kernels take it."""
     return float(np.float32(text))
 
 

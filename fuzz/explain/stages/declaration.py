@@ -1,4 +1,4 @@
-"""Declarations: whether what a kernel returned is allowed by a neighbouring contract, if its own is contradicted."""
+"""Declarations: whether a neighbouring contract allows what a kernel returned against its own contract."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fuzz.core.base.verdict import Verdict
 from fuzz.core.judge.judge import Judgement
 from fuzz.explain.evidence.refutation import searched
 from fuzz.explain.explanation import ALIKE, MANY, WIDE, FittingContract
-from fuzz.explain.stages.meaning import meaning
+from fuzz.explain.stages.forms import meaning
 from fuzz.explain.trial.trial import OutOfTimeError, Trials
 from oracles.formula.contract import Contract
 from oracles.neighbours import Neighbour, neighbours, pairs
@@ -26,77 +26,78 @@ from oracles.ops import OPS
 _T = TypeVar("_T")
 LEAST, _FAILING, _PASSING = 3, 12, 6
 """The least number of failing runs that a neighbour must fit, and the numbers of failing and passing runs that it is
-tried on: a bug that looks like another contract on one case seldom does on three. Chosen, not measured."""
+tried on. A bug that looks like another contract in one case seldom does so in three. Chosen, not measured."""
 _NONFINITE = 4
-"""The most of the failing runs whose results are infinite or NaN: contracts that allow an overflow judge nothing there.
-Chosen, not measured."""
+"""The most failing runs with infinite or NaN results: contracts that allow overflow judge nothing there. Chosen, not
+measured."""
 _DRAWN, _BATCH, _MOST_PAIRS, _FEW = 64, 16, 256, 4
-"""The cases of a search that are tried first, and their batches: the cases by which a failure was shrunk are all alike,
-and how many there are depends on the time it took; the most pairs of fields that are tried; and the number of smallest
-failing runs of which a neighbour must explain one to be in a pair. Chosen, not measured."""
+"""The number of random cases that are run first, and their batches, since the cases of shrinking are much alike, and
+their number depends on the time; the most pairs of fields that are tried; and the number of smallest failing runs of
+which a neighbour must explain one to be in a pair. Chosen, not measured."""
 _LARGEST = 1 << 14
-"""Runs of more elements take the oracle too long to be judged under a hundred contracts."""
+"""The most elements of a run: larger ones take too long to be judged under a hundred contracts."""
 _STEP = 1.1
-"""Contracts that allow less than this many times as much as each other are equally wide."""
+"""Two contracts whose widths differ by a smaller factor are equally wide."""
 _SPREAD, _ENDS, _OFTEN, _ENOUGH = 1 / 8, (0.02, 0.98), 1 / 2, 64
-"""The conditions for a contract that allows more where the kernel passes too: it must be made use of all over. An
-element strays if it is off by more than half of what is declared; if less than half (the third number) stray, an eighth
-of the others must lie among their exact values, without 2% at either end. Most elements of a softplus that is 20 ulp
-off stray; of one that is wrong from 10 to 13 no other lies among them. Fewer than 64 elements tell nothing, a number
-that was chosen."""
+"""The conditions for a contract that also allows more where the kernel passes: the failure must use it everywhere, and
+not in one range of values. An element strays if its error is more than half of what is declared. Unless half of the
+elements stray (the third number), an eighth of the others must lie between the straying ones, without 2% of these at
+either end. In a softplus that is off by 20 ulp most elements stray; in one that is wrong from 10 to 13, no other
+element lies between. At least 64 elements are needed. Chosen."""
 _WIDE_WAY = 6.0
-"""`WIDE` for another way to the same value: Welford's squares allow 5.0 times as much, by the runs drawn."""
+"""`WIDE` for another algorithm: Welford's squares allow 5.0 times as much, in the runs that were drawn."""
 _USED = 1 / 32
-"""The share of a wider contract's budget that must be used where the kernel fails: among correct kernels the worst of a
-dozen runs uses more, and a bug that happens to fit uses less."""
+"""The least share of a wider contract's budget that failing runs must use. The worst of a dozen runs of a correct
+kernel uses more, and a bug that happens to fit uses less."""
 
 
 @dataclass(frozen=True)
 class Fitting:
-    """The narrowest neighbouring contract that fits all runs that were tried."""
+    """A neighbouring contract that allows all runs that were tried, compared with the declared one."""
 
     neighbour: Neighbour
     declared: Contract
     width: float
-    """How many times as much it allows as the declared one, where the kernel fails."""
+    """The factor by which the neighbour allows more than the declared contract, in failing runs."""
     typical: float
-    """How many times as much it allows where the kernel passes, in the median run."""
+    """The same factor in the median passing run."""
     used: float
-    """The worst err/budget under it where the kernel fails."""
+    """The worst err/budget of failing runs under the neighbour."""
     failing: int
     passing: int
-    """How many runs of each kind it fits."""
+    """The numbers of failing and passing runs that it was tried on."""
     spread: float = 1.0
-    """The share of the elements that do not stray which lie among those that do, if the neighbour allows more."""
+    """The share of not straying elements that lie between straying ones, if the neighbour allows more in passing
+    runs."""
     others: int = 0
-    """How many wider neighbours fit them too."""
+    """The number of wider neighbours that fit too."""
     meaning: str = ""
-    """What differs in the neighbour, in plain words."""
+    """The difference of the neighbour in plain words."""
 
     @property
     def excuses(self) -> bool:
-        """Whether it allows more all over for the sake of one range: by its own kind of errors others are off too."""
+        """Whether the neighbour allows more everywhere although errors lie in one range, so that it excuses a bug."""
         return self.typical > ALIKE and self.spread < _SPREAD
 
     @property
     def telling(self) -> bool:
-        """Whether it is narrow enough to be stated first: what fits everything proves nothing. For an algorithm it is
-        enough that it has no number as result wherever the kernel fails, and one where it passes."""
+        """Whether the contract is narrow enough to be stated first: one that fits everything proves nothing. Another
+        algorithm only needs to give no number where the kernel fails, and a number where it passes."""
         is_way, breaks_down = self.neighbour.changed == ("algorithm",), self.width == math.inf
         used = self.width <= ALIKE or self.used >= _USED or (is_way and breaks_down)
         return used and self.typical <= (_WIDE_WAY if is_way and not breaks_down else WIDE)
 
     @property
     def rank(self) -> tuple[bool, float, float, int]:
-        """A sort key that puts the narrowest first: where the kernel fails, then where it passes. Among equally wide
-        ones, the one that is derived first stays first: "input" before a dtype by its name."""
+        """A sort key that puts the narrowest neighbour first: by its width in failing runs, then in passing ones.
+        Equally wide ones keep their order, so that "input" comes before a dtype's name."""
         fails, passes = (each if each > ALIKE else 1.0 for each in (self.width, self.typical))
         steps = math.log(min(max(self.width, 1.0), ALIKE), _STEP)
         return not self.telling, fails, passes, round(steps)
 
     @property
     def told(self) -> FittingContract:
-        """The facts about it that reports print."""
+        """The facts for reports."""
         return FittingContract(
             self.neighbour.text, self.neighbour.of(self.declared), self.width, self.typical, self.used,
             self.failing, self.passing, self.others, self.telling, self.meaning,
@@ -104,9 +105,9 @@ class Fitting:
 
 
 def fitting(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]], over: Callable[[], bool]) -> Fitting | None:
-    """Return the neighbouring contract that the trials speak for; None if none fits, if too few failing runs are known,
-    or if time is over first: what is tried, and in which order, depends on counts alone. `shown` must be among the runs
-    that fit: the case as it was found, and as it was shrunk."""
+    """Return the neighbouring contract that fits best; None if none fits, if too few failing runs are known, or if the
+    time is over. What is tried, and in which order, depends on counts alone. `shown` are the case as it was found and
+    as it was shrunk, which must fit."""
     if trials.fresh:
         return None
     try:
@@ -122,7 +123,7 @@ def fitting(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]], over
     meant = _meant(declared, runs)
     known = [each for each in neighbours(op, meant) if runs.tell(each.contract, meant)]
     fit = runs.fitting(known)
-    if not fit:  # two fields are wrong only if each explains a part
+    if not fit:  # two fields may be wrong, if each explains a part of the runs
         some = (each for each in known if any(run.ratio(each.contract) is not None for run in failing[:_FEW]))
         fit = runs.fitting(islice(pairs(list(takewhile(lambda _: not over(), some))), _MOST_PAIRS))
     found = [_measured(each, declared, failing, passing) for each in fit]
@@ -136,14 +137,14 @@ def fitting(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]], over
 
 
 def _meant(declared: Contract, runs: Runs) -> Contract:
-    """Return the declared contract; if it leaves the dtype of operations open and all runs have the same one, with
-    that dtype."""
+    """Return the declared contract. If it leaves the dtype of operations open, and all runs have the same dtype, that
+    dtype is filled in."""
     computes = runs.computes(declared)
     return replace(declared, compute=min(computes)) if len(computes) == 1 else declared
 
 
 def _drawn(trials: Trials, key: int) -> list[Case]:
-    """Return cases of a search, which are judged now. Raises OutOfTimeError."""
+    """Return some cases of a search, after judging them. Raises OutOfTimeError."""
     accepts = trials.target.kernel.capability.accepts
     drawn = [case for case in islice(searched(trials.target, key), _DRAWN) if _is_judged(case) and accepts(case)]
     for start in range(0, len(drawn), _BATCH):
@@ -162,7 +163,7 @@ def _measured(
 
 
 def _spread_of(runs: Sequence[TargetRun], contract: Contract, declared: Contract) -> float:
-    """Return `Fitting.spread`; 1 if too few elements tell, or if most stray."""
+    """Return `Fitting.spread`; 1 if there are too few elements, or if most stray."""
     values, strays = np.concatenate([run.strays(contract, declared, ALIKE) for run in runs]).T
     if len(values) < _ENOUGH or strays.mean() >= _OFTEN:
         return 1.0
@@ -172,8 +173,9 @@ def _spread_of(runs: Sequence[TargetRun], contract: Contract, declared: Contract
 
 
 def _failing(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]]) -> list[TargetRun]:
-    """Return the runs that must fit, and of the others those from the clearest to the least clear; the smallest first,
-    which take the least time to rule out. None if one failed in another way than by its values."""
+    """Return the failing runs to try, the smallest first, since they rule out neighbours quickly: the shown ones, and
+    others from the clearest to the least clear. Return an empty list if a shown one fails in another way than by its
+    values."""
     first = {case.digest: _shown(trials, case, each) for case, each in shown if each is not None and _is_judged(case)}
     if None in first.values():
         return []
@@ -196,7 +198,7 @@ def _failing(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]]) -> 
 
 
 def _shown(trials: Trials, case: Case, judgement: Judgement) -> TargetRun | None:
-    """Return the run of a finding; while findings wait to be sorted, what the kernel returned is not kept."""
+    """Return the run of a finding, running it again if its outputs were not kept."""
     if judgement.outcome is not None:
         return TargetRun.failed(case, judgement)
     (again,) = trials.judge([case])
@@ -204,7 +206,7 @@ def _shown(trials: Trials, case: Case, judgement: Judgement) -> TargetRun | None
 
 
 def _passing(trials: Trials, drawn: Sequence[Case]) -> list[TargetRun]:
-    """Return runs of a search's cases that pass, made once more, since passing runs are not kept."""
+    """Return runs of passing cases of a search; they are run again, since passing runs are not kept."""
     judged = zip(drawn, trials.judge(drawn), strict=True)
     cases = [case for case, judgement in judged if judgement is not None and judgement.verdict is Verdict.PASS]
     chosen = _spread(cases, _PASSING)
@@ -220,5 +222,5 @@ def _is_judged(case: Case) -> bool:
 
 
 def _spread(items: Sequence[_T], count: int) -> list[_T]:
-    """Return at most `count` of the items, at even distances."""
+    """Return at most `count` of the items, evenly spaced."""
     return list(items) if len(items) <= count else [items[at * len(items) // count] for at in range(count)]

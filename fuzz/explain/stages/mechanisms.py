@@ -1,5 +1,5 @@
-"""Mechanisms: what a kernel does wrong, if one more experiment shows it. Each is a row of one table. They are tried
-before any search, in a bounded number of runs: a failing case is described in the same words whatever the time."""
+"""Mechanisms: what a kernel does wrong, if one more experiment shows it. The experiments are rows of one table. They
+have a bounded number of runs and come before any search, so that a case is described in the same words at any speed."""
 
 from __future__ import annotations
 
@@ -50,41 +50,41 @@ from oracles.summation import NumericsError
 from oracles.truth import Truth
 
 _LONGEST = 128
-"""The most places along a dimension at which an input is changed one by one. Chosen, not measured."""
+"""The longest dimension along which an input is changed index by index. Chosen, not measured."""
 _NARROWER = ("bf16", "f16")
-"""The dtypes that others are rounded to, the coarsest first, since its numbers may all be numbers of the next."""
+"""The dtypes to which others may be rounded, the coarsest first, since its numbers may all be numbers of the next."""
 _LARGEST = 1 << 12
-"""The most elements of a case that is tried: its runs take hardly any time. Chosen, not measured."""
+"""The most elements of a case, so that its runs take hardly any time. Chosen, not measured."""
 _SEEDS = (1, 2, 3)
-"""The seeds of ordinary values. What looks like another formula with one hardly ever does with three."""
+"""The seeds of ordinary values. A kernel that looks like another formula with one seed hardly ever does with three."""
 _STEPS, _HALVINGS = 33, 8
-"""The magnitudes that are tried between 1 and the largest number, and how often the gap between two of them is halved:
-for f32 the limit is then known to 1%."""
+"""The number of magnitudes between 1 and the largest number that are tried, and how often the gap around the limit is
+halved: for f32 the limit is then known to 1%."""
 _LONGER, _FAR = 8, 4.0
-"""A limit of magnitude is stated only if rows that are 8 times as long pass 4 powers of two within it: the limit of a
-product of 88 numbers is the eighth root of that of 11, and the limit of a sum of squares is a third of it."""
+"""A limit of magnitude is stated only if rows 8 times as long pass at 4 powers of two within it. Otherwise the length
+matters: the limit of a product of 88 numbers is the eighth root of that of 11, that of a sum of squares is a third."""
 _ALONE = 3
-"""The most inputs that are each tried alone, before all of them together. Chosen, not measured."""
+"""The most inputs that are tried one by one, before all of them together. Chosen, not measured."""
 _INSIDE = 64
-"""The most ways in which a step of a formula is tried in a narrower dtype, two for each. Chosen, not measured."""
+"""The most roundings of a step that are tried, two for each step. Chosen, not measured."""
 _FURTHER = (2.0, 4.0)
-"""How many times as far from 0 as one input all of them may be, if only the distances between them decide."""
+"""The factors by which all inputs are moved away from 0, to see whether only their distances matter."""
 _TIED = 2.0**-18
-"""Values tie in f32 if they are closer to each other than this: some dozens of roundings. Chosen, not measured."""
+"""The largest relative distance of two values that tie in f32: some dozens of roundings. Chosen, not measured."""
 _KNOWN, _SPEAKING, _MADE_USE = 8, 4, 1 / 32
-"""The failing cases that another form must also explain, those of them that may say in which step, and the share of its
-budget that must be used: among correct kernels the worst of a dozen runs uses more, as in
+"""The number of failing cases that another form must explain too, how many of them may tell the step, and the least
+share of its budget that they must use: the worst of a dozen runs of a correct kernel uses more, see
 `fuzz.explain.stages.declaration`."""
 _CLOSER = 1 / 64
-"""A result is that of another formula if it is closer to it, by this factor, than to the declared one, wherever the two
-differ by more than `TELLING` times what is allowed. Chosen, not measured."""
+"""A result counts as that of another formula if its distance from it is at most this share of the distance between that
+formula and the declared one, wherever these differ by `TELLING` times the allowed error. Chosen, not measured."""
 
 
 def _ignored(bench: Bench) -> Mechanism | None:
-    """Return whether other values of an input give the same bits, although these cannot be right for both. If the first
-    of two calls was right, the other one may return its result; shapes that were not met before may show that. The
-    input must be ignored in both calls: few elements of a result that is limited, or left alone in some shapes, are
-    equal."""
+    """Return the inputs whose other values give the same bits, although these cannot be right for both. If the first of
+    two calls was right, the second may just repeat its result, which shows in shapes that were not used before. An
+    input counts as ignored only if it is so in both shapes: a clipped result may be equal in a few elements by
+    chance."""
     if bench.has_places:
         return None
     found = [_ignored_in(bench, vary.made(draw)) for draw in (bench.draw, bench.elsewhere)]
@@ -104,7 +104,7 @@ def _ignored_in(bench: Bench, base: Case) -> tuple[bool, list[str]]:
 
 
 def _lost(bench: Bench) -> Mechanism | None:
-    """Whether the result does not depend on an input at some places along a dimension, on which it must."""
+    """Return an input with the indices along a dimension at which its values wrongly do not matter; None if none."""
     base = vary.made(bench.draw)
     returned = [each for each in bench.op.outputs if each.name in base.outputs]
     kept = {dim for each in returned for dim in _dims(bench.op, base, each)}
@@ -115,7 +115,7 @@ def _lost(bench: Bench) -> Mechanism | None:
             extent = tensor.layout.shape[axis]
             if operand.integers or not 1 < extent <= _LONGEST or dim in kept:
                 continue
-            ways = [(at, by) for at in range(extent) for by in (4.0, -4.0)]  # one sign alone may be cut off
+            ways = [(at, by) for at in range(extent) for by in (4.0, -4.0)]  # values of one sign may be clipped
             places = (other_values(tensor, (slice(None),) * axis + (at,), by) for at, by in ways)
             runs = bench.ran([base, *(with_tensor(base, operand.name, each) for each in places)])
             same = [bench.ignores(runs[0], run) for run in runs[1:]]
@@ -126,7 +126,7 @@ def _lost(bench: Bench) -> Mechanism | None:
 
 
 def _dims(op: Op, case: Case, operand: Operand) -> list[str]:
-    """Return the names of a tensor's axes."""
+    """Return the names of a tensor's dimensions, one for each axis."""
     rank = len((case.inputs.get(operand.name) or case.outputs[operand.name]).layout.shape)
     if op.turns and operand.name in op.alike:
         return [op.row if axis == Frame(case).axis else op.batch_name for axis in range(rank)]
@@ -135,8 +135,8 @@ def _dims(op: Op, case: Case, operand: Operand) -> list[str]:
 
 
 def _laid_out(bench: Bench) -> Mechanism | None:
-    """Whether the case passes once an input is contiguous, with the same values; a kernel may look at the strides of
-    extents of 1, too."""
+    """Return the inputs that must be contiguous for the case to pass, with the same values; a kernel may look at the
+    strides of extents of 1, too."""
     base = vary.base_of(bench.case)
     apart = [n for n, each in bench.case.inputs.items() if each.layout.strides != contiguous(each.layout.shape).strides]
     for names in [*([name] for name in apart), *([apart] if len(apart) > 1 else [])]:
@@ -150,8 +150,8 @@ def _laid_out(bench: Bench) -> Mechanism | None:
 
 
 def _unless(bench: Bench) -> Mechanism | None:
-    """Return whether one input beside the main one decides: with only zeros or ones in it the kernel is right, and with
-    other ordinary values wrong. Zeros that make another input irrelevant say nothing."""
+    """Return an input that decides: with only zeros or ones in it the kernel is right, with other ordinary values
+    wrong. Zeros that make another input irrelevant do not count."""
     draws = [replace(draw, seed=seed) for draw in (bench.draw, bench.elsewhere) for seed in _SEEDS]
     bases = [vary.made(draw) for draw in draws]
     if bench.has_places or bench.passed(bases) != [False] * len(bases):
@@ -173,7 +173,7 @@ def _unless(bench: Bench) -> Mechanism | None:
 
 
 def _unordered(bench: Bench) -> Mechanism | None:
-    """Whether the order of an input along dimensions makes no difference, but for rounding, and must."""
+    """Return an input whose order along some dimensions wrongly makes no difference, except for rounding."""
     bases = [vary.made(replace(bench.elsewhere, seed=seed)) for seed in _SEEDS]
     returned = {
         dim for each in bench.op.outputs if each.name in bases[0].outputs for dim in _dims(bench.op, bases[0], each)
@@ -196,7 +196,7 @@ def _reversed(tensor: Tensor, axis: int) -> Tensor:
 
 
 def _of_another_form(bench: Bench) -> Mechanism | None:
-    """Return whether the results are those of another formula, wherever that differs from the declared one."""
+    """Return another formula whose results the kernel returns, wherever it differs from the declared one."""
     drawn = [replace(draw, seed=seed) for draw in (bench.draw, bench.elsewhere) for seed in _SEEDS]
     runs, contract = [*bench.ran([bench.case]), *bench.ran([*map(vary.made, drawn)])], bench.trials.target.contract
     for form in OTHERS if runs else ():
@@ -208,7 +208,8 @@ def _of_another_form(bench: Bench) -> Mechanism | None:
 
 
 def _taken(bench: Bench) -> Mechanism | None:
-    """Whether inputs are rounded to a narrower dtype first: so rounded they give the same bits, and these are right."""
+    """Return inputs that the kernel rounds to a narrower dtype first: rounded, they give the same bits, and right
+    ones."""
     base, contract = vary.made(bench.elsewhere), bench.trials.target.contract
     names = [each.name for each in bench.op.inputs if base.inputs.get(each.name) and not each.integers]
     for dtype in _NARROWER:
@@ -224,8 +225,8 @@ def _taken(bench: Bench) -> Mechanism | None:
 
 
 def _narrow(bench: Bench) -> Mechanism | None:
-    """Return whether all results are numbers of a narrower dtype, and off by what they may be if everything is
-    calculated in it: by more than a rounding, or by one alone."""
+    """Return a narrower dtype to which all results belong, if their errors are those of calculating in that dtype, or
+    of one rounding to it."""
     if bench.has_places:
         return None
     runs = bench.ran([vary.made(replace(bench.elsewhere, seed=seed)) for seed in _SEEDS])
@@ -249,7 +250,7 @@ def _narrow(bench: Bench) -> Mechanism | None:
 
 
 def _inside(bench: Bench) -> Mechanism | None:
-    """Return whether the results are those of the formula with one step rounded to a narrower dtype."""
+    """Return a step of the formula, if the results are those of rounding this step to a narrower dtype."""
     drawn = [vary.made(replace(bench.elsewhere, seed=seed)) for seed in _SEEDS]
     runs = [] if bench.has_places else bench.ran([bench.case, *drawn])
     for dtype in _NARROWER if runs else ():
@@ -265,7 +266,8 @@ def _inside(bench: Bench) -> Mechanism | None:
 
 
 def _are_those(run: TargetRun, others: Mapping[str, F64], contract: Contract) -> bool | None:
-    """Return whether the results are these values wherever they differ from the right ones; None if they nowhere do."""
+    """Return whether the results are these values wherever these differ from the right ones; None if they differ
+    nowhere."""
     came, close = received(run), list[np.bool_]()
     with np.errstate(all="ignore"):
         mine = run.judge.oracle.truth.op.enclose(contract, run.case.structured)
@@ -277,8 +279,8 @@ def _are_those(run: TargetRun, others: Mapping[str, F64], contract: Contract) ->
 
 
 def _until(bench: Bench) -> Mechanism | None:
-    """Return whether magnitude alone decides: ordinary values pass, and from some magnitude on, or so far from 0, do
-    not. The values of the case must be of such a magnitude."""
+    """Return the magnitude, or the distance from 0, beyond which the kernel fails and up to which it passes with
+    ordinary values. The values of the case must be beyond it."""
     main = bench.op.main
     floats = [each.name for each in bench.op.inputs if not each.integers and each.name in bench.case.inputs]
     names = sorted((each for each in floats if bench.case.inputs[each].dtype in FORMATS), key=lambda each: each != main)
@@ -326,8 +328,8 @@ def _lowered(values: F64, limit: float) -> F64:
 
 
 def _near(bench: Bench, names: Sequence[str], limit: float) -> str:
-    """Return the other inputs, from which the first must not be far although all may be far from 0; '' if that does not
-    decide."""
+    """Return the other inputs if only their distance from the first one matters, and not the distance of all from 0; ''
+    if it does."""
     far = (_changed_all(bench, lambda values, limit: values + limit, names, limit * times) for times in _FURTHER)
     return " and ".join(names[1:]) if bench.passed([*far]) == [True] * len(_FURTHER) else ""
 
@@ -336,9 +338,9 @@ _Way = Callable[[F64, float], F64]
 
 
 def _from(bench: Bench, way: _Way, names: Sequence[str], powers: Sequence[float] | F64) -> tuple[float, Case] | None:
-    """Return the magnitude from which on it fails, as a power of two by which inputs of at most 1 are changed, and a
-    case of it; None if it does not pass up to one and fail at the next two, or if it fails far below with longer
-    rows."""
+    """Return the magnitude from which on the kernel fails, and a case with it. Inputs are scaled to at most 1 first,
+    then changed by powers of two. Return None if the kernel does not pass up to one power and fail at the next two, or
+    if longer rows fail far below it."""
 
     def at(power: float, longer: int = 1) -> Case:
         return _changed_all(bench, way, names, 2.0**power, longer)
@@ -364,22 +366,21 @@ def _changed_all(bench: Bench, way: _Way, names: Sequence[str], limit: float, lo
     for name in names:
         tensor, values = base.inputs[name], values_of(base.inputs[name])
         most = [np.abs(values).max(where=side, initial=0.0) or 1.0 for side in (values < 0, values >= 0)]
-        changed = way(values / np.where(values < 0, *most), limit)  # one sign alone may have a limit
+        changed = way(values / np.where(values < 0, *most), limit)  # values of one sign alone may have a limit
         case = with_tensor(case, name, valued(tensor, changed))
     return case
 
 
 def _step(bench: Bench) -> Mechanism | None:
-    """Return whether the results are those of a form of the formula in one of whose steps its value is lost."""
+    """Return a step that loses accuracy, if the results are those of another form of the formula with this step."""
     step = "" if bench.has_places else _lossy(bench, bench.case)
     return Mechanism("step", "", step=step) if step else None
 
 
 def _lossy(bench: Bench, case: Case) -> str:
-    """Return the step of another form of the formula whose value is lost in the case, if that form allows the results
-    of this and other cases, and its budget is used; '' if there is no such step. The failing case that was found first
-    is one of these, however little time there was for others. Cases in which something overflows say nothing about
-    others."""
+    """Return the step of another form of the formula that loses accuracy in the case; '' if there is none. The form
+    must allow the results of this and of other cases, and they must use its budget. The failing case that was found
+    first is always among them. Cases in which something overflows say nothing about the steps of other cases."""
     drawn = [replace(draw, seed=seed) for draw in (bench.draw, bench.elsewhere) for seed in _SEEDS]
     runs = bench.ran([case, bench.case, *map(vary.made, drawn)])
     known = [each for each in bench.trials.known.values() if each is not None]
@@ -393,7 +394,7 @@ def _lossy(bench: Bench, case: Case) -> str:
             if min(used) >= 0 and max(used) >= _MADE_USE:
                 shares = {run: (is_finite(run), share) for share, run in zip(used, runs, strict=True) if share}
                 others = sorted(shares, key=shares.__getitem__, reverse=True)[:_SPEAKING]
-                if case is not bench.case:  # at a limit a rounding is hardly more than what is allowed
+                if case is not bench.case:  # near a limit, rounding errors hardly exceed the allowed error
                     others = runs[1:2]
                 steps = ((run, _told(run, other, contract)) for run in [runs[0], *others])
                 if step := next((of for run, of in steps if of and (run is runs[0] or not of.endswith("flows"))), ""):
@@ -402,7 +403,7 @@ def _lossy(bench: Bench, case: Case) -> str:
 
 
 def _told(run: TargetRun, other: Op, contract: Contract) -> str:
-    """Return the step of another op whose value is lost."""
+    """Return the step of another op in which the value is lost."""
     got, truth = received(run), run.judge.oracle.truth.op
     with np.errstate(all="ignore"):
         within = truth.enclose(contract, run.case.structured)
@@ -411,14 +412,14 @@ def _told(run: TargetRun, other: Op, contract: Contract) -> str:
 
 
 def _nodes(case: Case) -> tuple[Trace, Mapping[Node, F64]]:
-    """Return the formula of a case and the values of all its steps."""
+    """Return the formula of a case, and the values of all its steps."""
     problem = Truth(problem_of(case), confirms=False).op
     trace = problem.plain.trace
     return trace, evaluate(Inputs(trace, problem.tensors, problem.parameters), Float64())
 
 
 def _tied(bench: Bench) -> Mechanism | None:
-    """Return whether each wrong place is that of a value that equals the right one's except for rounding."""
+    """Return the largest gap between a chosen value and the right one, if all are equal except for rounding."""
     problem, (trace, found), widest = Truth(problem_of(bench.case), confirms=False).op, _nodes(bench.case), 0.0
     runs = bench.ran([bench.case])
     for name, node in trace.outputs.items() if runs else ():
@@ -446,14 +447,14 @@ _Experiment = Callable[[Bench], Mechanism | None]
 TABLE: tuple[_Experiment, ...] = (
     _laid_out, _ignored, _lost, _of_another_form, _tied, _taken, _narrow, _inside, _until, _step, _unless, _unordered,
 )  # fmt: skip
-"""The experiments, the plainest first."""
+"""The experiments, the plainest mechanism first."""
 LOSSY = (_step,)
-"""The experiments on a value that is lost on the way."""
+"""The experiments that find a step which loses accuracy."""
 
 
 def mechanism(trials: Trials, case: Case, known: tuple[_Experiment, ...] = TABLE) -> Mechanism | None:
-    """Return what the kernel does wrong, if an experiment of the table shows it with the smallest case; for a case that
-    does not fail by its values, or is large, only whether it needs contiguous inputs."""
+    """Return what the kernel does wrong, if an experiment of the table shows it on the smallest case. If the case is
+    large, or does not fail by its values, only its strides are tried."""
     family = trials.family
     if trials.fresh or family.law is not None or family.name == "accepted invalid":
         return None
@@ -473,7 +474,7 @@ def _bench(trials: Trials, case: Case) -> Bench:
 
 
 def _smallest(trials: Trials) -> Case | None:
-    """Return the smallest failing case among those that a search draws before any time is over."""
+    """Return the smallest failing case among the known ones, if it is not too large."""
     failing = (each for each in trials.known.values() if each is not None and trials.family.holds(each))
     cases = (each.of for each in failing if isinstance(each.of, Case) and Frame(each.of).fits() and each.of.elements)
     return min((each for each in cases if each.elements <= _LARGEST), key=lambda each: each.elements, default=None)

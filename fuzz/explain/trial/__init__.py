@@ -1,1 +1,1 @@
-"""A failing case run again, and its variants, each judged for whether it fails in the same way."""
+"""Running a failing case again, and variants of it, to judge whether they fail in the same way."""

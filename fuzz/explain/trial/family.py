@@ -1,4 +1,4 @@
-"""Families: what counts as failing in the same way, a family of verdicts and, for a broken law, the law."""
+"""Families: ways of failing. A family is a set of verdicts and, for a broken law, the law."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from fuzz.core.judge.judge import Judgement
 from fuzz.core.laws.law import LawCheck
 
 CLEAR = 2.0
-"""A failure with at least this err/budget is no boundary case."""
+"""The err/budget from which on a failure is no boundary case."""
 
 _FAMILIES: Mapping[Verdict, str] = {
     Verdict.FAIL_NUMERIC: "values",
     Verdict.FAIL_NONFINITE: "values",
-    # An element that is left out keeps its poison if the output has memory of its own; in place it keeps a value.
+    # In memory of its own an unwritten element keeps its poison; in place it keeps the input's value, and looks wrong.
     Verdict.FAIL_UNWRITTEN: "values",
     Verdict.FAIL_LAW: "law",
     Verdict.FAIL_MEMORY: "memory",
@@ -30,39 +30,39 @@ _FAMILIES: Mapping[Verdict, str] = {
 }
 
 _EXCEPTION = "exception"
-"""What a kernel raises is always the same: another failure than the values that it writes if it raises nothing."""
+"""The family of exceptions. Raising is another failure than returning wrong values."""
 _CHANCE = frozenset({"values", "memory", "crash"})
 _INVALID = frozenset({"accepted invalid", "memory", "crash"})
-"""A kernel that accepts what it cannot take may read or write anywhere."""
+"""The families that accepting invalid input may show as: the kernel may then read or write anywhere."""
 
 
 @dataclass(frozen=True)
 class Family:
-    """One way of failing. One bug may show as several verdicts, so verdicts that one cause mixes are one family."""
+    """One way of failing. Verdicts that one bug may show as belong to one family."""
 
     name: str
     law: LawCheck | None = None
     wide: bool = False
-    """Whether wrong values, stray accesses and crashes are one way of failing: which one a wrong index shows is
-    chance."""
+    """Whether wrong values, stray accesses and crashes count as one way of failing: which of them a wrong index causes
+    is chance."""
     clear: float = 0.0
-    """The least err/budget of a failure by values."""
+    """The least err/budget of a failure by wrong values."""
 
     @classmethod
     def of(cls, judgement: Judgement) -> Family:
-        """Return the family of a finding. Cases that fail clearly stay with cases that fail clearly."""
+        """Return the family of a finding. If it fails clearly, only clear failures belong to the family."""
         numeric = judgement.verdict is Verdict.FAIL_NUMERIC
         return cls(_name(judgement), judgement.broken_law, clear=min(CLEAR, judgement.ratio) if numeric else 0.0)
 
     @property
     def key(self) -> str:
-        """What failures of one cause may have in common: 'values', 'law rerun'."""
+        """The name under which failures of one cause are collected, such as 'values' or 'law rerun'."""
         if self.law is not None:
             return f"{self.name} {self.law.name}"
         return "values" if self.name in _CHANCE else self.name
 
     def holds(self, judgement: Judgement) -> bool:
-        """Return whether the judgement is a failure of this family, and a clear one."""
+        """Return whether the judgement is a failure of this family that is clear enough."""
         name = _name(judgement)
         if name != self.name and not (self.wide and self._may_show_as(name)):
             return False
@@ -71,10 +71,10 @@ class Family:
         return judgement.verdict is not Verdict.FAIL_NUMERIC or judgement.ratio >= self.clear
 
     def _may_show_as(self, name: str) -> bool:
-        """Return whether chance decides that it is not a failure of that name."""
+        """Return whether a failure of this family may by chance show as one of that name."""
         return {name, self.name} <= (_CHANCE if self.name in _CHANCE else _INVALID)
 
 
 def _name(judgement: Judgement) -> str:
-    """Return the name of a failure; '' for no failure."""
+    """Return the name of a failure's family; '' for no failure."""
     return _EXCEPTION if judgement.raised else _FAMILIES.get(judgement.verdict, "")

@@ -1,6 +1,6 @@
-"""Kinship: whether two failures by values are one. The values of one are changed to those of the other step by step,
-and each step must fail: a threshold of one cause may lie anywhere along a surface, and a rule at each place would be
-another one."""
+"""Kinship: whether two failures by values have one cause. The values of one are changed to those of the other in steps,
+and each step must fail: the threshold of one cause may be a surface, at each place of which a different rule would be
+learned."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from fuzz.explain.trial.trial import Trials
 from oracles.dtypes import FORMATS, ITEMSIZE
 
 _STEPS = 8
-"""The steps between two values of an input. Chosen, not measured."""
+"""The number of steps between two values of an input. Chosen, not measured."""
 _MOST = 4
-"""The most inputs whose values are changed one input after the other: all orders are tried."""
+"""The most inputs that are changed one after the other, since all orders are tried."""
 
 _Bits = Mapping[str, NDArray[np.int64]]
-"""The elements of inputs, as integers in the order of their values."""
+"""The elements of each input, as integers in the order of the values."""
 
 
 def are_kin(trials: Trials, one: Case, other: Case) -> bool:
-    """Return whether two failing cases fail by the values of an input that both have, and a path of values leads from
-    one to the other on which everything fails. Failures that show with ordinary values are sorted by other means."""
+    """Return whether two failing cases depend on the values of a common input, and all cases on a path of values
+    between them fail. Failures that show with ordinary values are compared by other means."""
     first, last = _bits(one, like=other), _bits(other)
     if trials.family.law is not None or first is None or last is None:
         return False
@@ -46,7 +46,7 @@ def are_kin(trials: Trials, one: Case, other: Case) -> bool:
 
 
 def _is_reached(frame: Case, first: _Bits, last: _Bits, fails: Callable[[Sequence[Case]], list[bool]]) -> bool:
-    """Return whether the inputs can be changed one after the other, each in steps, without a step that passes."""
+    """Return whether the inputs can be changed one after the other, in steps, so that each step fails."""
     moved = [name for name in last if not np.array_equal(first[name], last[name])]
     if len(moved) > _MOST:
         return False
@@ -66,7 +66,7 @@ def _is_reached(frame: Case, first: _Bits, last: _Bits, fails: Callable[[Sequenc
 
 
 def _between(first: NDArray[np.int64], last: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    """Yield values on the way from the one to the other, and the other."""
+    """Yield values in steps from `first` to `last`, ending with `last`."""
     for step in range(1, _STEPS):
         yield first + (last // _STEPS - first // _STEPS) * step
     yield last
@@ -74,11 +74,11 @@ def _between(first: NDArray[np.int64], last: NDArray[np.int64]) -> Iterator[NDAr
 
 _ORDINARY: Sequence[Callable[[int], NDArray[np.float64]]] = (np.ones, lambda size: 0.5 + np.arange(size) % 7 / 4)
 _KINDS = len(_ORDINARY)
-"""A failure that shows with either kind of ordinary values is not caused by the values of that input."""
+"""The number of kinds of ordinary values. If a failure shows with one of them, the input's values are not its cause."""
 
 
 def _ordinary(frame: Case, bits: _Bits) -> Iterator[_Bits]:
-    """Yield each input with ordinary values, in each of the ways."""
+    """Yield each input with each kind of ordinary values."""
     for name, values in bits.items():
         dtype = frame.inputs[name].dtype
         for made in _ORDINARY:
@@ -86,8 +86,8 @@ def _ordinary(frame: Case, bits: _Bits) -> Iterator[_Bits]:
 
 
 def _bits(case: Case, like: Case | None = None) -> _Bits | None:
-    """Return the elements of inputs of floats, repeated to the number that another case has; None if the cases have
-    different inputs, or if these share memory."""
+    """Return the elements of the floating-point inputs, repeated to the size that another case has; None if the cases
+    have different inputs, or share memory."""
     like = like or case
     same = {name: each.dtype for name, each in case.inputs.items()} == {n: e.dtype for n, e in like.inputs.items()}
     if not same or not (case.apart and like.apart):
@@ -104,7 +104,7 @@ def _bits(case: Case, like: Case | None = None) -> _Bits | None:
 
 
 def _ordered(bits: bytes, dtype: str) -> NDArray[np.int64]:
-    """Return the elements as whole numbers that are in order as they are, 0 for both zeros."""
+    """Return the elements as integers in the order of their values; both zeros are 0."""
     size = ITEMSIZE[dtype]
     words = np.frombuffer(bits, f"<u{size}").astype(np.int64 if size < 8 else np.uint64)
     top = 1 << 8 * size - 1

@@ -1,13 +1,14 @@
-"""A failing case run again: as it is, on all targets or in a new process after given calls; and variants of it, on one
+"""Running a failing case again, on all targets or after given calls in a new process; and judging variants of it on one
 target."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.case import Case, CaseError
+from fuzz.core.base.fill import FILL, FILLS, UNSET, ZERO, fill_of, filled
 from fuzz.core.base.outcome import Outcome
 from fuzz.core.base.validity import check_case
 from fuzz.core.base.verdict import Verdict
@@ -18,25 +19,24 @@ from fuzz.core.judge.judge import EntryJudge, Judgement
 from fuzz.core.judge.trouble import judged
 from fuzz.core.laws.law import LawCheck
 from fuzz.core.laws.registry import Entry, twin_of
-from fuzz.explain.explanation import Unsteady
+from fuzz.explain.explanation import UnsetRead, Unsteady
 from fuzz.explain.rule.rule import Rule, Traits
-from fuzz.explain.rule.traits import traits_of
-from fuzz.explain.rule.twins import twin_traits
+from fuzz.explain.rule.traits import traits_of, twin_traits
 from fuzz.explain.trial.family import Family
 from fuzz.explain.trial.unsteady import unsteady
 
 
 class OutOfTimeError(Exception):
-    """The time for explaining a finding is over; what is known by then has to do."""
+    """The time for explaining a finding is over; what is known by then must do."""
 
 
 class KeepsStateError(Exception):
-    """What a worker said of a case a new process does not: the kernel keeps state from call to call."""
+    """A case has another result in a new process than in a worker: the kernel keeps state from call to call."""
 
 
 @dataclass(frozen=True)
 class Observed:
-    """What one target did: with the case, or, where that passes, with the twin of the law that was broken."""
+    """The result of one target for a case, or for its twin if only the twin breaks a law."""
 
     case: Case
     judgement: Judgement
@@ -50,7 +50,7 @@ def replayed(
     law: LawCheck | None,
     history: Sequence[Case] = (),
 ) -> dict[str, Observed]:
-    """Run the calls of `history`, then the case and, with `law`, right after it its twin; judge these; by target."""
+    """Run the calls of `history`, the case, and its twin if there is a `law`. Return the judgements, by target."""
     entries = [Entry(case)] if law is None else [Entry(case), twin_of(case, law)]
     batch = pool.submit([*history, *(entry.case for entry in entries)])
     seen: dict[str, Observed] = {}
@@ -66,7 +66,7 @@ def replayed(
 
 @dataclass(frozen=True)
 class FreshProcess:
-    """Tries a failing case again, each time in a new process of the one target in `pool`."""
+    """A failing case, and a pool of its one target, in which it is run again in new processes."""
 
     pool: WorkerPool
     target: Target
@@ -74,28 +74,29 @@ class FreshProcess:
     finding: Judgement
 
     def verdict(self, history: Sequence[Case] = ()) -> Verdict:
-        """What is said of the case after these calls; NOT_RUN where the target is not given it."""
+        """Return the verdict on the case after these calls; NOT_RUN if the target is not given the case."""
         self.pool.renew()
         law = self.finding.broken_law
         seen = replayed(self.pool, {self.target.id: self.target}, self.case, law, history)
         return seen[self.target.id].judgement.verdict if self.target.id in seen else Verdict.NOT_RUN
 
     def fails(self, history: Sequence[Case] = ()) -> bool:
-        """Whether the case fails after these calls as it was found; alone, whether it fails in any way."""
+        """Return whether the case fails after these calls as it was found; without calls, whether it fails in any
+        way."""
         verdict = self.verdict(history)
         return verdict is self.finding.verdict if history else verdict.is_finding
 
     def unsteady(self) -> Unsteady | None:
-        """How the result of the case changes from call to call, where it does by chance."""
+        """Return how the result of the case varies from call to call by chance; None if it does not."""
         return unsteady(self.pool, self.target, self.case, beside=self.target.shares)
 
 
 @dataclass
 class Trials:
-    """Judges variants on `target`, whose worker is in `pool`. Nothing is run twice.
+    """Judges variants of a case on `target`, whose worker is in `pool`, and runs none of them twice.
 
-    Hundreds of variants are judged for one that is shown: what certainly fails is confirmed by the precise tier for
-    that one alone, see `confirmed`.
+    Hundreds of variants are judged for one that is reported. Only for that one the precise tier confirms the failure:
+    see `confirmed`.
     """
 
     pool: Pool
@@ -103,28 +104,28 @@ class Trials:
     family: Family
     out_of_time: Callable[[], bool] = lambda: False
     explained: tuple[Rule, ...] = ()
-    """The rules of other findings: where one holds, failing says nothing about this one."""
+    """The rules of other findings: a failure that one of them covers proves nothing about this finding."""
     within: tuple[Trials, ...] = ()
-    """Trials of other kernels, of whose source this one is made too, on which the finding passes: what fails there is
-    another bug, of that source."""
+    """Trials of other kernels whose source is part of this kernel's, and on which the finding passes: a case that fails
+    on them shows another bug, in that source."""
     work: int = CHEAP_WORK
-    """Probes have no step of more terms, see `Op.work`."""
+    """The most terms in a step of a probe, see `Op.work`."""
     room: int = 0
-    """Up to so many terms a probe may have anyhow: about those of the failing case, which may be the first size that
-    fails."""
+    """The number of terms that a probe may have in any case: about as many as the failing case, which may be the
+    smallest that fails."""
     watch: Callable[[Case], None] = lambda case: None
-    """This is told of each smaller case that fails too."""
+    """A function that is called with each smaller failing case."""
     fresh: bool = False
-    """True where each case is the first call of a new process: where a kernel keeps state from call to call, an earlier
-    case could make a later one fail, or hide that it does."""
+    """Whether each case runs in a new process: if a kernel keeps state, an earlier case could make a later one fail, or
+    hide its failure."""
     runs: int = 0
     known: dict[str, Judgement | None] = field(default_factory=dict)
-    """The judgements by digest of the case; None for a case that the target was not given, or that did not run."""
+    """The judgements, by the digest of the case; None if the target did not run the case."""
 
     def judge(self, cases: Sequence[Case]) -> list[Judgement | None]:
-        """The judgement of each case, by the family's law too; None where the kernel is not to be given the case.
+        """Return the judgement of each case, by the family's law too; None if the target does not run the case.
 
-        Raises OutOfTimeError before a batch that would run over the time, never for what is known.
+        Raises OutOfTimeError before new cases are run if the time is over, but never for known cases.
         """
         fresh = {case.digest: case for case in cases if case.digest not in self.known}
         if fresh and self.out_of_time():
@@ -133,20 +134,20 @@ class Trials:
         return [self.known[case.digest] for case in cases]
 
     def fails(self, case: Case) -> bool:
-        """True when the case fails in the way of the family."""
+        """Return whether the case fails in the way of the family."""
         return self.holds(case, self.judge([case])[0])
 
     def failing(self) -> list[Case]:
-        """The cases that were judged and fail in the way of the family, if by little, and that no other finding
+        """Return the judged cases that fail in the way of the family, even if by little, and that no other finding
         explains."""
         family = replace(self.family, clear=0.0, wide=True)
         held = (each.of for each in self.known.values() if each is not None and family.holds(each))
         return [case for case in held if isinstance(case, Case) and not self.is_explained(case)]
 
     def confirm(self, case: Case) -> None:
-        """Try a case that was judged again in a new process. Raises KeepsStateError where that says otherwise.
+        """Run a judged case again in a new process. Raises KeepsStateError if the result differs.
 
-        Whether two orders of a sum round alike may be a matter of luck, so a broken law is not asked for again.
+        A broken law is not tried again, since luck may decide whether two orders of a sum round alike.
         """
         before = self.known.get(case.digest)
         if self.fresh or before is None or self.family.law is not None:
@@ -157,37 +158,38 @@ class Trials:
             raise KeepsStateError
 
     def confirmed(self, case: Case) -> Judgement | None:
-        """The judgement of a case that was judged, confirmed by the precise tier; None where it was not judged.
+        """Return the judgement of a judged case, confirmed by the precise tier; None if it was not judged.
 
-        Raises `OracleDisagreement` where that contradicts it.
+        Raises `OracleDisagreement` if the precise tier contradicts the judgement.
         """
         known = self.known.get(case.digest)
         if known is None or known.outcome is None or known.law is not None:
-            return known  # what breaks a law has passed, and passes are confirmed as in a search
+            return known  # a run that breaks a law has passed by itself, and passes are confirmed as in a search
         return EntryJudge(Entry(case), {self.target.id: known.outcome}).judge(self.target)
 
     def holds(self, case: Case, judgement: Judgement | None) -> bool:
-        """True when that judgement of the case is the failure that is looked for, and not one that is explained."""
+        """Return whether the judgement of the case is the failure that is looked for, and belongs to no other
+        finding."""
         if judgement is None or not self.family.holds(judgement) or self.is_explained(case):
             return False
         return not self.fail_within([case])
 
     def fail_within(self, cases: Sequence[Case]) -> set[str]:
-        """The digests of those cases that fail on one of the kernels of which this one is made."""
+        """Return the digests of the cases that fail on another kernel whose source is part of this kernel's."""
         judged = [
             (case.digest, each) for other in self.within for case, each in zip(cases, other.judge(cases), strict=True)
         ]
         return {digest for digest, judgement in judged if judgement is not None and judgement.verdict.is_finding}
 
     def is_explained(self, case: Case) -> bool:
-        """True when another finding's rule holds of the case."""
+        """Return whether another finding's rule covers the case."""
         if not self.explained:
             return False
         traits = self.traits(case)
         return any(rule.holds(traits) for rule in self.explained)
 
     def traits(self, case: Case) -> Traits:
-        """Traits of a case on the target."""
+        """Return the traits of a case on the target."""
         return traits_for(case, self.target, self.family.law)
 
     def _run(self, cases: Sequence[Case]) -> dict[str, Judgement | None]:
@@ -219,7 +221,7 @@ class Trials:
 
 
 def _with_twins(entries: Sequence[Entry]) -> list[list[Entry]]:
-    """Each case with the twin that is to be called right after it."""
+    """Return the entries in groups, each a case with the twin that must run right after it."""
     groups: list[list[Entry]] = []
     for entry in entries:
         if entry.check is None:
@@ -229,7 +231,7 @@ def _with_twins(entries: Sequence[Entry]) -> list[list[Entry]]:
 
 
 def entries_of(case: Case, target: Target, law: LawCheck | None) -> list[Entry]:
-    """What to run to judge `case`: nothing if it is none for this target, two entries if a law makes a twin of it."""
+    """Return the entries to run for `case`: none if the target does not take it, two if the law makes a twin."""
     if not _is_sound(case, target):
         return []
     if law is None:
@@ -249,17 +251,40 @@ def _is_sound(case: Case, target: Target) -> bool:
 
 
 def _keep(found: dict[str, Judgement | None], case: Case, judgement: Judgement, family: Family) -> None:
-    """A twin's judgement counts for the case only where it is the finding that is looked for."""
-    if judgement.verdict is Verdict.NOT_RUN:  # it says nothing of failing, nor of passing
+    """Store the judgement of a case; that of its twin only if it is the failure that is looked for."""
+    if judgement.verdict is Verdict.NOT_RUN:  # it tells neither of failing nor of passing
         return
     if case.digest in found and (found[case.digest] is None or family.holds(judgement)):
         found[case.digest] = judgement
 
 
 def traits_for(case: Case, target: Target, law: LawCheck | None) -> Traits:
-    """Traits of a case on a target; where a law is broken, of what the law changes, and none of the values: on which of
-    them two ways to calculate differ is a matter of luck."""
+    """Return the traits of a case on a target. For a broken law these include what the law changes, but no values,
+    since luck decides for which values two ways of calculating differ."""
     if law is None:
         return traits_of(case, target)
     twins = twin_traits(case, law.twin(case)) if law.law.applies(case) else {}
     return {**traits_of(case, target, values=False), **twins}
+
+
+def unset_read(trials: Trials, case: Case) -> UnsetRead | None:
+    """Return the unset memory that the kernel reads. Return None if the case also fails with zeros everywhere, or does
+    not fail again with its own fill, or hangs, since each run would take the whole limit."""
+    known = trials.known.get(case.digest)
+    hangs = known is not None and known.verdict is Verdict.TIMEOUT
+    if FILL in case.params or hangs:
+        return None
+    ours = replace(trials, out_of_time=lambda: False)
+    if not _passes(ours, case, ZERO):
+        return None
+    kinds = [kind for kind in range(len(FILLS)) if kind != ZERO and not _passes(ours, case, kind)]
+    if fill_of(case) not in kinds:
+        return None
+    where = tuple(each for each in UNSET if _passes(ours, case, kinds[0], [each]))
+    names = list(FILLS)
+    return UnsetRead(where, tuple(names[kind] for kind in kinds))
+
+
+def _passes(trials: Trials, case: Case, kind: int, without: Collection[str] = ()) -> bool:
+    (judgement,) = trials.judge([filled(case, kind, without)])
+    return judgement is not None and judgement.verdict is Verdict.PASS

@@ -1,4 +1,4 @@
-"""Results that change: whether the same call gives another result now and then, for example because threads race."""
+"""Results that change: whether the same call sometimes gives another result, for example because threads race."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ from fuzz.explain.explanation import Unsteady
 from oracles.dtypes import ITEMSIZE
 
 CALLS = 32
-"""How often the case is called: a result that changes in one call of ten is missed once in thirty times."""
+"""The number of calls: a result that changes in one call of ten is missed once in thirty times."""
 
 
 _PROCESSES, _BUSY_S = 4, 1.0
-"""On a GPU, the processes that call it at the same time, and the seconds for which they do: blocks run in other orders
-if others wait. A race between blocks that lost 24 of 32 runs in a search was never lost by a process alone."""
+"""The number of processes that make the call at the same time on a GPU, and for how many seconds: blocks run in another
+order if others compete with them. A race between blocks that lost 24 of 32 runs in a search never lost one with a
+single process."""
 
 
 def unsteady(pool: Pool, target: Target, case: Case, *, beside: bool = False) -> Unsteady | None:
-    """Return how often the same call, in one process, gives another result by chance, and where. None if it never does;
-    if the call does not return; and if new processes give the same results one after the other, since then state
-    decides that the kernel keeps. With `beside` several processes call it at the same time, if one alone always gets
-    the same: that takes seconds on a GPU, and is for failures that do not repeat."""
+    """Return how often and where the same call gives another result by chance. Return None if it never does, if the
+    call does not return, or if new processes give the same sequence of results, since then state that the kernel keeps
+    decides. With `beside`, if a single process always gets the same result, several processes make the call at the same
+    time; this takes seconds on a GPU, and is for failures that do not repeat."""
     if len({_results(each, case) for each in _called(pool, target, case)}) > 1:
         found = [_called_afresh(pool, target, case) for _ in range(2)]
     elif beside:
@@ -50,8 +51,8 @@ def _called_afresh(pool: Pool, target: Target, case: Case) -> list[Outcome]:
 
 
 def _called_together(beside: Pool, target: Target, case: Case) -> list[list[Outcome]]:
-    """Return what each of several new processes returns, call by call; they are waited for like those of the pool
-    `beside`."""
+    """Return the outcomes of each of several new processes, in the order of calls; the pool `beside` provides the
+    watch."""
 
     def called(pool: Pool) -> list[Outcome]:
         pool.watch = beside.watch

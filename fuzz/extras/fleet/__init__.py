@@ -1,1 +1,2 @@
-"""A search on workers of Dask, which schedules, retries and displays. It runs one function of ours, on JSON text."""
+"""A search on workers of Dask, which schedules, retries and shows tasks. They run one function of ours, on JSON
+text."""

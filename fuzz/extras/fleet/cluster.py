@@ -1,5 +1,5 @@
-"""A cluster of Dask: connecting to it, what its workers offer, which targets each may be given, and what a campaign
-tells them (its pack, its targets in groups, and the rules)."""
+"""A cluster of Dask: connecting to it, the resources of its workers, the targets that each may run, and the description
+of a campaign that workers receive."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
 
 SCHEME = "dask://"
 _PATIENCE_S = 30
-"""How long a scheduler and its first worker are waited for, and each of their answers. It is what Dask itself allows
-for a connection."""
+"""The seconds to wait for a scheduler, for its first worker, and for each of their answers: as many as Dask allows for
+a connection."""
 AWAY_S = 120.0
-"""A scheduler or worker that has been silent for this long is given up: Dask would wait for minutes, and hold up the
+"""The seconds of silence after which a scheduler or worker is given up: Dask would wait for minutes, and delay the
 others. It is four times what Dask allows for a connection. Measured: with 8 to 40 processes for 2 processors, 30
 seconds were too short for 3 of 5 workers to introduce themselves."""
 _SHARE = 1 / 1024
-"""What one order uses of a resource. It is tiny, since a worker either has a resource or does not."""
+"""The amount of a resource that one order uses. It is tiny, since a worker either has a resource or has not."""
 
 _T = TypeVar("_T")
 
 
 def within(asked: Callable[[], _T], seconds: float = _PATIENCE_S) -> _T:
-    """Return a cluster's answer. Raises TimeoutError where it takes longer: most functions of Dask wait without an end
-    for a machine that is stopped or has lost its network."""
+    """Return a cluster's answer. Raises TimeoutError if it takes longer than `seconds`: most functions of Dask wait for
+    ever for a machine that is stopped or has lost its network."""
     answer = Answer[_T]()
 
     def ask() -> None:
@@ -60,14 +60,14 @@ def within(asked: Callable[[], _T], seconds: float = _PATIENCE_S) -> _T:
 
 
 def connected(engine: str) -> Client:
-    """Return a client of the scheduler. Raises UsageError where there is no scheduler, or it has no workers."""
+    """Return a client of the scheduler. Raises UsageError if there is no scheduler, or if it has no workers."""
     if find_spec("distributed") is None:
         raise UsageError(f"--engine {engine}: dask is not installed: {EXTRA}")
     import dask
     from distributed import Client
 
     scheme = "tls" if dask.config.get("distributed.comm.tls.ca-file", None) else "tcp"
-    # What happens is reported once, here. Dask sets its client's log level by itself.
+    # Errors are reported once, below. Dask sets the log level of its client itself.
     for name in ("distributed", "distributed.client", "asyncio", "tornado"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
@@ -85,20 +85,20 @@ def connected(engine: str) -> Client:
 
 
 def workers_of(client: Client) -> Mapping[str, Mapping[str, Any]]:
-    """Return what the scheduler knows of each worker, by its address. Raises TimeoutError."""
-    # `scheduler_info` may return what the client fetches by itself every two seconds, which lacks workers.
+    """Return the scheduler's information about each worker, by address. Raises TimeoutError."""
+    # `scheduler_info` may return what the client last fetched, every two seconds, where workers may be missing.
     said: Any = within(lambda: client.sync(client.scheduler.identity, n_workers=-1))
     found: Mapping[str, Mapping[str, Any]] = said["workers"]
     return found
 
 
 def offered(workers: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
-    """Return the resources that some worker names."""
+    """Return the resources that at least one worker names."""
     return frozenset(name for worker in workers.values() for name in worker["resources"])
 
 
 def needs_of(target: Target, known: Collection[str]) -> frozenset[str]:
-    """Return the resources that a worker must have to be given the target, among those that the cluster names."""
+    """Return the resources that a worker needs to run the target, among those that the cluster names."""
     arch = target.host.arch if target.host is not None else platform.machine()
     needs = {arch}
     if target.shares or target.sanitizable or target.sanitizer:
@@ -109,15 +109,15 @@ def needs_of(target: Target, known: Collection[str]) -> frozenset[str]:
 
 
 def requested(needs: Collection[str]) -> dict[str, float]:
-    """Return them in the form that Dask expects."""
+    """Return the needed resources in the form that Dask expects."""
     return dict.fromkeys(sorted(needs), _SHARE)
 
 
 def groups_by_need(
     targets: Sequence[Target], slow: Collection[str], known: Collection[str]
 ) -> tuple[list[tuple[str, ...]], list[frozenset[str]], int]:
-    """Return the targets grouped by what a worker needs for them, the needs of each group, and the number of groups of
-    quick targets. The largest of those is the first group."""
+    """Return the targets grouped by the resources that a worker needs for them, the needs of each group, and the number
+    of groups of quick targets. These groups come first, beginning with the largest."""
     quick, rest = dict[frozenset[str], list[str]](), dict[frozenset[str], list[str]]()
     for target in targets:
         into = rest if target.id in slow else quick
@@ -128,34 +128,34 @@ def groups_by_need(
 
 
 def threads_for(needs: Collection[str], workers: Mapping[str, Mapping[str, Any]]) -> int:
-    """Return how many orders workers with these resources carry out at a time."""
+    """Return how many orders the workers with these resources carry out at the same time."""
     fit = [worker for worker in workers.values() if {*needs} <= {*worker["resources"]}]
     return sum(int(worker["nthreads"]) for worker in fit)
 
 
 @dataclass(frozen=True)
 class Campaign:
-    """What all workers of a search are told. It is sent as JSON text."""
+    """The description of a search that all workers receive, as JSON text."""
 
     pack: str
-    """The folder of the pack, '' for the built-in one. It is the same on all machines, or relative to where a worker
-    was started."""
+    """The folder of the pack; '' for the built-in one. It is the same on all machines, or relative to the folder in
+    which a worker was started."""
     untrusted: bool
     kernels: str
     """The digest of the pack's sources."""
     groups: tuple[tuple[str, ...], ...]
-    """The targets by the processes that run them."""
+    """The targets in groups; each group runs in its own processes."""
     accuracy: bool
     records: bool
     case_limit: float | None
     longest: float | None
 
     def terms(self, kernels: tuple[Kernel, ...]) -> Terms:
-        """Return the terms of its turns."""
+        """Return the terms of the campaign's turns."""
         return Terms(kernels, declared(kernels), self.groups, accuracy=self.accuracy, records=self.records)
 
     def loaded(self, group: int) -> tuple[Pack, list[Target]]:
-        """Return the pack and the targets of a group, as they are on this machine. Raises UsageError."""
+        """Return the pack and the targets of a group, loaded on this machine. Raises UsageError."""
         found = load(Path(self.pack) if self.pack else None)
         pack = found.distrusted() if self.untrusted else found
         if sources_digest(pack.path, pack.kernels) != self.kernels:
@@ -169,7 +169,7 @@ class Campaign:
 
 
 def sources_digest(folder: Path, kernels: Iterable[Kernel]) -> str:
-    """Return a digest of the files that a pack and its kernels are made of, wherever they are."""
+    """Return a digest of the files of a pack and its kernels, which does not depend on their folders."""
     made_of = {path for kernel in kernels for _, path in kernel.paths if path.is_file()}
     texts = sorted((path.name, path.read_bytes()) for path in {*folder.rglob("*.py"), *made_of})
     return _digest(texts)
@@ -177,7 +177,7 @@ def sources_digest(folder: Path, kernels: Iterable[Kernel]) -> str:
 
 @lru_cache(maxsize=1)
 def code_digest() -> str:
-    """Return the version of kernelfuzz and a digest of its sources. Where two differ, they may draw different cases."""
+    """Return the version of kernelfuzz with a digest of its sources; two versions may draw different cases."""
     folders = [Path(__file__).parents[2], Path(str(oracles.__file__)).parent]
     tests = [folder / "tests" for folder in folders]
     paths = sorted(path for folder in folders for path in folder.rglob("*.py") if not set(tests) & {*path.parents})

@@ -1,5 +1,5 @@
-"""The engine of a search: a cluster of Dask in place of this machine's processes. What fails only on workers with
-another processor is explained there."""
+"""The engine of a search on a cluster of Dask, in place of this machine's processes. Failures that occur only on
+workers with another processor are explained there."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ if TYPE_CHECKING:
     from distributed import Client
 
 _MOST_CASES = 64
-"""At most this many failures are sent, the smallest first: several bugs may be among them."""
+"""The most failures that are sent to be explained, the smallest first, since several bugs may be among them."""
 
 
 @dataclass
 class DaskEngine:
-    """A scheduler, and the pack that its workers load."""
+    """A scheduler's address, and the pack that its workers load."""
 
     address: str
     pack: Path | None
     untrusted: bool
     running: DaskExecutor | None = None
-    """The executor of the session that uses the engine."""
+    """The executor of the session that uses the engine; None before there is one."""
 
     @cached_property
     def client(self) -> Client:
@@ -67,7 +67,7 @@ class DaskEngine:
 
     @cached_property
     def hosts(self) -> Sequence[Host]:
-        """The machines of workers that have another processor than this one."""
+        """The machines of those workers that have another processor than this machine."""
         asked = json.dumps({"code": code_digest(), "ask": "machine", "campaign": {}, "group": 0})
         try:
             told = within(partial(self.client.run, answered, asked, on_error="return"), AWAY_S)
@@ -86,7 +86,7 @@ class DaskEngine:
     def executor(
         self, targets: Sequence[Target], terms: Terms, case_limit: float | None, longest: float | None
     ) -> DaskExecutor:
-        """Return an executor that takes the turns of these targets on the workers that have what they need."""
+        """Return an executor that takes the turns of these targets on workers with the needed resources."""
         known = offered(workers_of(self.client))
         groups, needs, quick = groups_by_need(targets, slow_targets_of(targets), known)
         pack, sources = "" if self.pack is None else str(self.pack), self.pack or built_in()
@@ -101,11 +101,11 @@ class DaskEngine:
 
     @property
     def told(self) -> Mapping[str, Attestation]:
-        """Return what workers attested, by target."""
+        """The attestations of workers, by target."""
         return {} if self.running is None else self.running.told
 
     def explain(self, book: FindingBook, pile: Sequence[Bucket], seconds: float, over: Callable[[], bool]) -> None:
-        """Explain on a worker what failed only there, as this machine cannot run it."""
+        """Have a worker explain failures that occur only there, since this machine cannot run the target."""
         if self.running is not None:
             _explain_there(book, pile, self.running, seconds, over)
 
@@ -116,7 +116,7 @@ class DaskEngine:
 
 
 def engine_at(name: str, pack: Path | None, untrusted: bool) -> DaskEngine:
-    """Return the cluster of that address. Raises UsageError."""
+    """Return the cluster with this address. Raises UsageError."""
     if not name.startswith(SCHEME):
         raise UsageError(f"--engine {name}: write local, or dask://HOST:PORT of a scheduler")
     engine = DaskEngine(name, pack, untrusted)
@@ -134,7 +134,7 @@ class _Cause:
 
     @classmethod
     def of(cls, told: Mapping[str, Any]) -> _Cause:
-        """Return a cause from JSON. Raises CaseError, ValueError."""
+        """Return a cause from a JSON object. Raises CaseError or ValueError if it is broken."""
         case, found = from_json(told["case"])
         if found is None:
             raise ValueError("it says nothing of what was found")
@@ -146,8 +146,8 @@ class _Cause:
 def _explain_there(
     book: FindingBook, pile: Sequence[Bucket], executor: DaskExecutor, seconds: float, over: Callable[[], bool]
 ) -> None:
-    """Have a worker explain buckets whose verdicts one cause may mix, in at most `seconds` for each cause, and replace
-    them with one bucket for each cause; or note why there are none. It is not waited for once `over` returns true."""
+    """Have a worker explain buckets of one kernel and family, in at most `seconds` for each cause, and replace them by
+    one bucket for each cause, or note why there is none. The wait ends once `over` returns true."""
     home, *others = pile
     seen = sorted((each for bucket in pile for each in bucket.pile.findings), key=lambda each: each.size)
     sent = {each.case.digest: each for each in (*(bucket.found for bucket in pile), *seen)}

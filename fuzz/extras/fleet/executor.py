@@ -1,4 +1,4 @@
-"""The executor of a search whose turns the workers of Dask take."""
+"""The executor whose turns are taken by workers of Dask."""
 
 from __future__ import annotations
 
@@ -41,27 +41,27 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 _RETRIES = 3
-"""How often Dask retries turns whose process or worker ended."""
+"""The number of times that Dask retries turns whose process or worker ended."""
 _ORDERS = 1.0
-"""The orders handed out for each thread. A worker has two threads and one process that takes their turns: one order is
-carried out while the next one comes, and with more orders each would have fewer turns."""
+"""The orders in work for each thread. A worker has two threads and one process that takes their turns, so one order is
+carried out while the next arrives. With more orders, each would have fewer turns."""
 _CHUNKS = (1 << 15, 1 << 12, 1 << 9, 1 << 6)
-"""Workers keep lessons in pieces of these sizes, in positions: so there are few pieces, and each is sent to a worker
-once."""
+"""The numbers of positions in the pieces in which workers keep lessons: there are few pieces, and each is sent to a
+worker once."""
 _LOOK_S = 2.0
-"""Seconds between two checks which workers there are."""
+"""Seconds between two updates of the list of workers."""
 _CALLS_S = 10.0
-"""How long a report, or the calls before a finding, is waited for after a worker said that it is there."""
+"""The seconds to wait for a report, or for the calls before a finding, after a worker said that they are there."""
 _MOST_CAUSES, _STARTING_S = 4, 60.0
-"""An explanation is waited for as long as this many causes may take, and the start of workers."""
+"""The number of causes, and the seconds for starting workers, for which an explanation is waited for."""
 _ASKING_S = 0.1
 _LEAVING_S = 2.0
-"""Workers are told to end something for this long. One that is stopped hears of it later."""
+"""The seconds for which workers are told to end something. A stopped worker hears of it later."""
 
 
 @dataclass(frozen=True)
 class Told(Attestation):
-    """What a worker on another machine attested."""
+    """The attestation of a worker on another machine."""
 
     record: Mapping[str, Any] = field(default_factory=dict)
 
@@ -79,7 +79,7 @@ class Told(Attestation):
 
 
 @dataclass(frozen=True, eq=False)
-class _Order:
+class TurnOrder:
     """Turns of one search that a worker takes together."""
 
     group: int
@@ -89,24 +89,24 @@ class _Order:
 
 @dataclass
 class DaskExecutor:
-    """A context manager. Dask schedules the orders, and repeats those whose worker or process has ended. A report of an
-    order that is no longer awaited is dropped."""
+    """A context manager that has Dask's workers take turns. Dask schedules the orders, and repeats those whose worker
+    or process ended. A report for an order that is no longer awaited is dropped."""
 
     engine: str
     campaign: Campaign
     needs: Sequence[frozenset[str]]
-    """What a worker needs for each group."""
+    """The resources that a worker needs for each group of targets."""
     terms: Terms
     deaths: int = 0
-    """Always 0: Dask takes care of them."""
+    """Always 0, since Dask replaces processes that end."""
     given_up: list[str] = field(default_factory=list)
-    """Turns that ended a process every time."""
+    """Turns that ended a process each time they were tried."""
     missing: dict[str, str] = field(default_factory=dict)
-    """By target, why it runs on no worker."""
+    """The reasons why targets run on no worker, by target."""
     told: dict[str, Told] = field(default_factory=dict)
-    """By target, what some worker that runs it attested."""
+    """The attestation of a worker that runs the target, by target."""
     dropped: int = 0
-    """The number of reports that came under an old token."""
+    """The number of reports with an old token, which were dropped."""
     client: Client | None = None
 
     def __post_init__(self) -> None:
@@ -116,7 +116,7 @@ class DaskExecutor:
         self._chunks: dict[tuple[str, int, int, int], Future] = {}
         self._kept: Collection[FindingId] = ()
         self._given: dict[int, deque[TurnJob]] = {group: deque() for group in range(len(self.needs))}
-        self._orders: dict[str, tuple[_Order, Future]] = {}
+        self._orders: dict[str, tuple[TurnOrder, Future]] = {}
         self._done: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._ended: deque[TurnReport] = deque()
         self._seen_by: dict[FindingId, str] = {}
@@ -127,10 +127,10 @@ class DaskExecutor:
         self._staffed = time.monotonic()
         self._is_cut = False
         self._silent: set[str] = set()
-        """Workers that were given up at the start. They are not asked for anything more."""
+        """The workers that were given up at the start, and are not asked any more."""
 
     def __enter__(self) -> DaskExecutor:
-        """Start the workers. Raises UsageError where one cannot take part."""
+        """Start the workers. Raises UsageError if one of them cannot take part."""
         self.client = self.client or connected(self.engine)
         self._look()
         starting = {
@@ -147,8 +147,8 @@ class DaskExecutor:
         return self
 
     def _started(self, name: str, future: Future) -> Mapping[str, Any]:
-        """Return what a worker says of its targets; an empty mapping where it is gone or silent. Raises UsageError
-        where it refuses, or is the only one."""
+        """Return a worker's answer about its targets; an empty one if the worker is gone or silent. Raises UsageError
+        if the worker refuses, or is the only one."""
         heard, since = None, time.monotonic()
         while name in self._workers:
             try:
@@ -168,7 +168,7 @@ class DaskExecutor:
         return {"missing": {}, "attested": {}}
 
     def _give_up(self, name: str) -> None:
-        """Give up a worker. Raises UsageError where it is the only one."""
+        """Give up a silent worker. Raises UsageError if it is the only one."""
         self._silent.add(name)
         self._workers = {each: worker for each, worker in self._workers.items() if each != name}
         if not self._workers:
@@ -179,7 +179,7 @@ class DaskExecutor:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         client = self._client
-        with suppress(Exception):  # a scheduler that is gone has nothing left to end
+        with suppress(Exception):  # if the scheduler is gone, there is nothing to end
             client.cancel([future for _, future in self._orders.values()], force=True)
             self._tell("end")
         with suppress(Exception):
@@ -192,12 +192,12 @@ class DaskExecutor:
 
     @property
     def count(self) -> int:
-        """How many orders are carried out at a time."""
+        """The number of orders that are carried out at the same time."""
         return max(1, sum(int(worker["nthreads"]) for worker in self._workers.values()))
 
     @property
     def restarts(self) -> Mapping[str, int]:
-        """By target, the workers that were replaced although their kernel did nothing wrong."""
+        """By target, the number of workers that were replaced although their kernel did nothing wrong."""
         found: Counter[str] = Counter()
         for each in self._restarts.values():
             found.update(each)
@@ -225,7 +225,7 @@ class DaskExecutor:
         self._given[task.group].append(task)
 
     def take(self, seconds: float) -> TurnReport | None:
-        if not self._ended:  # an order's reports are all counted: now more turns may be given, which go together
+        if not self._ended:  # all reports of the last order are counted, so that further turns may go together
             for group in self._given:
                 self._send(group)
         if time.monotonic() - self._looked > _LOOK_S:
@@ -241,7 +241,7 @@ class DaskExecutor:
             self._tell("cut")
 
     def _tell(self, what: str) -> None:
-        """Ask all workers the same, for each group, without waiting for late answers."""
+        """Send all workers the same request, for each group, without waiting for late answers."""
         for group in range(len(self.needs)):
             text = self._text({"ask": what, "group": group})
             with suppress(Exception):
@@ -265,7 +265,7 @@ class DaskExecutor:
             return ()
         name, _, group = found.rpartition(" ")
         asked = {"ask": "before", "group": int(group), "target": finding[0], "case": finding[1]}
-        with suppress(Exception):  # a worker that is gone has forgotten it
+        with suppress(Exception):  # a worker that is gone has lost the calls
             said = json.loads(self._submit(asked, [], (), workers=[name]).result(timeout=_CALLS_S))
             calls = answer(b64decode(said["calls"]))
             return tuple(calls.cases) if isinstance(calls, Calls) else ()
@@ -274,8 +274,8 @@ class DaskExecutor:
     def causes(
         self, target: str, cases: Sequence[dict[str, Any]], seconds: float, over: Callable[[], bool]
     ) -> Sequence[dict[str, Any]]:
-        """Return the causes of failures of one target, as found by a worker that has it, in at most `seconds` for each.
-        Raises TimeoutError where that takes longer, or once `over` returns true."""
+        """Return the causes of a target's failures, found by a worker that has the target, in at most `seconds` for
+        each. Raises TimeoutError if this takes longer, or once `over` returns true."""
         group = next(number for number, names in enumerate(self.campaign.groups) if target in names)
         asked = {"ask": "explain", "group": group, "cases": cases, "seconds": seconds, "seed": 0}
         future = self._submit(asked, [], self.needs[group])
@@ -293,12 +293,12 @@ class DaskExecutor:
         return found
 
     def _send(self, group: int) -> None:
-        """Send what was given, in orders that leave no thread idle. Turns of one search go together."""
+        """Send the waiting turns in orders, so that no thread is idle. An order has turns of one search."""
         given, threads = self._given[group], threads_for(self.needs[group], self._workers)
         free = math.ceil(_ORDERS * max(1, threads)) - sum(order.group == group for order, _ in self._orders.values())
         if not given or free <= 0:
             return
-        size = math.ceil(len(given) / free)  # fewer orders cost less
+        size = math.ceil(len(given) / free)  # few orders cost less than many
         while given:
             first, tasks = given[0], list[TurnJob]()
             most = 1 if first.is_big or first.pieces > 1 else min(TOGETHER, size)
@@ -309,7 +309,7 @@ class DaskExecutor:
             self._order(group, tuple(tasks))
 
     def _order(self, group: int, tasks: tuple[TurnJob, ...]) -> None:
-        order, self._is_cut = _Order(group, tasks, secrets.token_hex(8)), False
+        order, self._is_cut = TurnOrder(group, tasks, secrets.token_hex(8)), False
         first, known = tasks[0], max(task.known for task in tasks)
         chunks, start = self._chunks_of((first.op, first.seed), known)
         rest = [b64encode(each).decode() for each in self._lessons[first.op, first.seed][start:known]]
@@ -323,7 +323,7 @@ class DaskExecutor:
         future.add_done_callback(lambda _: self._done.put(order.token))
 
     def _chunks_of(self, search: tuple[str, int], known: int) -> tuple[list[tuple[int, Future]], int]:
-        """Return the lessons of the first positions, in pieces that Dask keeps, and the position after them."""
+        """Return the lessons of the first positions as pieces that Dask keeps, and the next position."""
         found, start, current = [], 0, set()
         for size in _CHUNKS:
             while start + size <= known:
@@ -338,7 +338,7 @@ class DaskExecutor:
         return found, start
 
     def _joined(self, token: str) -> None:
-        """Take in what came of an order. Raises UsageError, and AwayError where the scheduler is gone."""
+        """Take the reports of an order. Raises UsageError, and AwayError if the scheduler is gone."""
         order, future = self._orders.pop(token, (None, None))
         if order is None or future is None:
             self.dropped += 1
@@ -350,7 +350,7 @@ class DaskExecutor:
             raise AwayError(f"--engine {self.engine}: the scheduler is away: what was reported before is kept")
         try:
             said = json.loads(future.result(timeout=_CALLS_S))
-        except TimeoutError:  # its worker was stopped with the report: another one takes the turns
+        except TimeoutError:  # the worker was stopped before it sent the report, so another one takes the turns
             self._order(order.group, order.tasks)
             return
         self._check(said, "a worker")
@@ -365,8 +365,8 @@ class DaskExecutor:
             self._seen_by.update(dict.fromkeys(taken.report.findings, name))
             self._ended.append(taken.report)
 
-    def _failed(self, order: _Order) -> None:
-        """Try turns that ended every process one by one, and then give them up."""
+    def _failed(self, order: TurnOrder) -> None:
+        """Try the turns of an order one by one, if they ended every process; a single turn is given up."""
         if len(order.tasks) > 1:
             for task in order.tasks:
                 self._order(order.group, (task,))
@@ -391,7 +391,7 @@ class DaskExecutor:
             raise UsageError(f"--engine {self.engine}: {said.get('worker', name)} {said['refused']}")
 
     def _look(self) -> None:
-        """Update which workers there are. Raises AwayError where no answer comes for long."""
+        """Update the list of workers. Raises AwayError if there is no answer for long."""
         self._looked = now = time.monotonic()
         try:
             self._workers = {

@@ -1,7 +1,7 @@
-"""The processes that a worker of Dask starts, so that a kernel's crash ends neither the worker nor another process.
+"""The processes that a Dask worker starts, so that a kernel's crash ends neither the worker nor another process.
 
-`python -m fuzz.extras.fleet.process DESCRIPTOR` takes turns over that connection. Without a descriptor, it reads what a
-campaign asks to be explained as JSON text, and prints the causes.
+`python -m fuzz.extras.fleet.process DESCRIPTOR` takes turns over the connection with that descriptor. Without a
+descriptor, it reads a request for an explanation as JSON text, and prints the causes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from fuzz.findings.codec import rule_to_text
 
 
 def take_turns(descriptor: int) -> None:
-    """Do what is asked over that connection until it is closed."""
+    """Take the turns that are requested over the connection until it is closed."""
     connection = Connection(descriptor)
     told = json.loads(connection.recv_bytes())
     try:
@@ -52,8 +52,8 @@ def take_turns(descriptor: int) -> None:
 
 
 def causes_here(asked: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
-    """Return the causes of failures of one kernel, each with its smallest case as in its case file; an empty list where
-    no case fails again, or time was over first. Raises UsageError."""
+    """Return the causes of failures of one kernel, each with its smallest case as in its case file; an empty list if no
+    case fails again, or if there was no time. Raises UsageError."""
     campaign = msgspec.convert(asked["campaign"], Campaign)
     seen = [from_json(each) for each in asked["cases"]]
     _, targets = campaign.loaded(asked["group"])
@@ -69,7 +69,7 @@ def causes_here(asked: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
             again = replayed(pool, by_id, case, found.law).get(found.target)
             if again is not None and again.judgement.verdict.is_finding:
                 book.add(by_id[found.target].kernel.name, again.case, again.judgement, {})
-        # By the clock: the campaign that asks does not wait longer.
+        # Wall-clock time counts, since the campaign does not wait longer.
         err, skip = Console(file=io.StringIO()), Interruption()
         explain_findings(book, pool, mine, asked["seconds"], err, skip, clock=time.monotonic)
         return [_cause(bucket) for bucket in book.buckets.values() if bucket.is_explained]

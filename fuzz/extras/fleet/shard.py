@@ -1,6 +1,6 @@
-"""What a worker of Dask does: `answered`, the one function that it calls, takes and returns JSON text.
+"""The work of a Dask worker: `answered`, the one function that it calls, takes and returns JSON text.
 
-Turns are taken by a process of its own, which the worker's threads share. If a kernel ends that process, Dask tries the
+A separate process takes the turns, and serves all threads of the worker. If a kernel ends that process, Dask tries the
 turns again.
 """
 
@@ -41,12 +41,12 @@ from fuzz.extras.fleet.cluster import AWAY_S, code_digest
 
 _LOOK_S = 1.0
 _SILENT_S = START_LIMIT_S + AWAY_S
-"""How long a process may be silent at its start. It reports every second what is built or started, but before that it
-loads the pack, which may import what a kernel imports."""
+"""The seconds for which a process may be silent at its start. It reports every second what it builds or starts, but
+before that it loads the pack, which may import large packages."""
 
 
 class ShardEndedError(Exception):
-    """The process that takes turns has ended; another one is started for the next."""
+    """The process that takes turns has ended; the next request starts another one."""
 
 
 @dataclass
@@ -55,10 +55,10 @@ class _SentTurns:
 
     left: int
     taken: list[str] = field(default_factory=list)
-    """The message of each piece, as text."""
+    """The messages of finished pieces, as text."""
     done: threading.Event = field(default_factory=threading.Event)
     failed: str = ""
-    """Why the turns were not taken."""
+    """The reason why the turns were not taken; '' if they were."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class _Lessons:
     sizes: Sequence[int]
 
     def since(self, told: int) -> list[bytes]:
-        """Return the lessons from position `told` on."""
+        """Return the lessons from position `told` on, one for each position."""
         found, start = list[bytes](), 0
         for chunk, size in zip(self.chunks, self.sizes, strict=True):
             if start + size > told:
@@ -78,8 +78,8 @@ class _Lessons:
         return found
 
 
-class _Shard:
-    """The process that takes the turns of one campaign and group on this machine."""
+class FleetShard:
+    """The process on this machine that takes the turns of one campaign and group."""
 
     def __init__(self, campaign: dict[str, Any], group: int) -> None:
         ours, theirs = Pipe()
@@ -96,7 +96,7 @@ class _Shard:
         self.started: WorkersStarted | None = None
         self.failed = ""
         self.usage = False
-        """Whether it failed by a mistake of the user."""
+        """Whether the process failed because of a mistake of the user."""
         self.send(json.dumps({"campaign": campaign, "group": group}).encode(), packed(Start()))
         threading.Thread(target=self._read, daemon=True).start()
 
@@ -109,7 +109,7 @@ class _Shard:
         return self._process.pid
 
     def send(self, *messages: bytes) -> None:
-        """Send messages. That the process has ended is noticed where its answer is awaited."""
+        """Send messages. A process that has ended is noticed later, when its answer is awaited."""
         try:
             for message in messages:
                 self._connection.send_bytes(message)
@@ -117,7 +117,7 @@ class _Shard:
             pass
 
     def wait_ready(self) -> None:
-        """Wait until it is started, or has failed. One that says nothing for long is ended."""
+        """Wait until the process has started or failed. A process that is silent for long is ended."""
         while not self._ready.wait(_LOOK_S):
             if time.monotonic() - self._heard > _SILENT_S:
                 self.failed = f"says nothing for {_SILENT_S:.0f} s at the start of its process, which is ended"
@@ -125,7 +125,7 @@ class _Shard:
                 self.end()
 
     def take(self, tasks: list[TurnJob], lessons: _Lessons, kept: list[tuple[str, str]]) -> list[str]:
-        """Return what came of turns of one search. Raises ShardEndedError."""
+        """Return the messages with the results of some turns of one search. Raises ShardEndedError."""
         search = tasks[0].op, tasks[0].seed
         with self._lock:
             order = _SentTurns(len(tasks))
@@ -188,13 +188,13 @@ class _Shard:
             order.done.set()
 
 
-_SHARDS: dict[str, _Shard] = {}
+_SHARDS: dict[str, FleetShard] = {}
 """The processes of this worker, by campaign and group."""
 _OPENING = threading.Lock()
 
 
 def answered(text: str, *chunks: str) -> str:
-    """Return the answer to what a campaign asks of a worker. `chunks` are lessons, which Dask keeps at hand."""
+    """Return the answer to a campaign's request. `chunks` are lessons that Dask keeps on the worker."""
     return json.dumps({"worker": _here(), **_answer(json.loads(text), chunks)})
 
 
@@ -204,7 +204,7 @@ def _here() -> str:
 
     try:
         return str(get_worker().address)
-    except ValueError:  # outside of a task
+    except ValueError:  # it was not called by a task
         return ""
 
 
@@ -224,7 +224,7 @@ def _answer(asked: dict[str, Any], chunks: Sequence[str]) -> dict[str, Any]:
         return {"causes": _explained(asked)}
     shard = _shard(key, asked["campaign"], asked["group"])
     if shard.failed and shard.usage:
-        _SHARDS.pop(key, None)  # the cause may be mended when it is asked for again
+        _SHARDS.pop(key, None)  # the mistake may be corrected by the next request
         return {"refused": shard.failed}
     if shard.failed or shard.started is None:
         raise ShardEndedError(shard.failed)
@@ -239,8 +239,8 @@ def _answer(asked: dict[str, Any], chunks: Sequence[str]) -> dict[str, Any]:
 
 
 def _explained(asked: dict[str, Any]) -> Any:
-    """Return the explanation, made by a process of its own: if a kernel ends it, this one and the one that takes turns
-    live on."""
+    """Return the explanation, made in a separate process: if a kernel ends it, this process and the one that takes
+    turns live on."""
     command = [sys.executable, "-m", "fuzz.extras.fleet.process"]
     done = subprocess.run(command, input=json.dumps(asked), capture_output=True, text=True, check=False)
     if done.returncode:
@@ -248,10 +248,10 @@ def _explained(asked: dict[str, Any]) -> Any:
     return json.loads(done.stdout)
 
 
-def _shard(key: str, campaign: dict[str, Any], group: int) -> _Shard:
+def _shard(key: str, campaign: dict[str, Any], group: int) -> FleetShard:
     with _OPENING:
         known = _SHARDS.get(key)
         if known is None or known.ended:
-            known = _SHARDS[key] = _Shard(campaign, group)
+            known = _SHARDS[key] = FleetShard(campaign, group)
     known.wait_ready()
     return known

@@ -22,8 +22,7 @@ from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.cli.options import loaded
 from fuzz.core.base.errors import UsageError
-from fuzz.quality.calibrate.calibration import Calibrated, calibrated, carried_out, planned
-from fuzz.quality.calibrate.measure import ContractMeasurement
+from fuzz.quality.calibrate.measure import Calibrated, ContractMeasurement, calibrated, carried_out, planned
 from fuzz.quality.calibrate.nearest import accused, accused_of_formulas
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
@@ -64,10 +63,9 @@ class CalibrateOptions:
 def calibrate(options: CalibrateOptions) -> Exit:
     """Judge correct kernels under contracts in which any two values of two fields meet; exit code 1 for an alarm.
 
-    For each contract there is a simulated kernel and one in C, both written from the op's formula; C is built by each
-    compiler, with and without optimisation. Their cases are those of an ordinary search. What is accused is a false
-    alarm: it is printed with the commands that show it again. So are exact values, rounded once, that are accused: of
-    all ops, and of formulas made at random.
+    For each contract there is a kernel that is simulated from the op's formula. Its cases are those of an ordinary
+    search. What is accused is a false alarm: it is printed with the commands that show it again. So are exact values,
+    rounded once, that are accused: of all ops, and of formulas made at random.
     """
     out, err, started = console.results(), console.progress(), time.monotonic()
     if options.pack is not None:
@@ -106,7 +104,7 @@ def calibrate(options: CalibrateOptions) -> Exit:
     met, missing = sum(each.covered for each in found), sum(sum(each.missing.values()) for each in found)
     took = time.monotonic() - started
     out.print(
-        f"\n{runs:,} judged runs, {sum(each.simulated for each in found):,} simulated elements, {met:,} pairs met and "
+        f"\n{runs:,} judged runs, {sum(each.elements for each in found):,} elements, {met:,} pairs met and "
         f"{missing:,} not run, {alarms} false alarms, {sum(each.gave_up for each in found)} undecided, seed "
         f"{options.seed}, {took:,.0f} s",
         soft_wrap=True,
@@ -145,15 +143,13 @@ def _nearest(options: CalibrateOptions, ops: Sequence[Op]) -> Sequence[str]:
 _PIECE = 250
 """Random formulas that a process judges at a time: some 5 s of work."""
 _COLUMNS = (
-    "op", "contracts", "pairs", "not run", "judged runs", "judged elements", "simulated elements", "worst err/budget",
-    "false alarms",
+    "op", "contracts", "pairs", "not run", "judged runs", "judged elements", "worst err/budget", "false alarms",
 )  # fmt: skip
 
 
 def _rows(of: Calibrated, *, full: bool) -> list[tuple[str, ...]]:
     lines = [
-        ("", each.contract, "", "", f"{sum(each.runs.values()):,}", f"{sum(each.elements.values()):,}",
-         f"{each.simulated:,}", f"{each.ratio:.3g}", str(each.found))
+        ("", each.contract, "", "", f"{each.runs:,}", f"{each.elements:,}", f"{each.ratio:.3g}", str(each.found))
         for each in of.contracts
         if full
     ]  # fmt: skip
@@ -163,6 +159,6 @@ def _rows(of: Calibrated, *, full: bool) -> list[tuple[str, ...]]:
 def _row(name: str, every: Sequence[Calibrated]) -> tuple[str, ...]:
     numbers = [sum(len(each.contracts) for each in every), sum(each.covered for each in every)]
     numbers.append(sum(sum(each.missing.values()) for each in every))
-    numbers += [sum(getattr(each, name) for each in every) for name in ("runs", "elements", "simulated")]
+    numbers += [sum(getattr(each, name) for each in every) for name in ("runs", "elements")]
     worst = max(each.ratio for each in every)
     return name, *(f"{each:,}" for each in numbers), f"{worst:.3g}", str(sum(each.found for each in every))

@@ -8,8 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fuzz.quality.planted.bug import ANY, WHOLE, Bug, Condition, Rows, far, nan, raises, unwritten, zero
-from fuzz.quality.planted.call import PlantedCall
+from fuzz.quality.planted.bug import ANY, WHOLE, Bug, Condition, PlantedCall, Rows, far, nan, raises, unwritten, zero
 
 _BARE = replace(ANY, takes=())
 """Without optional tensors, since a weight of 0 hides a row of zeros."""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from fuzz.core.base.dtypes import NUMPY_DTYPE
+from fuzz.quality.planted.bug import Array, PlantedCall, of_rows
 from fuzz.quality.planted.bugs import BUGS
-from fuzz.quality.planted.call import Array, PlantedCall, of_rows
 from oracles.doubledouble import F64
 from oracles.dtypes import form
 from oracles.ops import OPS

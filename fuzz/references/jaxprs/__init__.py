@@ -1,6 +1,6 @@
-"""References in JAX: their jaxprs, traced by `jax.make_jaxpr`, become the steps that a formula is read from.
+"""References in JAX: `jax.make_jaxpr` traces them, and their jaxprs become the steps from which a formula is read.
 
-`tracing` makes a program of a reference, without the calls in it; `recording` goes through two of them in lockstep, and
-`evaluation` runs one in float64. All other modules are rules, by the names of JAX's primitives, made of the same parts
-as those of torch's operations. jax is imported only where a reference is traced or called.
+`tracing` turns a reference into a program with all calls inlined; `recording` goes through the programs of two sets of
+extents in lockstep; `evaluation` runs a program in float64. The other modules hold rules by names of JAX's primitives,
+made of the same parts as the rules of torch's operations. jax is only imported to trace or call a reference.
 """

@@ -8,7 +8,20 @@ from dataclasses import replace
 from typing import Any
 
 from fuzz.references.dims import Dim, UnreadableError, extent
-from fuzz.references.elementwise import COMPARISONS, FUNCTIONS, opposite, power, rounded_to, where, whole
+from fuzz.references.elementwise import (
+    BOTH,
+    COMPARISONS,
+    FUNCTIONS,
+    HINTS,
+    both,
+    clamped,
+    fmod,
+    opposite,
+    power,
+    rounded_to,
+    where,
+    whole,
+)
 from fuzz.references.elementwise import rule as of_any
 from fuzz.references.lines import called, is_number, of_dims, template
 from fuzz.references.maps import place_along
@@ -17,11 +30,10 @@ from fuzz.references.recording import Two
 from fuzz.references.scope import Number, Rule, Value
 
 _ONE = ("exp", "exp2", "expm1", "log", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "tanh", "erf", "erfc", "atan",
-        "sign", "floor", "abs", "neg", "square")  # fmt: skip
-_HINTS = {"exp": "e", "add": "t", "sub": "t", "mul": "t", "div": "t", "neg": "t", "rsqrt": "scale", "sqrt": "root"}
+        "sign", "floor", "ceil", "abs", "neg", "square")  # fmt: skip
 _TEXTS: Mapping[str, str] = {
     **{name: FUNCTIONS[name] for name in _ONE},
-    "logistic": FUNCTIONS["sigmoid"], "ceil": "-f.floor(-self)",
+    "logistic": FUNCTIONS["sigmoid"],
     "add": "self + other", "add_any": "self + other", "sub": "self - other", "mul": "self * other",
     "max": FUNCTIONS["maximum"], "min": FUNCTIONS["minimum"], "floor_divide": "f.floor(self / other)",
     "remainder": "self - other * f.floor(self / other)",
@@ -38,11 +50,11 @@ def _row(name: str, text: str) -> None:
     def rule(reader: Reader, args: Any, **_: object) -> Any:
         if (same := _unchanged(name, args)) is not None:
             return same
-        return reader.each(text, _HINTS.get(name, name), **dict(zip(("self", "other"), args, strict=False)))
+        return reader.each(text, HINTS.get(name, name), **dict(zip(("self", "other"), args, strict=False)))
 
 
 def _unchanged(name: str, args: Any) -> Value | None:
-    """Return the operand that the other, a number, leaves unchanged: in a sum with 0, for example."""
+    """Return an operand that the other operand, a number, leaves unchanged, such as x in x + 0; None for none."""
     neutral = {"add": 0, "sub": 0, "mul": 1, "max": -float("inf"), "min": float("inf")}.get(name)
     if neutral is None:
         return None
@@ -77,7 +89,7 @@ for _name, _text in COMPARISONS.items():
 
 
 def _at_places(reader: Reader, index: Value, place: Value, *, equal: bool) -> Value:
-    """Return where an input of integers is the place along a dimension."""
+    """Return the condition that the values of an integer input are the place along a dimension."""
     dim = along(reader, place)
     if dim is not None:
         reader.indices.setdefault(index.places, dim.name)
@@ -87,13 +99,13 @@ def _at_places(reader: Reader, index: Value, place: Value, *, equal: bool) -> Va
 
 
 def along(reader: Reader, value: Value) -> Dim | None:
-    """Return the dimension whose place a value is; None if it is no place."""
+    """Return the dimension along which a value is the place; None if it is no place."""
     return place_along(reader, value.expression)
 
 
 @primitive("div")
 def _div(reader: Reader, args: Sequence[Any], **_: object) -> Value:
-    """Return a quotient; a sum over the number of its terms is a mean, and quotients of integers are cut."""
+    """Return a quotient. A sum divided by the number of its terms is a mean; quotients of integers are truncated."""
     first, second = args
     if "int" in reader.step.dtype:
         found: Value = whole(reader, reader.each("self / other", "t", self=first, other=second))
@@ -103,7 +115,7 @@ def _div(reader: Reader, args: Sequence[Any], **_: object) -> Value:
 
 
 def _mean(reader: Reader, total: Value, count: Number) -> Value | None:
-    """Return a sum over the number of its terms as a mean; None for other quotients."""
+    """Return a sum divided by the number of its terms as a mean; None for other quotients."""
     line = reader.lines.line(total.expression) if total.expression is not None else None
     if line is None or not isinstance(line.expression, ast.Call) or called(line.expression) != "total":
         return None
@@ -116,25 +128,10 @@ def _mean(reader: Reader, total: Value, count: Number) -> Value | None:
     return replace(total, expression=reader.lines.add(template("f.avg(x, dims)", parts), "mean"))
 
 
-@primitive("rem")
-def _rem(reader: Reader, args: Sequence[Any], **_: object) -> Value:
-    cut = whole(reader, reader.each("self / other", "t", self=args[0], other=args[1]))
-    return reader.each("self - other * cut", "rest", self=args[0], other=args[1], cut=cut)
-
-
 @primitive("integer_pow")
 def _integer_pow(reader: Reader, args: Sequence[Any], y: int) -> Value:
     found: Value = power(reader, args[0], abs(y) if y < -1 else y)
     return reader.each("1.0 / x", "power", x=found) if y < -1 else found
-
-
-@primitive("pow")
-def _pow(reader: Reader, args: Sequence[Any], **_: object) -> Value:
-    base, exponent = args
-    if not isinstance(base, Value):
-        return reader.each("f.exp(b * f.log(a))", "power", a=base, b=exponent)
-    found: Value = power(reader, base, exponent)
-    return found
 
 
 @primitive("is_finite")
@@ -144,7 +141,7 @@ def _is_finite(reader: Reader, args: Sequence[Any], **_: object) -> Value:
 
 @primitive("round")
 def _round(reader: Reader, args: Sequence[Any], rounding_method: Any) -> Value:
-    if int(rounding_method) == 1:  # to the even one of two
+    if int(rounding_method) == 1:  # half-way to the even number
         return reader.each("f.round(x)", "round", x=args[0])
     return reader.each("f.sign(x) * f.floor(abs(x) + 0.5)", "round", x=args[0])
 
@@ -152,8 +149,14 @@ def _round(reader: Reader, args: Sequence[Any], rounding_method: Any) -> Value:
 @primitive("clamp")
 def _clamp(reader: Reader, args: Sequence[Any], **_: object) -> Value:
     low, x, high = args
-    found = reader.each("f.where(x < low, low, x)", "clamped", x=x, low=low)
-    return reader.each("f.where(high < x, high, x)", "clamped", x=found, high=high)
+    found: Value = clamped(reader, x, low, high)
+    return found
+
+
+@primitive("rem", "pow")
+def _of_two(reader: Reader, args: Sequence[Any], **_: object) -> Value:
+    found: Value = {"lax.rem": fmod, "lax.pow": power}[reader.step.op](reader, *args)
+    return found
 
 
 @primitive("copy", "copy_p", "stop_gradient", "optimization_barrier", "reduce_precision", "real", "name")
@@ -175,16 +178,8 @@ def truth(value: Any) -> bool | None:
     return bool(value)
 
 
-def both(reader: Reader, text: str, first: Value, second: Value) -> Value:
-    """Return a condition on two conditions."""
-    first, second = reader.met(first, second)
-    parts = {"a": reader.mask(first), "b": reader.mask(second)}
-    made = reader.lines.add(template(text, parts), "mask")
-    return Value(None, reader.aligned([first, second]), first.has | second.has, "torch.bool", condition=made)
-
-
 def _spread(reader: Reader, value: Value, like: Any) -> Value:
-    """Return a condition with the axes of another one, too."""
+    """Return a condition that also has the axes of another value."""
     if not isinstance(like, Value) or like.axes == value.axes:
         return value
     first, second = reader.met(value, like)
@@ -203,8 +198,7 @@ def _logic(reader: Reader, args: Sequence[Any], **_: object) -> Any:
         known = truth(one)
         if known is not None and name != "xor" and isinstance(other, Value):
             return _spread(reader, one if known == (name == "or") else other, one)
-    text = {"and": "a & b", "or": "a | b", "xor": "(a & ~b) | (~a & b)"}[name]
-    return both(reader, text, *args)
+    return both(reader, BOTH[name], *args)
 
 
 @primitive("select_n")

@@ -20,12 +20,12 @@ from oracles.formula.made import plus
 
 
 def pair_of(given: Any) -> Pair:
-    """Return a number in both calls."""
+    """Return the pair of a number's values in the two recorded calls."""
     return (int(given.first), int(given.second)) if isinstance(given, Two) else (int(given), int(given))
 
 
 def own_axes(reader: Reader, shape: Sequence[Pair]) -> tuple[Axis, ...]:
-    """Return the axes of what a reference makes by itself. A second one of an extent has places of its own."""
+    """Return axes for an array that a reference creates. A second axis of one extent has a dimension of its own."""
     found = list[Axis]()
     for pair in shape:
         axis = reader.dim(pair)
@@ -115,7 +115,7 @@ def _split(reader: Reader, args: Sequence[Any], axis: int, **_: object) -> Seque
 
 
 class PlaceColumns(tuple[Value, ...]):
-    """Places along several dimensions, side by side, as JAX gathers by them."""
+    """Places along several dimensions, in one array's last axis as JAX gathers by them; here one value for each."""
 
     __slots__ = ()
 

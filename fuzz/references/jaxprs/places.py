@@ -1,4 +1,4 @@
-"""JAX's reads and writes at calculated places, and what its loops use of their iterations."""
+"""JAX's primitives that read and write at calculated places, and the values that loops use of their iterations."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, cast
 
 from fuzz.references.dims import ONE, Axis, Dim, Pair, UnreadableError
-from fuzz.references.elementwise import where
-from fuzz.references.jaxprs.elementwise import along, both, primitive
+from fuzz.references.elementwise import both, where
+from fuzz.references.jaxprs.elementwise import along, primitive
 from fuzz.references.jaxprs.moves import PlaceColumns, extent_at, own_axes
 from fuzz.references.lines import is_number, template
 from fuzz.references.maps import linear, single, taken_at, with_axis
@@ -33,7 +33,7 @@ def _iterations(reader: Reader, length: Pair) -> Value:
 
 @primitive("before")
 def _before(reader: Reader, args: Sequence[Any]) -> Value:
-    """Return the result of the iteration before; in the first iteration, the initial value."""
+    """Return the value that a state has before each iteration: the previous result, or first the initial value."""
     made, start, iterations = cast(Sequence[Value], args)
     dim = along(reader, iterations)
     assert dim is not None
@@ -69,7 +69,7 @@ def _dynamic_slice(reader: Reader, args: Sequence[Any], **_: object) -> Value:
 
 
 def picked(reader: Reader, value: Value, at: int, index: Value) -> Value:
-    """Return a value with the elements at a place, or places, along an axis, which has one element then."""
+    """Return the elements of a value at a place, or at places, along an axis, which then has one element."""
     value, dim = single(reader, value, at)
     if along(reader, index) == dim:
         return with_axis(value, at, ())
@@ -111,7 +111,7 @@ def _dynamic_update_slice(reader: Reader, args: Sequence[Any], **_: object) -> V
 
 
 def _columns(indices: Any, count: int) -> Sequence[Value]:
-    """Return the places along each dimension, without the axis on which they lie side by side."""
+    """Return the places along each dimension as values of their own, without the last axis, which JAX needs."""
     found = [*indices] if isinstance(indices, PlaceColumns) else [indices]
     if len(found) != count or any(each.axes[-1] for each in found):
         raise UnreadableError("takes places from a table of them: write each dimension's by itself")
@@ -139,7 +139,7 @@ def _gather(
 
 
 def _axes(columns: Sequence[Value]) -> Sequence[Axis]:
-    """Return the axes of all places together."""
+    """Return the axes to which all places broadcast."""
     return [next((axis for axis in axes if axis), ()) for axes in zip(*(each.axes for each in columns), strict=True)]
 
 
@@ -151,7 +151,7 @@ def _same_batch(table: Value, columns: Sequence[Value], own: Sequence[int], thei
 
 @primitive("scatter-add", "scatter_add")
 def _scatter_add(reader: Reader, args: Sequence[Any], dimension_numbers: Any, **_: object) -> Value:
-    """Add to each element all elements that go to its place."""
+    """Return a table plus, at each place, the sum of all elements that are added there."""
     table, indices, source = args
     numbers = dimension_numbers
     columns = _columns(indices, len(numbers.scatter_dims_to_operand_dims))
@@ -188,7 +188,7 @@ def _fills(value: Value) -> bool:
 
 @primitive("scatter")
 def _scatter(reader: Reader, args: Sequence[Any], dimension_numbers: Any, **_: object) -> Value:
-    """Write at constant places, which must differ."""
+    """Return a table with elements written at constant places. Raises UnreadableError for other places."""
     table, indices, source = args
     numbers = dimension_numbers
     columns = _columns(indices, len(numbers.scatter_dims_to_operand_dims))
@@ -211,7 +211,7 @@ def _scatter(reader: Reader, args: Sequence[Any], dimension_numbers: Any, **_: o
 
 
 def _at_places(reader: Reader, table: Value, columns: Sequence[Value], dims: Sequence[int]) -> Iterator[Value]:
-    """Whether each place of the table is the one that is meant."""
+    """Yield conditions that a place of the table is the place in each column."""
     for at, index in zip(dims, columns, strict=True):
         [dim] = table.axes[at] or (None,)
         if dim is None:

@@ -1,6 +1,6 @@
-"""Two programs of a reference, for two sets of extents, read in lockstep into the steps that a formula is made of.
-Numbers that follow from numbers and from extents are calculated here, and so is what is known of places: none is
-negative, so JAX's handling of negative places is dropped."""
+"""The recording of a reference: its programs for two sets of extents are read in lockstep into the steps of a formula.
+Numbers that follow from numbers and extents are calculated here. Places are known not to be negative, so that JAX's
+handling of negative places is dropped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOOPS = "A loop over a dimension is read if it is jax.lax.scan or fori_loop"
 
 
 def difference(one: Equation, other: Equation) -> str:
-    """Return what differs between the programs of two sets of extents."""
+    """Return the error text about primitives that differ between the programs of two sets of extents."""
     where = f" ({one.lines[0]})" if one.lines else ""
     return f"with other extents it does something else: lax.{one.name} or lax.{other.name}{where}. {LOOPS}"
 
@@ -31,18 +31,18 @@ class Iteration:
     first: TracedProgram
     second: TracedProgram
     ends: Mapping[int, int | TracedNumber]
-    """By each value of the iteration before, what replaces it for the next one."""
+    """For each value that comes from the previous iteration, the result that replaces it for the next iteration."""
     done: set[int] = field(default_factory=set)
-    """The ends that are known."""
+    """The results among `ends` that are recorded already."""
 
     def second_end(self, number: int) -> TracedNumber:
-        """Return an end that is a number, in the second program."""
+        """Return the end of a value, if it is a number, in the second program."""
         found = self.second.outputs[[*self.ends].index(number)]
         assert isinstance(found, TracedNumber)
         return found
 
     def before(self, number: int) -> set[int]:
-        """Return the values of the iteration before from which the end `number` is calculated."""
+        """Return the values of the previous iteration from which the end of the value `number` is calculated."""
         found = {self.ends[number]}
         for each in reversed(self.first.equations):
             if {*each.made} & found - self.done:
@@ -50,7 +50,7 @@ class Iteration:
         return {each for each in self.ends if each in found}
 
     def made_for(self, end: int | TracedNumber) -> Iterator[tuple[Equation, Equation]]:
-        """Yield the equations from which an end is calculated."""
+        """Yield, as pairs from both programs, the equations from which an end is calculated."""
         wanted = {end}
         for each in reversed(self.first.equations):
             if {*each.made} & wanted - self.done:
@@ -58,7 +58,7 @@ class Iteration:
         yield from self._of(lambda each: bool({*each.made} & wanted - self.done))
 
     def rest(self) -> Iterator[tuple[Equation, Equation]]:
-        """Yield all other equations, and again those that use what the iteration before made, which is known now."""
+        """Yield all equations without a recorded end, once all values of the previous iteration are recorded."""
         yield from self._of(lambda each: not {*each.made} & self.done)
 
     def _of(self, wanted: Callable[[Equation], bool]) -> Iterator[tuple[Equation, Equation]]:
@@ -79,18 +79,18 @@ _NUMBERS: Mapping[str, Callable[..., Any]] = {
     "clamp": lambda low, a, high: min(max(low, a), high), "not": lambda a: not a, "is_finite": math.isfinite,
     "sign": lambda a: float((a > 0) - (a < 0)), "and": lambda a, b: a and b, "or": lambda a, b: a or b,
 }  # fmt: skip
-"""Primitives that are calculated here if all operands are numbers."""
+"""The functions of primitives that are calculated here if all operands are numbers."""
 _SAME = ("reshape", "broadcast_in_dim", "squeeze", "transpose", "copy", "slice", "rev", "convert_element_type", "split")
-"""Primitives that make no negative place from places that are not negative."""
+"""Primitives that keep or move values, so that they make nonnegative places from nonnegative places."""
 _NOT_NEGATIVE = ("iota", "argmax", "argmin")
 _PER_CALL = ("sharding", "out_sharding", "precision", "debug_info", "linear", "unroll", "out_avals")
-"""Parameters that say nothing about values."""
+"""Parameters of primitives that do not affect values."""
 
 
 def record(
     call: Callable[..., Any], names: Sequence[str], specs: Sequence[Mapping[str, tuple[tuple[int, ...], str]]]
 ) -> Recording:
-    """Return what a reference does with arrays of two sets of extents. Raises UnreadableError."""
+    """Return the steps of a reference for arrays of two sets of extents. Raises UnreadableError."""
     first, second = (program(call, {name: each[name] for name in names}) for each in specs)
     recorder = _Recorder()
     for one, other in zip(first.inputs, second.inputs, strict=True):
@@ -106,19 +106,19 @@ class _Recorder:
         self.steps = list[Step]()
         self._known = dict[int, Known]()
         self._places = set[int]()
-        """Start with no value known to be never negative."""
+        """The numbers of values that are known to be nonnegative integers."""
         self._always = dict[int, bool]()
-        """Conditions that are the same everywhere."""
+        """The constant values of conditions, by number of the condition."""
 
     def given(self, number: int, first: tuple[tuple[int, ...], str], second: tuple[tuple[int, ...], str]) -> None:
-        """Note an input."""
+        """Record an input."""
         shape = tuple(zip(first[0], second[0], strict=True))
         self._known[number] = self._step("input", {}, [shape], first[1], ())
         if "int" in first[1]:
             self._places.add(number)
 
     def read(self, first: TracedProgram, second: TracedProgram) -> Iterator[Known]:
-        """Record all equations, and return the outputs."""
+        """Record all equations, and yield the outputs."""
         for number in first.constants:
             shape, dtype = first.shapes[number]
             self._known[number] = self._step("constant", {"value": None}, [tuple(zip(shape, shape))], dtype, ())  # noqa: B905
@@ -146,7 +146,7 @@ class _Recorder:
         return Use(len(self.steps) - 1)
 
     def as_step(self, known: Known, dtype: str, at: Sequence[Any] = ()) -> Use:
-        """Return the step of an operand; a number gets one."""
+        """Return the step that makes an operand. A number becomes a constant step."""
         if isinstance(known, Use):
             return known
         return self._step("constant", {"value": known}, [()], dtype, at)
@@ -168,7 +168,7 @@ class _Recorder:
             self._known[number] = use if len(one.made) == 1 else Use(use.step, item)
 
     def _follows(self, one: Equation, given: Sequence[Known]) -> bool:
-        """Return whether the result of an equation is known: a number, or a value that is there already."""
+        """Return whether the result of an equation is known, as a number or as a recorded value, and note it."""
         made, numbers = one.made[0] if one.made else 0, {each for each in one.given if isinstance(each, int)}
         if one.name in _NOT_NEGATIVE or (one.name in _SAME and numbers <= self._places) or self._all_places(one, given):
             self._places |= {*one.made}
@@ -194,14 +194,14 @@ class _Recorder:
         return True
 
     def _all_places(self, one: Equation, given: Sequence[Known]) -> bool:
-        """Return whether a result is a place: a sum, product or the like of places and nonnegative numbers."""
+        """Whether a result is a nonnegative integer, as a sum or product of places and nonnegative numbers."""
         if one.name not in ("add", "mul", "max", "min") or "int" not in one.dtypes[0]:
             return False
         positive = (not isinstance(each, Use) and _first(each) >= 0 for each in given)
         return all(each in self._places or is_positive for each, is_positive in zip(one.given, positive, strict=True))
 
     def _compared(self, one: Equation, given: Sequence[Known]) -> bool | None:
-        """Return the constant value of a condition: that a place is negative, or x != x, with NaN ignored."""
+        """Return the value of a condition if it is constant: that a place is negative, or x != x (without NaN)."""
         if one.name in (*_SAME, "reduce_or", "reduce_and"):
             return self._always.get(one.given[0]) if one.given and isinstance(one.given[0], int) else None
         if one.name == "ne" and one.given[0] == one.given[1]:
@@ -213,7 +213,7 @@ class _Recorder:
         return False if zero and one.given[places] in self._places else None
 
     def _scan(self, one: Equation, other: Equation, given: Sequence[Known]) -> None:
-        """Record a loop: one iteration, and markers for what it uses of each place and of the iteration before."""
+        """Record a loop as one iteration, with markers for elements of tables and values of the previous iteration."""
         consts, carried = one.constants_and_carried
         reverse, at, [first], [second] = one.params["reverse"], one.lines, one.bodies, other.bodies
         iterations = self._step(
@@ -262,7 +262,7 @@ class _Recorder:
         *,
         reverse: bool,
     ) -> None:
-        """Record that an iteration of a loop reads its element of a table."""
+        """Record that an iteration reads its own element of a table."""
         (shape, dtype), other = first.shapes[number], second.shapes[number][0]
         if isinstance(known, Use):
             whole = self.steps[known.step].shapes[known.item or 0]
@@ -273,7 +273,7 @@ class _Recorder:
             self._places.add(number)
 
     def _counts(self, iteration: Iteration, number: int, start: Known, iterations: Use, at: Any) -> bool:
-        """Whether what an iteration has of the one before is the number of iterations so far: then it is noted."""
+        """Return whether a value of the previous iteration only counts iterations; if so, record it as their number."""
         shape, dtype = iteration.first.shapes[number]
         made = [
             each for each in iteration.first.equations if each.made == (iteration.ends[number],) and each.name == "add"
@@ -287,14 +287,14 @@ class _Recorder:
         return True
 
     def _recurrence(self, iteration: Iteration, number: int, start: Known, iterations: Use, at: Any) -> None:
-        """Record a state: the results of all iterations, from those of the iterations before."""
+        """Record a state of a loop as a recurrence: its value in each iteration, from the value in the previous one."""
         (shape, dtype), other, end = (
             iteration.first.shapes[number],
             iteration.second.shapes[number][0],
             iteration.ends[number],
         )
         pair = tuple(zip(shape, other, strict=True))
-        if end == number:  # it stays as it was
+        if end == number:  # it never changes
             self._known[number] = start
             return
         begin = self.as_step(start, dtype, at)
@@ -336,7 +336,7 @@ def _either(a: Any, b: Any) -> Two | float | int | bool:
 
 
 def _merged(a: Any, b: Any) -> Any:
-    """Return a parameter as both calls have it."""
+    """Return a parameter with its values in both calls merged."""
     if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)) and not hasattr(a, "_fields"):
         if len(a) != len(b):
             raise UnreadableError("the number of something follows from extents")

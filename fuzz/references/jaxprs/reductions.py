@@ -1,4 +1,4 @@
-"""JAX's reductions, with cumulated sums, orders, contractions, convolutions and windows."""
+"""JAX's reductions, cumulated sums, sorting, contractions, convolutions and windows."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _top_k(reader: Reader, args: Sequence[Any], k: Any, axis: int = -1, **_: obj
 
 @primitive("sort")
 def _sort(reader: Reader, args: Sequence[Any], dimension: int, is_stable: bool, num_keys: int) -> Any:
-    """Sort the first operand, and move the others along with its elements: places become those of its elements."""
+    """Return the first operand sorted, and the others moved along with its elements, such as their places."""
     if num_keys != 1:
         raise UnreadableError("sorts by several keys")
     y, places = is_sorted(reader, args[0], dimension, stable=is_stable)
@@ -99,7 +99,7 @@ def _dot_general(reader: Reader, args: Sequence[Any], dimension_numbers: Any, **
     free_a = [at for at in range(a.rank) if at not in (*over_a, *batch_a)]
     free_b = [at for at in range(b.rank) if at not in (*over_b, *batch_b)]
     mine = {dim for axis in a.axes for dim in axis}
-    for at in free_b:  # a column for each row, for example
+    for at in free_b:  # such as a column for each row
         b = copied(reader, b, at, mine) if mine & {*b.axes[at]} else b
     for own, theirs in zip((*over_a, *batch_a), (*over_b, *batch_b), strict=True):
         if extent(a.axes[own]) != extent(b.axes[theirs]):
@@ -153,8 +153,8 @@ def _slid(
     reader: Reader, value: Value, at: int, window: Axis, step: Any, pads: Any, apart_by: Any, dilation: Any,
     outside: float,
 ) -> Value:  # fmt: skip
-    """Return a value whose axis is where windows lie, with the dimension of places in a window added to its axes;
-    elements may lie `apart_by` this much, with nothing between."""
+    """Return a value whose axis counts windows, with the dimension of places in a window added to its axes. Elements
+    may lie `apart_by` places apart, with zeros or the like between them."""
     each_of([step, apart_by, dilation], 3)
     if not window and (step, tuple(pads), apart_by) == (1, (0, 0), 1):
         return value

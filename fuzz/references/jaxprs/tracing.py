@@ -1,4 +1,4 @@
-"""A reference in JAX as a program: the equations of its jaxpr in order, with functions that it calls inlined."""
+"""A reference in JAX as a program: the equations of its jaxpr in order, with all called functions inlined."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from fuzz.references.dims import MisnamedError, UnreadableError
 from fuzz.references.tracing import RETURNS_NONE, SourceLine
 
 _CALLS = ("jaxpr", "call_jaxpr", "fun_jaxpr")
-"""The parameters of an equation that contain what it calls."""
+"""The parameters of an equation that hold the jaxpr of a called function."""
 _OPAQUE = "scan", "while", "cond"
-"""Equations with bodies, which have rules of their own."""
+"""Primitives with bodies, which are not inlined but have rules of their own."""
 WHOLE = "floor_divide", "remainder"
-"""JAX's own functions that are kept as one operation: their parts calculate with integers."""
+"""Functions of JAX that are kept as one operation, since inside they calculate with integers."""
 CAST = "convert_element_type"
 
 
@@ -32,14 +32,14 @@ class TracedNumber:
 
 @dataclass(frozen=True)
 class Equation:
-    """One primitive."""
+    """One application of a primitive."""
 
     name: str
     given: tuple[int | TracedNumber, ...]
-    """Its operands: results of equations, by their numbers, or numbers."""
+    """The operands: results of equations or inputs by their index in the program, or constants."""
     made: tuple[int, ...]
     shapes: tuple[tuple[int, ...], ...]
-    """The shapes of the results; `dtypes` are their dtypes."""
+    """The shapes of the results; `dtypes` holds their dtypes."""
     dtypes: tuple[str, ...]
     params: Mapping[str, Any]
     lines: tuple[SourceLine, ...]
@@ -48,8 +48,8 @@ class Equation:
 
     @property
     def constants_and_carried(self) -> tuple[int, int]:
-        """The number of constants that a loop takes first, and of values that each iteration has from the one before.
-        Raises UnreadableError if JAX does not say them: 0.11 does not."""
+        """The number of a loop's operands that are constants, which come first, and the number of values that each
+        iteration gets from the previous one. Raises UnreadableError if JAX does not state them, as 0.11."""
         try:
             return self.params["num_consts"], self.params["num_carry"]
         except KeyError as error:
@@ -58,35 +58,35 @@ class Equation:
 
 @dataclass(frozen=True)
 class TracedProgram:
-    """A function of arrays as JAX traced it: the equations that lead from inputs to outputs, by number."""
+    """A function of arrays as JAX traced it: equations from inputs to outputs. Values are identified by an index."""
 
     inputs: tuple[int, ...]
     equations: tuple[Equation, ...]
     outputs: tuple[int | TracedNumber, ...]
     constants: Mapping[int, Any] = field(default_factory=dict)
-    """The arrays that it captures."""
+    """The arrays that the function captures, by index."""
     names: tuple[str, ...] = ()
-    """The keys of its outputs, if it returns a mapping."""
+    """The keys of the outputs, if the function returns a mapping."""
     shapes: Mapping[int, tuple[tuple[int, ...], str]] = field(default_factory=dict)
-    """The shape and the dtype of inputs and constants."""
+    """The shape and the dtype of inputs and constants, by index."""
 
 
 def program(call: Callable[..., Any], specs: Mapping[str, tuple[tuple[int, ...], str]]) -> TracedProgram:
-    """Return what a function does with arrays of these shapes and dtypes. Its numbers are those in its source, as far
-    as the same function of float64 shows them. Raises UnreadableError."""
+    """Return the program of a function for arrays of these shapes and dtypes. Constants have the values in its source,
+    if tracing with float64 shows these, not values rounded to f32. Raises UnreadableError."""
     import jax
 
     own = _program(call, specs)
     try:
         with jax.enable_x64(True):
             exact = _program(call, {name: (shape, _widest(dtype)) for name, (shape, dtype) in specs.items()})
-    except UnreadableError:  # for example a loop that begins with zeros of f32
+    except UnreadableError:  # such as a loop that starts with zeros in f32
         exact = own
     return _with_numbers(own, exact)
 
 
 def opened(closed: Any) -> TracedProgram:
-    """Return a jaxpr as a program."""
+    """Return the program of a closed jaxpr."""
     return _Flattening().program(closed)
 
 
@@ -123,12 +123,12 @@ def traced(call: Callable[..., Any], specs: Mapping[str, tuple[tuple[int, ...], 
         return jax.make_jaxpr(flat)(*(jax.ShapeDtypeStruct(*each) for each in specs.values())), keys
     except UnreadableError:
         raise
-    except Exception as error:  # whatever it raises, or JAX does because a value decides
+    except Exception as error:  # the function's own, or JAX's about a branch on values
         raise UnreadableError(_why(error)) from error
 
 
 def _why(error: Exception) -> str:
-    """Return the error in one line, with the line of the reference where it happened."""
+    """Return an error as one line of text, with the line of the reference that raised it."""
     import jax
 
     said = " ".join(str(error).split()) or type(error).__name__
@@ -146,7 +146,7 @@ def _why(error: Exception) -> str:
 
 
 def is_library(file: str) -> bool:
-    """Return whether a file belongs to JAX, NumPy or this folder, rather than to the user."""
+    """Whether a file belongs to JAX, NumPy or this folder, not to the user."""
     import jax
     import jaxlib
 
@@ -156,13 +156,13 @@ def is_library(file: str) -> bool:
 
 
 class _Flattening:
-    """Numbers the results in a jaxpr, and puts what it calls in place of the calls."""
+    """The flattening of a jaxpr: values get an index, and calls become the equations of the called function."""
 
     def __init__(self) -> None:
         self._count = 0
 
     def program(self, closed: Any, lines: tuple[SourceLine, ...] = ()) -> TracedProgram:
-        """Return a closed jaxpr's program."""
+        """Return the program of a closed jaxpr; `lines` are the lines of its callers."""
         known, jaxpr, shapes = dict[Any, int | TracedNumber](), closed.jaxpr, dict[int, tuple[tuple[int, ...], str]]()
         constants, inputs = dict[int, Any](), list[int]()
         for var, value in zip(jaxpr.constvars, closed.consts, strict=True):
@@ -217,7 +217,7 @@ class _Flattening:
             number = self._new(own, var)
             constants[number], shapes[number] = value, (tuple(var.aval.shape), str(var.aval.dtype))
         own |= {var: _known(known, each) for var, each in zip(inner.invars, eqn.invars, strict=True)}
-        # JAX's own functions were traced once for all, from wherever they were called first.
+        # JAX caches its own functions with the lines of their first call: use the lines of this call.
         yield from (
             replace(each, lines=lines if is_library(_file(called)) else each.lines)
             for each in self._equations(inner, own, lines, constants, shapes)
@@ -238,7 +238,7 @@ def _open(jaxpr: Any) -> Any:
 
 
 def _file(jaxpr: Any) -> str:
-    """Return the file of the function that a jaxpr belongs to."""
+    """Return the path of the file that defines a jaxpr's function; "" if it is unknown."""
     said = getattr(getattr(_open(jaxpr), "debug_info", None), "func_src_info", None) or ""
     return str(said).rpartition(" at ")[2].rpartition(":")[0]
 
@@ -259,7 +259,7 @@ def _lines(eqn: Any) -> Iterator[SourceLine]:
 
 
 def _with_numbers(own: TracedProgram, exact: TracedProgram) -> TracedProgram:
-    """Return a program with the numbers in its source: in f32 it has them rounded."""
+    """Return a program with constants as in its source, from `exact`, since `own` has them rounded to its dtype."""
     mine = [each for each in own.equations if each.name != CAST]
     theirs = [each for each in exact.equations if each.name != CAST]
     if [each.name for each in mine] != [each.name for each in theirs]:

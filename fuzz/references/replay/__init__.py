@@ -1,1 +1,1 @@
-"""The replay: a reference that no formula is read from judges by itself, run in float64."""
+"""The replay: a reference from which no formula is read judges kernels by its own results in float64."""

@@ -1,4 +1,4 @@
-"""The cases of a replay: inputs of a reference that no formula is read from, and what was never drawn."""
+"""The cases of a replay: inputs of a reference from which no formula is read, and a report of what was never drawn."""
 
 from __future__ import annotations
 
@@ -33,42 +33,42 @@ WEAKER = (
     f"random, {TIMES:g} times as coarsely as f32, are not seen, nor those where that may turn a decision"
 )
 DTYPES = "f32", "f64", "bf16", "f16"
-"""The dtypes of floats that are compared with a replay."""
+"""The dtypes of float tensors for which kernels are compared with a replay."""
 _EXTENTS = (4, 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 100, 127, 128, 129, 255, 256, 257)
 _MOST = 1 << 13
-"""No tensor has more elements: a case is replayed twenty times."""
+"""The most elements of a tensor, since each case is replayed some twenty times."""
 _TRIES = 16
-"""A reference may raise for so many draws one after the other before it is said to take none."""
+"""The most draws in a row for which a reference may raise before it counts as accepting none."""
 _SPANNED = 6
-"""The cases of other extents each by which a range of integers is tried."""
+"""The number of cases, with different extents, on which a range of integers is tried."""
 _SAME = 4
-"""The first cases on which the reference is run twice: one alone may have one element, which dropout keeps both times.
-Inputs that come with a reference are large."""
+"""The number of first cases on which the reference is run twice, to find random results. One case may have a single
+element, which dropout keeps both times. Inputs that come with a reference are large: one is enough."""
 _RANDOM = "draws at random, so no result of it is right or wrong: make what it draws an input"
 _COMPILED = 12
-"""The sets of extents for which a reference is compiled, where that is done for each."""
+"""The number of sets of extents that cases have if the reference is compiled for each set, as in JAX."""
 _EXACT = 2**53
-"""Outputs are compared in float64, which has every integer up to this one."""
+"""The largest integer that is drawn: outputs are compared in float64, which has all integers up to it."""
 _NEAR = 8
-"""One draw in four is of the integers up to this size, which are few in a dtype of 32 bits."""
+"""The magnitude up to which one draw in four takes integers, since others are mostly large in 32 bits."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """What the integers of a tensor are drawn from."""
+    """The range from which the integers of a tensor are drawn."""
 
     low: int
     high: int | None = None
-    """None: the last place along the shortest dimension of a case."""
+    """The largest integer; None for the last place along the shortest dimension of a case."""
     skips_zero: bool = False
 
     @property
     def recipe(self) -> str:
-        """What a case calls it."""
+        """The name of the range in a case's recipes."""
         return "places" if self.high is None else f"integers from {self.low} to {self.high}"
 
     def draw(self, stream: Stream, shape: tuple[int, ...], places: int) -> NDArray[np.int64]:
-        """Return integers of that shape: spread evenly, close to 0, of all sizes alike, or the ends."""
+        """Return integers of that shape: uniform, close to 0, of all magnitudes, or the ends of the range."""
         count, high = math.prod(shape), max(places - 1, 0) if self.high is None else self.high
         low = min(self.low, high)
         found = stream.integers(count, low, high)
@@ -84,12 +84,12 @@ class Span:
 
 
 def spans_of(dtype: str, shown: Shown | None) -> Sequence[Span]:
-    """Return what a tensor of integers may be drawn from, the widest first, given what its examples show. Codes and
-    integers of 16 bits are numbers, and other integers places, unless examples show what is no place; none is below 0
-    where no example is."""
+    """Return the ranges from which an integer tensor may be drawn, the widest first. Codes and integers of 16 bits are
+    numbers, and other integers places, unless examples show integers that are no places. If no example is negative, no
+    range is."""
     places = [Span(0), Span(1)]
     if dtype == "bool" or (shown is not None and (shown.low, shown.high) == (0, 1)):
-        return [Span(0, 1)]  # flags: nobody said what a 2 means
+        return [Span(0, 1)]  # flags
     if dtype not in CODED and np.iinfo(dtype).bits > 16 and (shown is None or shown.are_places):
         return places
     low, high = max(int(np.iinfo(dtype).min), -_EXACT), min(int(np.iinfo(dtype).max), _EXACT)
@@ -101,7 +101,7 @@ def spans_of(dtype: str, shown: Shown | None) -> Sequence[Span]:
 
 
 def accepted(spans: Sequence[Span], refusals: Callable[[Span], int]) -> Span:
-    """Return the first of the spans that a reference raises for least often."""
+    """Return the first of the ranges for which a reference raises least often."""
     fewest: tuple[int, Span] | None = None
     for each in spans:
         count = refusals(each) if len(spans) > 1 else 0
@@ -115,7 +115,7 @@ def accepted(spans: Sequence[Span], refusals: Callable[[Span], int]) -> Span:
 
 @dataclass
 class Came:
-    """What has been drawn so far."""
+    """A record of the values that have been drawn so far."""
 
     dtypes: set[str] = field(default_factory=set)
     low: dict[str, float] = field(default_factory=dict)
@@ -127,7 +127,7 @@ class Came:
     extents: tuple[int, int] = (1 << 62, 0)
 
     def note(self, arrays: Mapping[str, NDArray[Any]], dtype: str) -> None:
-        """Note the inputs of a case, whose floats have that dtype."""
+        """Note the inputs of a case whose floats have this dtype."""
         for name, each in arrays.items():
             self.extents = min(self.extents[0], *each.shape, 1 << 62), max(self.extents[1], *each.shape, 0)
             self.kinds[name] = each.dtype
@@ -144,7 +144,7 @@ class Came:
                 self.magnitudes = min(least, sizes.min(initial=math.inf)), max(most, sizes.max(initial=0.0))
 
     def never(self, dtypes: Sequence[str]) -> str:
-        """Return what was never drawn, though the dtypes have it, in a line; floats could have had these dtypes."""
+        """Return one line about values and extents never drawn, and those of `dtypes` that no float had."""
         floats = [name for name, kind in self.kinds.items() if kind.kind == "f"]
         whole = {name: np.iinfo(kind) for name, kind in self.kinds.items() if kind.kind in "iu"}
         specials = [word for word, came in (("NaN", self.nan), ("infinities", self.infinite)) if not came and floats]
@@ -162,18 +162,18 @@ class Came:
 
 
 class ReplayError(UsageError):
-    """A reference that cannot be replayed. The message says why."""
+    """A reference that cannot be replayed. The message states the reason."""
 
 
 @dataclass(frozen=True)
 class ReplayCase:
-    """One input."""
+    """One set of inputs, by the reference's tensors."""
 
     arrays: Mapping[str, NDArray[Any]]
-    """Floats as float64."""
+    """The inputs by name, floats as float64."""
     recipes: Mapping[str, str]
     dtype: str
-    """The dtype of floats, as a kernel is given them."""
+    """The dtype in which a kernel gets the floats."""
 
     @property
     def elements(self) -> int:
@@ -182,31 +182,31 @@ class ReplayCase:
 
 
 Own = Callable[[int], Mapping[str, NDArray[Any]]]
-"""Draws inputs that come with a reference, by a seed: floats as float64."""
+"""A function that draws the inputs that come with a reference, for a seed, with floats as float64."""
 
 
 @dataclass(frozen=True)
 class Meant:
-    """A reference, and what is drawn for it."""
+    """A reference, and the description of the inputs that are drawn for it."""
 
     asked: AskedReference
     dtypes: Mapping[str, str]
-    """The dtype of each tensor, as torch calls it."""
+    """The dtype of each tensor, by torch's name."""
     floats: Sequence[str]
-    """The dtypes of floats that a kernel is given."""
+    """The dtypes in which a kernel gets floats."""
     values: Mapping[str, str] | str
     multiple: int
     least: int
     own: Own | None = None
-    """Where inputs come with the reference: these are drawn, and no others."""
+    """The function that draws the inputs which come with the reference. If given, no others are drawn."""
     kept: Mapping[str, Kept] = field(default_factory=dict)
-    """What the values of tensors are made to be."""
+    """The properties that the values of tensors are made to have."""
     square: Sequence[tuple[str, str]] = ()
-    """Two dimensions each that have as many elements."""
+    """Pairs of dimensions with equal extents."""
 
     @cached_property
     def spans(self) -> Mapping[str, Span]:
-        """What each tensor of integers is drawn from: the widest range that the reference takes."""
+        """The range from which each integer tensor is drawn: the widest one that the reference accepts."""
         integers = [name for name, dtype in self.dtypes.items() if dtype == "bool" or "int" in dtype]
         found = dict.fromkeys(integers, Span(0))
 
@@ -219,23 +219,23 @@ class Meant:
         return found
 
     def _refusals(self, spans: Mapping[str, Span]) -> int:
-        """How often the reference raises for integers from there."""
+        """Return the number of cases, of `_SPANNED`, with integers from these ranges for which the reference raises."""
         count = 0
         for number in range(_SPANNED):
             stream = Stream(number).child("spans")
             try:
                 self._try(self._drawn(Dice(stream), stream.child("values"), self.floats[0], spans))
-            except Exception:  # whatever it raises
+            except Exception:  # a reference may raise anything
                 count += 1
         return count
 
     @cached_property
     def ways(self) -> Ways:
-        """How the reference is run."""
+        """The ways in which the reference is run."""
         return ways_of(self.asked.call, self.asked.library)
 
     def cases(self, seed: int) -> Iterator[ReplayCase]:
-        """Draw cases without end. Raises ReplayError where the reference takes none."""
+        """Yield cases without end. Raises ReplayError if the reference accepts none, or returns random results."""
         for number, case in enumerate(self._taken(seed)):
             if number < (_SAME if self.own is None else 1) and self._is_random(case):
                 raise ReplayError(f"{titled(self.asked.reference)} {_RANDOM}")
@@ -244,7 +244,7 @@ class Meant:
     def _is_random(self, case: ReplayCase) -> bool:
         try:
             return draws_at_random(self.ways, case.arrays)
-        except Exception:  # whatever it raises in float64: nothing is judged there
+        except Exception:  # raised in float64: such a case is not judged
             return False
 
     def _taken(self, seed: int) -> Iterator[ReplayCase]:
@@ -263,7 +263,7 @@ class Meant:
                 self._try(case)
             except ReplayError:
                 raise
-            except Exception as error:  # whatever it raises: it has no meaning there
+            except Exception as error:  # the reference does not accept the case
                 refused += 1
                 if refused > _TRIES:
                     raise ReplayError(
@@ -274,7 +274,7 @@ class Meant:
             yield case
 
     def outputs(self, case: ReplayCase) -> Mapping[str, tuple[tuple[int, ...], str]]:
-        """Return the shape and the dtype of each output, as torch calls that. Raises what the reference raises."""
+        """Return the shape of each output, and its dtype by torch's name. Raises what the reference raises."""
         if self.asked.library == "jax":
             import jax
 
@@ -291,7 +291,7 @@ class Meant:
         return dict(zip(names, kinds, strict=True))
 
     def _try(self, case: ReplayCase) -> None:
-        """Raise what the reference raises. To run a function of JAX by itself takes long: it compiles each step."""
+        """Raise what the reference raises. A function of JAX is only traced: running it would compile each step."""
         if self.asked.library == "jax":
             self.ways.takes(case.arrays)
         elif self._returned(case) is None:
@@ -301,11 +301,11 @@ class Meant:
         return self.asked.call(**{name: tensor_of(each, case.dtype) for name, each in case.arrays.items()})
 
     def replays(self, arrays: Mapping[str, NDArray[Any]]) -> Sequence[Replayed] | None:
-        """Return what the outputs of a case are; None where the reference raises, such as of a singular matrix: what
-        it is not meant for is not judged."""
+        """Return the replayed outputs of a case; None if the reference raises, as for a singular matrix: inputs for
+        which it is not meant are not judged."""
         try:
             return replayed(self.ways, arrays)
-        except Exception:  # whatever it raises
+        except Exception:  # a reference may raise anything
             return None
 
     def _drawn(self, dice: Dice, stream: Stream, dtype: str, spans: Mapping[str, Span]) -> ReplayCase:
@@ -324,7 +324,7 @@ class Meant:
             together = [dim for pair in self.square if longest in pair for dim in pair]
             shorter = {**{dim: sizes[dim] for dim in (*names, *fixed)}, **dict.fromkeys([longest, *together], half)}
             shorter = completed(counts, grown(counts, shorter, fixed))
-            if shorter == sizes:  # others that follow from it take no less
+            if shorter == sizes:  # others need this length
                 break
             sizes = shorter
         arrays, recipes = dict[str, NDArray[Any]](), dict[str, str]()
@@ -358,7 +358,7 @@ def meant_of(
     dtypes: Mapping[str, str] | None = None,
     own: Own | None = None,
 ) -> Meant:
-    """Return what is drawn for a reference. Raises UnreadableError."""
+    """Return the description of the inputs to draw for a reference. Raises UnreadableError."""
     refusal: UnreadableError | None = None
     for each in asked_of(reference, shapes, example_inputs, dtypes or {}, fixed, values, twice=True):
         if own is not None:
@@ -374,7 +374,7 @@ def meant_of(
 
 
 def keeping(meant: Meant, samples: Sequence[Mapping[str, Any]], fixed: Collection[str]) -> Meant:
-    """Return what is drawn for a reference, with what its tensors always are in samples, by what it calls them."""
+    """Return the description with the structural properties that tensors always have in samples, and squareness."""
     dims = meant.asked.dims
     called = {name: meant.asked.called.get(name) or name for name in dims}
     kept = structural(seen_of(called, samples))
@@ -383,7 +383,7 @@ def keeping(meant: Meant, samples: Sequence[Mapping[str, Any]], fixed: Collectio
 
 
 def tensor_of(array: NDArray[Any], dtype: str) -> Any:
-    """Return a tensor of torch, floats in that dtype."""
+    """Return an array as a tensor of torch, with floats in this dtype."""
     import torch
 
     found = torch.from_numpy(array.copy())

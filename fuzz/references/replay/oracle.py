@@ -1,5 +1,5 @@
-"""The judge of a task whose reference no formula is read from. Its op is one in form alone: it has names and dtypes for
-workers, and what outputs must be is found by running the reference."""
+"""The judge of a task with a reference from which no formula is read. Its op only has names and dtypes for workers; the
+right outputs are found by running the reference."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from fuzz.core.laws.registry import Entry, with_twins
 from fuzz.references.dims import first_of
 from fuzz.references.replay.cases import DTYPES, Came, Meant, ReplayCase, ReplayError
 from fuzz.references.rerun import Replayed
+from fuzz.report.words import PHRASES
 from oracles.dtypes import FORMATS, INDICES, SINGLE, SPELLED
 from oracles.formula.contract import Contract
 from oracles.formula.node import Node
@@ -39,39 +40,39 @@ if TYPE_CHECKING:
     from fuzz.findings.tally import Tally
 
 Shapes = Mapping[str, tuple[tuple[int, ...], str]]
-"""The shape and the dtype of each output, as torch calls that."""
+"""The shape of each output, and its dtype by torch's name."""
 ABLE = Capabilities(dtypes=DTYPES)
 NOTHING_PROMISED = Contract(platform="none")
-"""Kernels are not judged by a formula, to which a contract could apply."""
+"""The contract of replayed kernels: no formula judges them to which a contract could apply."""
 SPARE = "spare"
-"""An input of one float that no kernel is given: an op must have one that has dimensions."""
+"""The name of an input of one float that no kernel gets, since an op needs a float input with dimensions."""
 _CLEAR = 16
-"""An element counts as judged where less than this part of the largest one of its output is allowed: by what is random
-in a reference its replays differ by as much as it is."""
+"""An element counts as judged if its allowed error is less than 1 / `_CLEAR` of the output's largest element. In a
+reference with random results, replays differ by as much as the elements themselves."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is said of the outputs of a case."""
+    """The result of comparing the outputs of a case."""
 
     wrong: str
-    """What is wrong with them; "" if nothing is."""
+    """The text about wrong outputs; "" if none are wrong."""
     judged: int = 0
-    """How many elements are judged."""
+    """The number of judged elements."""
     ratio: float = 0.0
-    """The largest error, as a share of what is allowed."""
+    """The largest error, divided by the allowed error."""
     place: tuple[str, str, str, str] | None = None
-    """The place of the worst element that is wrong, what it is and must be, and how far it may be off."""
+    """Texts about the worst wrong element: place, value, right value, and allowed error. None if none is wrong."""
 
 
 NOTHING = Comparison("")
-"""What is said of outputs of which nothing is known."""
+"""The comparison of outputs about which nothing is known."""
 
 
 def op_of(meant: Meant, name: str, seed: int) -> Op:
-    """Return the op, with the outputs that the first case of a seed has. Each axis of its inputs is a dimension of its
-    own: shapes are said by cases. Where no float has dimensions, its first input is a `SPARE` one. Its formula only has
-    the form of one: nothing is judged by it. Raises ReplayError."""
+    """Return an op for workers, with the outputs of the first case of a seed. Each axis of an input is a dimension of
+    its own, since cases state all shapes. If no float input has dimensions, `SPARE` comes first. The formula is a
+    dummy, by which nothing is judged. Raises ReplayError."""
 
     def formula(**given: Node) -> Mapping[str, Node]:
         [*others, _] = inputs[0].axes
@@ -103,7 +104,7 @@ def op_of(meant: Meant, name: str, seed: int) -> Op:
 
 
 def case_of(case: ReplayCase, outputs: Shapes, op: Op, seed: int, number: int) -> Case:
-    """Return a case as workers are given it: all tensors are contiguous."""
+    """Return a case in the form that workers get, with contiguous tensors."""
     inputs = dict[str, Tensor]()
     for each in op.inputs:
         array = case.arrays.get(each.name, np.zeros(1))
@@ -115,7 +116,7 @@ def case_of(case: ReplayCase, outputs: Shapes, op: Op, seed: int, number: int) -
 
 
 def arrays_of(case: Case) -> Mapping[str, np.ndarray[Any, Any]]:
-    """Return what a case holds for its reference, floats as float64."""
+    """Return the inputs of a case's reference, with floats as float64."""
     inputs = {name: each for name, each in case.inputs.items() if name != SPARE}
     found = {name: from_bits(each.bits, each.dtype, each.layout.shape) for name, each in inputs.items()}
     return {name: each.astype(np.float64) if case.inputs[name].dtype in FORMATS else each.copy()
@@ -127,40 +128,40 @@ class ReplayCheck(OutputCheck):
     """The judgement of outputs by a replay."""
 
     found: Comparison = NOTHING
-    """What they come to, in words too."""
+    """The comparison of the outputs, with the text about wrong ones."""
 
 
 @dataclass
 class Replay:
-    """A reference that judges a task in place of a formula, and what was seen of the cases that were drawn for it."""
+    """A reference that judges a task in place of a formula, and statistics of the cases that were drawn for it."""
 
     meant: Meant
     op: Op
     recipes: list[Mapping[str, str]] = field(default_factory=list)
-    """What the inputs of each case were drawn from, by the number of the case, which begins at 1."""
+    """The recipes of the inputs of each case. Case number 1 comes first."""
     came: Came = field(default_factory=Came)
     floors: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    """By dtype, the error of an element, as a share of it, that is just allowed."""
+    """By dtype, the allowed relative error of each element."""
     elements: int = 0
-    """How many elements were judged of outputs that passed."""
+    """The number of judged elements in outputs that passed."""
     rows: Sequence[int] = ()
-    """The rows of outputs that are compared; all where none is named."""
+    """The rows of outputs that are compared; () for all rows."""
 
     def __post_init__(self) -> None:
         ORACLES[self.op.name] = lambda case: ReplayOracle(case, self)
 
     def replays(self, case: Case) -> Sequence[Replayed] | None:
-        """Return what the outputs of a case are, or those rows of them; None where the reference raises."""
+        """Return the replayed outputs of a case; None if the reference raises."""
         return self.meant.replays(arrays_of(case))
 
     @property
     def cases(self) -> int:
-        """How many cases were drawn."""
+        """The number of cases drawn so far."""
         return len(self.recipes)
 
     def entries(self, session: Session, enough: Callable[[Tally], bool]) -> Iterator[list[Entry]]:
-        """Draw cases until a limit of the session is reached or it is `enough`; a twin follows its case. Raises
-        ReplayError."""
+        """Yield cases, each followed by its twins, until a limit of the session is reached or `enough` returns True.
+        Raises ReplayError."""
         seed, terms, limits, began = session.seed, session.terms, session.limits, time.monotonic()
         most, seconds = (math.inf if each is None else each for each in (limits.max_cases, limits.max_time))
         drawn = self.meant.cases(seed)
@@ -172,7 +173,7 @@ class Replay:
             yield with_twins([case], terms.laws, terms.twin_one_in)
 
     def failure(self, case: Case, judgement: Judgement) -> ReplayFailure:
-        """Return what is told of a case that a kernel gets wrong."""
+        """Return the report about a case for which a kernel is wrong."""
         found, check, law = NOTHING, judgement.worst, judgement.broken_law
         if isinstance(check, ReplayCheck):
             found = check.found
@@ -188,7 +189,7 @@ class Replay:
 
 @dataclass(frozen=True)
 class ReplayFailure:
-    """A case that a kernel gets wrong."""
+    """A case for which a kernel is wrong, with the text about it."""
 
     case: Case
     recipes: Mapping[str, str]
@@ -198,19 +199,19 @@ class ReplayFailure:
 
     @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
-        """The shapes of its inputs."""
+        """The shape of each input."""
         return {name: self.case.inputs[name].layout.shape for name in self.recipes}
 
     @property
     def text(self) -> str:
-        """The shapes, and what they are drawn from."""
+        """The shapes and recipes of the inputs, and the dtype, as text."""
         words = (f"{name} {'x'.join(map(str, each)) or 'scalar'}" for name, each in self.shapes.items())
         drawn = first_of([f"{word} ({recipe})" for word, recipe in zip(words, self.recipes.values(), strict=True)])
         return f"{drawn}, {dtype_of(self.case)}"
 
     @property
     def record(self) -> dict[str, Any]:
-        """The failure as a ruling has it."""
+        """The failure as an entry of a ruling."""
         place, got, expected, allowed = self.found.place or ("", "", "", "")
         return {
             "verdict": self.verdict.name, "said": self.words, "case": self.text,
@@ -221,25 +222,25 @@ class ReplayFailure:
 
 
 class ReplayOracle(CaseOracle):
-    """Judges outputs of one case by what its reference returns in float64, and where it rounds at random."""
+    """The judge of one case: it compares outputs with the reference in float64 and with randomly rounded replays."""
 
     def __init__(self, case: Case, replay: Replay) -> None:
         super().__init__(case)
         self._replay = replay
-        self.is_patient = replay.meant.own is not None  # extents that come with a problem may take long
+        self.is_patient = replay.meant.own is not None  # extents of a given problem may take long
 
     @lazy
     def replays(self) -> Sequence[Replayed] | None:
-        """What the outputs are; None where the reference raises."""
+        """The replayed outputs; None if the reference raises."""
         found, dtype = self._replay.replays(self.case), dtype_of(self.case)
-        for output in (found or ()) if not self.case.params else ():  # the parameters are those of a probe
+        for output in (found or ()) if not self.case.params else ():  # only probes have parameters
             with np.errstate(all="ignore"):
                 shares = width_of(output, dtype) / np.abs(output.compared)
             self._replay.floors[dtype] += shares[np.isfinite(shares)].tolist()
         return found
 
     def compared(self, bits: Bits) -> Comparison:
-        """Return what outputs come to."""
+        """Return the comparison of outputs with the replay."""
         wanted, rows = self.replays, [*self._replay.rows]
         outputs = zip(self.case.outputs.values(), bits, strict=True)
         arrays = [from_bits(each, of.dtype, of.layout.shape)[rows or ...].astype(np.float64) for of, each in outputs]
@@ -260,7 +261,7 @@ class ReplayOracle(CaseOracle):
 
 
 def dtype_of(case: Case) -> str:
-    """Return the dtype of the floats of a case."""
+    """Return the dtype of the floats in a case."""
     return next(iter(case.inputs.values())).dtype
 
 
@@ -274,8 +275,8 @@ def compared(
     wanted: Sequence[Replayed], returned: Sequence[NDArray[Any]], dtype: str, names: Sequence[str] = (),
     rows: Sequence[int] = (),
 ) -> Comparison:  # fmt: skip
-    """Compare what a kernel returned with what a reference is, tensors of that dtype. Where they are these `rows` of
-    larger ones, places are told as places in those."""
+    """Return the comparison of a kernel's outputs, in this dtype, with the replayed ones. If they are only these `rows`
+    of larger outputs, the text gives places in the larger ones."""
     if len(returned) != len(wanted):
         return Comparison(f"returned {counted(len(returned), 'output')}, where the reference has {len(wanted)}")
     judged, ratio = 0, 0.0
@@ -291,7 +292,7 @@ def compared(
         with np.errstate(all="ignore"):
             far = np.abs(values - must)
             share = np.where(known & (far != 0.0), far / width, 0.0)
-            if one.moved:  # every kernel has the same NaN and infinities there
+            if one.moved:  # a selection keeps NaN and infinities
                 same = (values == must) | (np.isnan(values) & np.isnan(must))
                 share = np.where((one.allowed == 0.0) & ~known & ~same, math.inf, share)
         if one.places is not None:
@@ -304,15 +305,15 @@ def compared(
 
 
 def judged_in(one: Replayed, dtype: str) -> int:
-    """Return how many elements of an output are judged, tensors of that dtype."""
+    """Return the number of judged elements of an output in this dtype."""
     known = np.isfinite(one.compared) & np.isfinite(one.allowed)
     most = np.abs(one.compared[known]).max(initial=0.0) / _CLEAR + 4 * SINGLE.tiny
-    same = one.moved & ~known & (one.allowed == 0.0)  # every kernel has the same NaN and infinities there
+    same = one.moved & ~known & (one.allowed == 0.0)  # a selection keeps NaN and infinities
     return int((width_of(one, dtype)[known] <= most).sum()) + int(same.sum())
 
 
 def width_of(one: Replayed, dtype: str) -> NDArray[Any]:
-    """Return how far elements of that dtype may be off."""
+    """Return the allowed errors of elements in this dtype, with its rounding."""
     if one.whole:
         return one.allowed
     must = one.compared
@@ -328,10 +329,9 @@ def _worst(
     told = [int(each) for each in at]
     told[:1] = [rows[each] for each in told[:1]] if rows else told[:1]
     place, is_got = f"{output}[{', '.join(map(str, told))}]", f"{float(got[at]):.8g}"
-    count = int((share != -1.0).sum())
     others = f"{value - far:.8g} to {value + far:.8g}" if one.places is None else "another place of as much"
     is_only = one.places.first if one.places is not None else not math.isfinite(value)
     others = "" if is_only else f" (or {others})"
-    wrong = f"{count:,} of {counted(got.size, 'element is', 'elements are')} wrong"
-    words = f"wrong values\n    {place} = {is_got}, must be {value:.8g}{others}; {wrong}"
+    wrong = f"{int((share != -1.0).sum()):,} of {counted(got.size, 'element is', 'elements are')} wrong"
+    words = f"{PHRASES[Verdict.FAIL_NUMERIC]}\n    {place} = {is_got}, must be {value:.8g}{others}; {wrong}"
     return Comparison(words, judged, float(share[at]), (place, is_got, f"{value:.8g}", f"{far:.3g}"))

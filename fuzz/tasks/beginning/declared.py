@@ -1,4 +1,4 @@
-"""The text of a new pack: its declaration of a kernel, with comments on what should be changed."""
+"""The text of a new pack: the declaration of a kernel, with comments that say what to change."""
 
 from __future__ import annotations
 
@@ -22,37 +22,37 @@ from oracles.ops import OPS
 from oracles.synonyms import likely
 
 OP = "softmax"
-"""The op of the samples, and the name of those in Python."""
+"""The op of the sample kernels, and the name of their function in Python."""
 PROTOTYPE = "void softmax_f32(const float *x, float *y, int n)"
 _TEMPLATES = Path(__file__).parent / "templates"
 _SOURCES = {"c": "mine.c", "c++": "mine.cpp", "shared": "mine.c", "cuda": "mine.cu"}
-"""The file names of samples; samples of other kinds are in Python."""
+"""The file names of samples, by kind. Samples of all other kinds are in `mine.py`."""
 _DECLARATIONS = {
     "c": "CKernel", "c++": "CKernel", "shared": "SharedKernel", "cuda": "CudaKernel", "command": "CommandKernel",
     **dict.fromkeys(("torch", "numpy", "triton", "dlpack"), "PythonKernel"),
 }  # fmt: skip
 KINDS = ("c", "c++", "shared", "cuda", "torch", "numpy", "triton", "dlpack", "command")
 _ISAS = {"_mm512_": "avx512", "_mm256_": "avx2", "arm_sve.h": "sve", "arm_neon.h": "neon"}
-"""The instruction set of a C source, by a text in it."""
+"""The instruction set that a C source needs, by a text that the source contains."""
 _GLOBAL = re.compile(r"__global__\s+(?:__launch_bounds__\s*\([^()]*\)\s*)?(void\s[^{};]*\))")
-"""The declaration of a CUDA kernel, without the parts that only nvcc knows."""
+"""A pattern of CUDA kernels; the group is the declaration without what only nvcc knows."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is known of a function before its file is read."""
+    """What the user says of a function before its file is read."""
 
     op: Op | None = None
-    """The op that it computes; without one its name says it."""
+    """The op that the function computes. If None, the function's name tells the op."""
     name: str = ""
-    """Its name; without one it is the first function that is named like an op and can be called."""
+    """The name of the function. If empty, the first function that is named like an op and can be called is meant."""
     arguments: Mapping[str, str] = field(default_factory=dict)
-    """The meanings of its arguments, as `--argument` states them."""
+    """The meanings of the function's arguments by their names, as given with `--argument`."""
     constants: Mapping[str, float] = field(default_factory=dict)
-    """Numbers of a reference for which a kernel may have parameters."""
+    """The numbers of a reference, such as an eps, by name. A kernel may have parameters for them."""
 
     def meant(self, function: str) -> Op:
-        """Return the op that a function of that name probably computes. Raises UsageError."""
+        """Return the op that a function of this name probably computes. Raises UsageError."""
         found = self.op or _named(function)
         if found is None:
             raise UsageError(
@@ -62,7 +62,7 @@ class Wanted:
         return found
 
     def chosen(self, names: Collection[str], where: str, call: Callable[[str], _Found]) -> _Found:
-        """Return what `call` returns for the function that is meant. Raises UsageError, which says what to type."""
+        """Return the result of `call` for the function that is meant. Raises UsageError with the option to type."""
         if not names:
             raise UsageError(f"{where}: there is no function in it")
         if self.name and self.name not in names:
@@ -95,30 +95,30 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Beginning:
-    """What the user asked for."""
+    """The request for a new pack, as far as the text of `pack.py` depends on it."""
 
     kind: str
     given: Path | None = None
-    """The kernel's source or library, if it exists already."""
+    """The kernel's source or library, if the user has one already."""
     prototype: str = ""
-    """The prototype of a function in C, or a header that has it."""
+    """The prototype of a function in C, or the name of a header that declares the function."""
     wanted: Wanted = field(default_factory=Wanted)
     own: str = ""
-    """The function that says what the kernel computes, unless that is a known op."""
+    """The user's function that says what the kernel computes, as FILE.py:FUNCTION; empty for a known op."""
 
 
 @dataclass(frozen=True)
 class Declared:
-    """What is written."""
+    """The files to write for a new pack."""
 
     files: Mapping[str, str]
-    """The texts by the names of files; `pack.py` is the last."""
+    """The text of each file by the file's name; `pack.py` comes last."""
     taken: Mapping[str, str] = field(default_factory=dict)
-    """The meaning that was found for arguments with other names."""
+    """The meanings that were found for arguments whose names differ from the op's, by argument."""
 
 
 def sample(kind: str) -> str:
-    """Return a right softmax of that kind, to be changed into one's own kernel."""
+    """Return the source of a correct softmax kernel of this kind, for the user to replace by a kernel of their own."""
     return (_TEMPLATES / f"{kind}.txt").read_text(encoding="utf-8")
 
 
@@ -165,7 +165,7 @@ def _rendered(**facts: Any) -> str:
 
 
 def _check_sample(asked: Beginning) -> None:
-    """Raise UsageError if an option is given that only makes sense with a kernel."""
+    """Raise UsageError if an option was given that makes sense only together with a kernel (`--from`)."""
     if asked.prototype and asked.kind in ("shared", "cuda"):
         raise UsageError(f"--prototype: name the {'library' if asked.kind == 'shared' else 'file'} with --from")
     op = asked.wanted.op
@@ -176,7 +176,7 @@ def _check_sample(asked: Beginning) -> None:
 
 
 def _binding(asked: Beginning) -> Binding:
-    """Return the function in C that is meant: of a prototype, of the header that it names, or of the source."""
+    """Return the function in C that is meant: the prototype, or a function of the named header or of the source."""
     if asked.given is None:
         return c_function(PROTOTYPE, Wanted(), "the sample")
     if asked.prototype or asked.kind == "shared":
@@ -194,8 +194,8 @@ def _binding(asked: Beginning) -> Binding:
 
 
 def _of_binding(binding: Binding, asked: Beginning) -> dict[str, Any]:
-    """Return the declaration of a function in C. It states only those arguments that do not follow from the prototype:
-    given ones, and numbers of a reference."""
+    """Return the fields of the declaration of a function in C. Only arguments that do not follow from the prototype are
+    stated: given ones and numbers of a reference."""
     known = {*asked.wanted.arguments, *(name for name, each in binding.meanings.items() if each[0] in "-0123456789")}
     given = ", ".join(f"{each.type} {each.name}".replace("* ", "*") for each in binding.prototype.arguments)
     return {
@@ -207,15 +207,14 @@ def _of_binding(binding: Binding, asked: Beginning) -> dict[str, Any]:
 
 
 def _needs(binding: Binding) -> str:
-    """Return the `needs` to declare if the function has arguments for optional tensors: it may always read them,
-    rightly."""
+    """Return the `needs` to declare if the function has arguments for optional tensors, which it may always read."""
     meant_by = {meaning.partition(".")[0] for meaning in binding.meanings.values()}
     names = [each.name for each in binding.op.operands if each.optional and each.name in meant_by]
     return f", needs=({''.join(f'{json.dumps(each)}, ' for each in names).rstrip()})" if names else ""
 
 
 def _framework(asked: Beginning) -> str:
-    """Return what a kernel in Python is written with."""
+    """Return the framework that a Python kernel is written with, such as "torch" or "jax"."""
     if asked.kind != "dlpack":
         return asked.kind
     text = sample(asked.kind) if asked.given is None else read(asked.given)
@@ -224,7 +223,7 @@ def _framework(asked: Beginning) -> str:
 
 
 _COMMENTS = re.compile(r"/\*.*?\*/|//[^\n]*|^[ \t]*#[^\n]*", re.DOTALL | re.MULTILINE)
-"""Comments and preprocessor lines."""
+"""A pattern of comments and preprocessor lines."""
 _FUNCTION = re.compile(
     r"(?:^|(?<=[;{}]))\s*((?:[A-Za-z_][\w*]*[\s*]+)+[A-Za-z_]\w*\s*\([^(){};]*\))\s*(?=[;{])", re.MULTILINE
 )
@@ -233,7 +232,7 @@ _Found = TypeVar("_Found")
 
 
 def _named(function: str) -> Op | None:
-    """Return the op with the longest name that the function's name contains."""
+    """Return the op whose name is contained in the function's name, the longest such name if several are; else None."""
     plain = function.lower().replace("_", "")
     found = sorted((each for each in OPS if each.replace("_", "") in plain), key=len)
     return OPS[found[-1]] if found else None
@@ -295,7 +294,7 @@ def _typed() -> Iterator[None]:
 
 
 def _constants(names: Collection[str], wanted: Wanted) -> Mapping[str, float]:
-    """Return the reference's numbers for parameters with these names, unless their meaning was given."""
+    """Return the reference's numbers for those of the named parameters whose meaning was not given."""
     meant = likely({name: [*wanted.constants] for name in names if name not in wanted.arguments})
     return {name: wanted.constants[constant] for name, constant in meant.items()}
 
@@ -311,14 +310,14 @@ def _prototypes(text: str) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class PythonFunction:
-    """A function in a Python file, with how it is called as a kernel of its op."""
+    """A function in a Python file, and how it is called as a kernel of its op."""
 
     name: str
     op: Op
     arguments: Mapping[str, str]
-    """The op's tensors and parameters for those of its parameters that are called otherwise."""
+    """The op's tensor or parameter by the function's parameter, for those whose names differ."""
     options: Mapping[str, float]
-    """The numbers that it is always given."""
+    """The numbers that are passed in every call, by parameter."""
 
 
 def python_function(path: Path, wanted: Wanted) -> PythonFunction:
@@ -333,7 +332,7 @@ def python_function(path: Path, wanted: Wanted) -> PythonFunction:
 
 
 def _is_program(function: ast.FunctionDef) -> bool:
-    """Whether it runs on a GPU, and is launched by another function."""
+    """Whether the function runs on a GPU (is a Triton program), so that another function launches it."""
     return any("triton" in ast.unparse(each) for each in function.decorator_list)
 
 
@@ -376,12 +375,12 @@ def _called(function: ast.FunctionDef, wanted: Wanted) -> PythonFunction:
 
 
 _REQUIRED = object()
-"""Stands for the default of a parameter that has none."""
+"""Marks a parameter without a default."""
 
 
 def _defaults(function: ast.FunctionDef) -> Mapping[str, object]:
-    """Return the default of each parameter that can be given by keyword: a number, None, _REQUIRED, or something
-    else."""
+    """Return the default of each parameter that can be given by keyword: its constant (a number or None), _REQUIRED if
+    there is no default, or Ellipsis for any other expression."""
     given = function.args
     plain: list[ast.expr | None] = [*given.defaults]
     plain = [*([None] * (len(given.posonlyargs) + len(given.args) - len(plain))), *plain][len(given.posonlyargs) :]

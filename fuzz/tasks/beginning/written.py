@@ -1,4 +1,4 @@
-"""A new pack on disk: with comments on what should be changed, and a kernel that is right."""
+"""Writing a new pack to disk: a correct kernel, or a given one, and comments that say what to change."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _SUFFIXES = {".c": "c", ".cpp": "c++", ".cc": "c++", ".cxx": "c++", ".so": "shar
 _PACKAGES = {
     "triton": "triton", "jax": "dlpack", "mlx": "dlpack", "cupy": "dlpack", "torch": "torch", "numpy": "numpy",
 }  # fmt: skip
-"""The kind of a Python file, by what it imports; the most telling import comes first."""
+"""The kind of a Python file by a package that it imports. The first package of this table that is imported decides."""
 _IMPORTED = re.compile(r"(?:^|;)[ \t]*(?:import|from) ([^;\n]+)", re.MULTILINE)
-"""What a line imports, or from where."""
+"""A pattern of import statements; the group is the modules that are imported, or imported from."""
 MODULE = "op.py"
-"""The file of the pack that has the op."""
+"""The file of the pack that holds the user's own op."""
 _CONTRACT = """
 # A function says neither an order of additions nor how accurate a library is: neither is held against a kernel.
 CONTRACT = {contract}
@@ -35,40 +35,40 @@ class OwnOp:
     """An op that is written from a user's function."""
 
     place: str
-    """The function, as FILE.py:FUNCTION."""
+    """The user's function, as FILE.py:FUNCTION."""
     op: Op
     text: str
-    """The text of a module with the op, and with the contract of a kernel that promises nothing."""
+    """The text of a Python module with the op, and with the contract of a kernel that promises nothing."""
     constants: Mapping[str, float]
-    """The function's numbers in addition to its tensors, such as an eps."""
+    """The numbers, such as an eps, that the function takes besides its tensors, by parameter."""
 
 
 @dataclass(frozen=True)
 class InitRequest:
-    """What the user typed."""
+    """The options of `kernelfuzz init` as the user typed them."""
 
     kind: str = ""
     given: str = ""
-    """FILE, or FILE:FUNCTION."""
+    """The kernel, as FILE or FILE:FUNCTION."""
     prototype: str = ""
     op: str = ""
-    """The name of an op, or a function that says what it is, FILE.py:FUNCTION."""
+    """The name of an op, or a function that defines the op, as FILE.py:FUNCTION."""
     shapes: str = ""
-    """The dimensions of that function's tensors."""
+    """The dimensions of the tensors of the function in `op`."""
     arguments: Sequence[str] = ()
-    """The meanings of arguments with other names, NAME=MEANING."""
+    """The meanings of arguments whose names differ from the op's, each as NAME=MEANING."""
 
 
 @dataclass(frozen=True)
 class Begun:
-    """What was written, and what arguments were taken to mean."""
+    """The files that were written, and the meanings that were found for arguments whose names differ from the op's."""
 
     paths: Sequence[Path]
     taken: Mapping[str, str]
 
 
 def begin(folder: Path, asked: InitRequest) -> Begun:
-    """Write a pack into that folder. Nothing that is there is overwritten. Raises UsageError."""
+    """Write a new pack into the folder. Existing files are never overwritten. Raises UsageError."""
     given, function = _place(asked.given)
     kind = asked.kind or _kind_of(given)
     if kind not in KINDS:
@@ -100,7 +100,7 @@ def begin(folder: Path, asked: InitRequest) -> Begun:
 
 
 def _wanted(asked: InitRequest, function: str, own: OwnOp | None) -> Wanted:
-    """Return what is known of the function that is meant. Raises UsageError."""
+    """Return what the options say of the function that is meant. Raises UsageError."""
     if own is None and asked.shapes:
         raise UsageError("--shapes: they are of a function that says what it is: --op FILE.py:FUNCTION")
     if own is None and asked.op and asked.op not in OPS:
@@ -130,7 +130,7 @@ def _write(folder: Path, files: Mapping[str, str]) -> list[Path]:
 
 
 def _place(given: str) -> tuple[Path | None, str]:
-    """Return a file, and the function in it that is named."""
+    """Return the file of FILE or FILE:FUNCTION, and the name of the function, or '' if none is named."""
     file, colon, name = given.rpartition(":")
     if colon and name.isidentifier() and not Path(given).exists():
         return Path(file), name
@@ -138,7 +138,7 @@ def _place(given: str) -> tuple[Path | None, str]:
 
 
 def _kind_of(path: Path | None) -> str:
-    """Return the kind of a file, by its name and its imports; '' if unknown."""
+    """Return the kind of a kernel's file, judged by the file's suffix and imports; '' if unknown."""
     if path is None:
         return ""
     if path.suffix != ".py":
@@ -149,7 +149,7 @@ def _kind_of(path: Path | None) -> str:
 
 
 def _compiled(folder: Path) -> Path:
-    """Return the library of the sample. Raises UsageError."""
+    """Compile the sample to a shared library and return its path. Raises UsageError."""
     tool = toolchain.program("gcc")
     if tool.missing is not None:
         raise UsageError(tool.missing)
@@ -162,7 +162,7 @@ def _compiled(folder: Path) -> Path:
 
 
 def _own_op(place: str, shapes: str) -> OwnOp:
-    """Return the op of a function, FILE.py:FUNCTION. Raises UsageError."""
+    """Return the op that is read from a function, given as FILE.py:FUNCTION. Raises UsageError."""
     from fuzz.references.named import derived_at
     from fuzz.references.text import identifier
     from fuzz.tasks.check.reference import contract_of

@@ -1,1 +1,1 @@
-"""Kernels checked from a test suite: `fuzz.check`, and the kernels of a pack as tests."""
+"""Checking kernels in a test suite: `fuzz.check`, and the kernels of a pack as tests."""

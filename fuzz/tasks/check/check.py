@@ -1,4 +1,4 @@
-"""`fuzz.check`: one kernel, searched for a failure from inside a test."""
+"""`fuzz.check`: a search for a failure of one kernel, from inside a test."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ __all__ = ["CheckError", "CheckFailed", "check", "check_targets"]
 
 __tracebackhide__ = told
 _AFTER_FINDING = 64
-"""A check goes on for this many cases once it has found something: a smaller case is easier to understand."""
+"""The number of cases that a check still runs after its first finding, to find a case that is easier to understand."""
 _WHOLE = 100
-"""The cases from which on a check looks at the longest extents too; it is the usual number."""
+"""The number of cases from which on a check also tries the longest extents: the usual number of a check."""
 _AGAIN = (
     "  note          it fails on a kept case, or on one that failed the last time: these are run first, and the search "
     "was left out"
@@ -92,7 +92,8 @@ _NOTED = {
     for each, words in {"numpy": "NumPy", "jax": "JAX"}.items()
 }
 _LEAST_S, _QUEUE = 0.5, 2
-"""The time that there is for explaining is for all findings: the first may take half of what is left."""
+"""The least seconds for explaining one finding, and the most findings among which the remaining time is shared: the
+first of them may use half of the time."""
 
 
 def check(
@@ -119,27 +120,26 @@ def check(
     max_time: float | None = None,
     seed: Seed = None,
 ) -> None:
-    """Search for inputs that `kernel` gets wrong; raise CheckFailed, with the whole report, where there are any.
+    """Search for inputs that `kernel` gets wrong; raise CheckFailed with the whole report if there are any.
 
-    A declared kernel runs in workers of its own, on all its targets or those that match `targets`. A plain function is
-    called in this process with parameters of `op` by their names, which is the name of an op or an op of one's own, and
-    tensors: arrays of NumPy or JAX where it calls these and not torch, or as `arrays` says, or what that makes of
-    NumPy's. It writes the outputs that it has parameters for and returns the others, those named by `returns` where
-    that is a tuple.
+    A declared kernel runs in worker processes, on all its targets or those that match `targets`. A plain function is
+    called in this process with keyword arguments named like the tensors and parameters of `op`, the name of an op or an
+    Op. The tensors are torch's, or arrays of NumPy or JAX if the function calls these libraries and not torch. `arrays`
+    states the library, or is a function that makes other arrays from NumPy's. The function writes the outputs that it
+    has parameters for and returns the others; `returns` names the elements of a tuple that it returns.
 
-    In place of an op, `reference` is a function of torch tensors that says what the kernel should compute: it is read
-    into an op, `shapes` names the dimensions of its tensors, such as {"x": "... n", "w": "n"}, or `example_inputs` are
-    like them, and `values` are what they are drawn from: "any" of them has NaN, infinities and overflow judged, too.
-    `fixed` are extents that never change, such as {"k": 3}. What examples always are, such as triangular, cases are
-    too, unless there may be `any_values`. What no formula is read from may be run in float64 itself,
-    `oracle="replay"`, which is weaker: see the page on references.
-    The kernel's parameters are those of the reference by their names, or by their places. `contract` is what the kernel
-    promises, or those fields of it alone in which it promises something else than is held against any other kernel,
-    such as {"expanded": True}.
+    In place of an op, `reference` is a function of torch tensors that says what the kernel should compute and is read
+    into an op. `shapes` names the dimensions of its tensors, such as {"x": "... n", "w": "n"}, or `example_inputs` are
+    inputs like those to draw. `values` says what values are drawn; with "any", NaN, infinities and overflow are judged,
+    too. `fixed` are extents that never change, such as {"k": 3}. A property that all examples have, such as being
+    triangular, holds for all cases unless `any_values` is set. A reference that no formula can be read from may be run
+    in float64 itself with `oracle="replay"`, a weaker judge: see the page on references. The kernel's parameters
+    correspond to those of the reference by name, else by position. `contract` is what the kernel promises, or a dict of
+    only those fields that differ from what any undeclared kernel is held to, such as {"expanded": True}.
 
-    `cases` are case files or folders of them, run first. How many cases are drawn is said by the options of pytest,
-    else by `max_cases` and `max_time` (seconds), else by the Hypothesis profile. The seed is the same for the same
-    test each time; `seed` is another one, or "random". A check that passes says in a line on stderr what it ran.
+    `cases` are case files or folders of them; these cases run first. The number of further cases is set by pytest's
+    options, else by `max_cases` and `max_time` (seconds), else by the Hypothesis profile. By default each test has a
+    seed that never changes; `seed` sets another one, or "random". A check that passes prints on stderr what it ran.
     """
     found, measures, beside, noted = None, False, None, ""
     if arrays is None:
@@ -178,7 +178,7 @@ def check(
         found = read(reference, shapes, example_inputs, *given, any_values=any_values)
         if not isinstance(kernel, Kernel) and measures and (shapes is None or GIVEN.asked is None):
             beside = tried(kernel, found, capabilities, returns, arrays, device)
-            # What examples do not have is no failure. Without examples, whatever raises is no failure.
+            # A failure on something that no example has is excused. Without examples, whatever raises is excused.
             excused = {"raises"} if example_inputs is None else {"raises", "wrong values"}
             if shapes is None and beside is not None and excused & {*beside.ranks.values()}:
                 shapes = found.of_rank(example_inputs)
@@ -222,12 +222,12 @@ def check(
 
 
 def _lines(*lines: str) -> str:
-    """What was read, what is left out and what was measured: a report says it once, whether it passes or fails."""
+    """Return the lines about what was read, left out and measured, for a report to print once, passing or failing."""
     return "\n  ".join(filter(None, lines))
 
 
 def _named(op: Op | str | None) -> str | None:
-    """The name of an op, which is known from then on."""
+    """Return the name of an op. An `Op` is registered in OPS, if it is not there yet."""
     if not isinstance(op, Op):
         return op
     from fuzz.core.adapters.pack import make_known
@@ -240,8 +240,8 @@ def _named(op: Op | str | None) -> str | None:
 
 
 def _chosen(kernel: Kernel, patterns: Sequence[str]) -> tuple[Target, ...]:
-    """The kernel's targets, as far as the call and the command line of the tests ask for them."""
-    every = expand([replace(kernel)])  # each check is a run of its own, and reads the kernel's files anew
+    """Return the kernel's targets that the call and pytest's options ask for. Raises CheckFailed if there are none."""
+    every = expand([replace(kernel)])  # a copy: each check is a run of its own and must read the kernel's files anew
     chosen = every
     for wanted in (globs(patterns), globs(GIVEN.options.targets)):
         chosen = tuple(target for target in chosen if not wanted or matches_any(target.id, wanted))
@@ -263,10 +263,11 @@ def check_targets(
     taken: Accepted | None = None,
     accepts: str = "",
 ) -> None:
-    """Check targets of one kernel, in workers where it does not run `here`: known cases, then the search. `pack_option`
-    names its pack on a command line, `said` is what was read of a reference, and a kernel of which nothing is declared
-    is measured; where extents are `taken` only in part, no others are searched, and what it `accepts` is told.
-    CheckFailed, with what was found shrunk and explained, unless something was judged and all of it passed."""
+    """Check targets of one kernel on known cases, then search. A plain function runs in the process `here`, any other
+    kernel in workers. `pack_option` names the kernel's pack on a command line. `said` tells what was read of a
+    reference. `measures` says that nothing is declared of the kernel, so its contract is measured. `taken` are the only
+    extents that the kernel takes, and the only ones to search; `accepts` is text about other things that it takes.
+    Raise CheckFailed, with the findings shrunk and explained, unless something was judged and all of it passed."""
     if GIVEN.asked is not None:
         GIVEN.asked.append(Checked(tuple(targets), here))
         return
@@ -315,13 +316,12 @@ def check_targets(
     wrong = report(tally, book, pool, targets, todo, pack_option, interrupted=session.interruption.wanted)
     if wrong:
         noted = [
-            _AGAIN if driven.again and not book.errors else "",
-            changed if stale else "",
-            meant_words(book) if measures else "",
-            *(f"  {each}" for each in (said, *facts) if each),
-        ]
+            _AGAIN if driven.again and not book.errors else "", changed if stale else "",
+            meant_words(book) if measures else "", *(f"  {each}" for each in (said, *facts) if each),
+        ]  # fmt: skip
         notes = "\n".join(filter(None, noted))
-        raise CheckFailed("\n".join(filter(None, [wrong, wrapped_text(notes, width())])))
+        failures = [] if book.errors else [each.told for each in book.buckets.values()]
+        raise CheckFailed("\n".join(filter(None, [wrong, wrapped_text(notes, width())])), failures)
     told_line = passed_line(kernel.name, targets, tally, todo, len(earlier), time.monotonic() - began)
     GIVEN.passed += [told_line, *([f"  {said}"] if said else [])]
     shown = [told_line, *[changed] * bool(stale), *(f"  {each}" for each in (said, *facts) if each)]
@@ -332,7 +332,7 @@ def check_targets(
 
 
 def _screen() -> Console:
-    """Where a check shows how it is going: a terminal, or events."""
+    """Return the console on which a check shows its progress: a terminal, or events for a program."""
     if GIVEN.console is not None:
         return GIVEN.console()
     return console.progress() if sys.stderr.isatty() or events.wanted() else console.silent()
@@ -340,7 +340,7 @@ def _screen() -> Console:
 
 @contextmanager
 def _misuse_is_said() -> Iterator[None]:
-    """Raise what the user can mend as a CheckError."""
+    """Turn a UsageError, which the user can mend, into a CheckError."""
     try:
         yield
     except UsageError as error:
@@ -348,7 +348,7 @@ def _misuse_is_said() -> Iterator[None]:
 
 
 def _tell_undeclared(targets: Sequence[Target], tally: Tally) -> None:
-    """What was not exercised, since the kernel does not declare it. In a test suite its end says it once for all."""
+    """Print what was not exercised because the kernel does not declare it. In pytest, the summary tells that once."""
     found = undeclared_by_op(kernels_judged(targets, tally))
     new = {op: kernels for op, kernels in found.items() if not {*kernels} <= {*GIVEN.undeclared.get(op, ())}}
     for op, kernels in new.items():
@@ -358,7 +358,7 @@ def _tell_undeclared(targets: Sequence[Target], tally: Tally) -> None:
 
 
 def kept(cases: Iterable[str | Path], op: str) -> Iterator[Kept]:
-    """The case files of `op` that a call names, one by one or by their folder."""
+    """Yield the cases of `op` in the files that a call names, one by one or by their folder."""
     for path in map(Path, cases):
         for each in kept_cases(path) if path.is_dir() else (load(path),):
             if each.case.op == op:
@@ -366,7 +366,7 @@ def kept(cases: Iterable[str | Path], op: str) -> Iterator[Kept]:
 
 
 def remembered(todo: CheckPlan, op: str) -> list[Kept]:
-    """Return the cases that the Hypothesis database keeps for this check; values that no check wrote are left out."""
+    """Return the cases that the Hypothesis database keeps for this check; entries that no check wrote are left out."""
     found, known = [], sorted(todo.database.fetch(todo.key)) if todo.database is not None else ()
     if known:
         from fuzz.findings import casefile, document
@@ -381,7 +381,7 @@ def remembered(todo: CheckPlan, op: str) -> list[Kept]:
 
 
 def remember(todo: CheckPlan, book: FindingBook, earlier: Sequence[Kept]) -> None:
-    """Keep the smallest case of every bucket; forget those that fail no longer, or that a smaller one stands for."""
+    """Keep the smallest case of each bucket in the database. Delete cases that pass now or have a smaller stand-in."""
     if todo.database is None or not (earlier or book.buckets):
         return
     from fuzz.findings.casefile import FoundRecord, formula_of
@@ -407,7 +407,7 @@ def _encoded(kept: Kept) -> bytes:
 
 @dataclass(frozen=True)
 class PackTarget:
-    """A target of a kernel in a pack, and what else the kernel runs on."""
+    """A target of a kernel in a pack, together with the kernel's other targets."""
 
     target: Target
     folder: Path
@@ -415,16 +415,17 @@ class PackTarget:
 
     @property
     def id(self) -> str:
-        """Such as 'c-mine@native:gcc-O2'."""
+        """The target's id, such as 'c-mine@native:gcc-O2'."""
         return self.target.id
 
     @property
     def kernel(self) -> Kernel:
-        """As it is declared."""
+        """The target's kernel, as it is declared."""
         return self.target.kernel
 
     def why_skipped(self) -> str | None:
-        """Why it cannot run here, where another target of the same kernel can. A kernel that runs nowhere fails."""
+        """Return why the target cannot run here, if another target of the same kernel can; else None. (A kernel that
+        cannot run on any target fails its check.)"""
         reason = self.target.unavailable()
         elsewhere = any(sibling.unavailable() is None for sibling in self.siblings)
         return reason if reason is not None and elsewhere else None
@@ -437,7 +438,7 @@ class PackTarget:
         max_time: float | None = None,
         seed: Seed = None,
     ) -> None:
-        """As `fuzz.check`, on this target."""
+        """Check this target alone; the arguments are those of `fuzz.check`."""
         reason = self.target.unavailable()
         if reason is not None:
             raise CheckFailed(f"NOTHING RAN: {self.kernel.name} runs nowhere here; {self.id}: {reason}")
@@ -445,7 +446,7 @@ class PackTarget:
 
 
 def pack_targets(folder: Path) -> list[PackTarget]:
-    """Every target that the command line asks for. Raises CheckError where there is none."""
+    """Return the pack's targets that pytest's options ask for. Raises CheckError if there are none."""
     from fuzz.core.adapters.pack import PackError
     from fuzz.core.adapters.pack import load as load_pack
 

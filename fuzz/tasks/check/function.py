@@ -1,8 +1,8 @@
-"""A plain Python function as a kernel: its parameters are read from its signature, and it is called in this process,
-with its tensors between margins that are poisoned and checked. Unlike in a worker, no inaccessible pages lie beside the
-tensors: an access would end the user's process, unless its signal handlers were replaced, which are not ours. So a
-stray read that stays within a margin is not seen, and a crash ends the test run: a function that may stray or crash
-should be declared as a kernel, which runs in a worker."""
+"""A plain Python function as a kernel that is called in this process. Its parameters are read from its signature. Its
+tensors lie between margins that are filled with poison and checked afterwards. Unlike in a worker, no inaccessible
+pages surround the tensors, because an access to one would end the user's process; only replacing the user's signal
+handlers could prevent that. So a stray read within a margin is not seen, and a crash ends the test run. A function that
+may stray or crash should be declared as a kernel, which runs in a worker."""
 
 from __future__ import annotations
 
@@ -60,31 +60,31 @@ _INTERPRETER = "set TRITON_INTERPRET=1 in the environment, before triton is impo
 
 @dataclass(frozen=True)
 class Function:
-    """The function, called as the memory checks call a kernel: by keyword, with everything that it has parameters
-    for."""
+    """A plain function that is called as a kernel: by keyword, with only the tensors and parameters of the op that the
+    function has parameters for."""
 
     function: Callable[..., Any]
     names: frozenset[str]
     neutral: Mapping[str, float]
-    """The values of the op's parameters in a case that does not have them."""
+    """The neutral values of the op's parameters, for cases that do not set them."""
     returns: tuple[str, ...]
     folder: str
-    """The folder of its file; the files in it are the function's own."""
+    """The folder of the function's file. All files in this folder count as the function's own code."""
     called: Mapping[str, str] = field(default_factory=dict)
-    """Its parameters for tensors that its op calls otherwise."""
+    """The function's parameter by the op's tensor, for tensors whose names differ."""
     constants: Mapping[str, Any] = field(default_factory=dict)
-    """Further arguments of each call."""
+    """Further keyword arguments that are passed in every call."""
 
     def takes(self, name: str) -> bool:
-        """Return whether there is a parameter of that name; an output without one is returned."""
+        """Return whether the function has a parameter of this name. An output without one is returned, not written."""
         return name in self.names
 
     def is_own(self, error: BaseException) -> bool:
-        """Whether code of its folder was at work when that was raised."""
+        """Whether code in the function's folder was running when the error was raised."""
         return has_own_frame(error, (self.folder,))
 
     def call(self, tensors: Mapping[str, Any], params: Mapping[str, float | int], way: Way | None = None) -> Any:
-        """Return its outputs by name, or what it raised, as `Raised`."""
+        """Return the outputs by name, or a `Raised` that describes the exception."""
         given = {name: value for name, value in {**self.neutral, **params}.items() if self.takes(name)}
         try:
             named = {self.called.get(name, name): tensor for name, tensor in tensors.items()}
@@ -113,8 +113,7 @@ def _words(error: Exception) -> str:
 
 
 def held(contract: Contract | Mapping[str, Any] | None, plain: Contract) -> Contract:
-    """Return the contract that is given, or the plain one, with what some of its fields say otherwise. Raises
-    CheckError."""
+    """Return the contract as given, or the plain contract with the given fields replaced. Raises CheckError."""
     if isinstance(contract, Contract):
         return contract
     if not isinstance(contract, (Mapping, type(None))):
@@ -147,8 +146,8 @@ def declared(
     called: Mapping[str, str] = NO_OTHERS,
     constants: Mapping[str, Any] = NO_OTHERS,
 ) -> tuple[PythonKernel, Function]:
-    """Return the declaration of a function, and how it is called: by the names of its op, except those that are
-    `called` otherwise, and with constants. Raises CheckError if it cannot be called like that."""
+    """Return the declaration of a function as a kernel, and how to call the function: by the op's names, except for
+    tensors that are `called` otherwise, and with `constants`. Raises CheckError if the function cannot be called so."""
     of_op = OPS[op]
     signature = _signature(function, of_op, called, constants)
     names = {name for name in signature.parameters if name in {*of_op.params, *(o.name for o in of_op.operands)}}
@@ -185,14 +184,14 @@ def declared(
 
 
 def _other_mode(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Return the mode that a module is not in; nothing for a function, which has no mode."""
+    """Return in words the mode, training or evaluation, that a module is not in; nothing for other functions."""
     training = getattr(function, "training", None)
     return () if training is None else ("evaluation mode",) if training else ("training mode",)
 
 
 def never_given(function: Callable[..., Any], of: str, given: Collection[str], always: Sequence[str]) -> str:
-    """Return a message about a function's optional parameters that may be tensors but are never given, since the op or
-    reference named `of` has no such tensor. `always` are those that it cannot do without."""
+    """Return a message about optional parameters that may be tensors but are never given, because the op or reference
+    named `of` has no such tensor; '' if there are none. `always` are the arguments of every call."""
     names = [name for name in optional_of(function) if name not in given]
     if not names:
         return ""
@@ -203,7 +202,7 @@ def never_given(function: Callable[..., Any], of: str, given: Collection[str], a
 
 @dataclass(frozen=True)
 class HereKernel(PythonKernel):
-    """A kernel whose function is loaded here: its parameters are read from it, not from a source."""
+    """A kernel whose function is loaded in this process, so that nothing is read from a source file."""
 
     known: tuple[int, ...] = ()
     modes: tuple[str, ...] = ()
@@ -224,7 +223,7 @@ class HereKernel(PythonKernel):
 def _signature(
     function: Callable[..., Any], op: Op, called: Mapping[str, str], constants: Collection[str]
 ) -> Signature:
-    """Return the signature by which the function can be called as a kernel of the op."""
+    """Return the signature by which the function is called as a kernel of the op. Raises CheckError if none fits."""
     needed = ", ".join(always_of(op))
     advice = f"wrap it: fuzz.check(lambda {needed}: mine({needed}), ...)"
     try:
@@ -238,51 +237,51 @@ def _signature(
     wrong = [f"parameter {each.name!r} is nothing that it can be called with" for each in nameless]
     for words in (*wrong, *(words for _, words in misfits(op, found))):
         raise CheckError(f"{getattr(function, '__name__', 'the kernel')}: {words}; {advice}")
-    return replace(found, takes_all=False)  # it is not given what it has no parameter for
+    return replace(found, takes_all=False)  # the function is not given what it has no parameter for
 
 
 def always_of(op: Op) -> Sequence[str]:
-    """Return what a function of the op cannot do without."""
+    """Return the names of the tensors and parameters that every function of the op needs."""
     tensors = [each.name for each in op.inputs if not each.optional]
     return [*tensors, *(each.name for each in op.parameters if each.neutral is None)]
 
 
 def plain_name(function: Callable[..., Any]) -> str:
-    """Return the name of a function as a kernel may have it; '' if nothing of it is left."""
+    """Return a function's name without the characters that a kernel's name cannot have; '' if none remain."""
     return re.sub(r"[^A-Za-z0-9_.-]", "", getattr(function, "__name__", ""))
 
 
 def source_of(function: Callable[..., Any]) -> Path:
-    """Return the file that a report points at."""
+    """Return the file of a function, for reports; this module's file if the function has none."""
     try:
         return Path(inspect.getsourcefile(inspect.unwrap(function)) or __file__)
-    except TypeError:  # compiled, or an object with __call__
+    except TypeError:  # a compiled function, or an object with __call__
         return Path(__file__)
 
 
 class OwnProcess:
-    """Stands for a worker pool of one target."""
+    """A stand-in for a pool of workers: runs one target in this process."""
 
     def __init__(self, target: Target, function: Function, takes: Callable[[Case], bool] | None = None) -> None:
         reason = target.unavailable()
         self.watch: Watch = patient
-        """Never called: a call in this process returns before anything else is done."""
+        """Never called, because a call in this process returns before anything else can be done."""
         self.statuses: Mapping[str, Attestation | NotRun] = {} if reason is None else {target.id: NotRun(reason)}
         self.limits: Mapping[str, float] = {}
         self.target = target
         self.function = function
         self._dispatch = Dispatch(target.kernel.capability, target.size_limit)
         self._takes = takes or (lambda case: True)
-        """Whether a case that the kernel takes has a meaning."""
+        """A function that tells whether a case that the kernel takes has a meaning."""
 
     @property
     def threads(self) -> int:
-        """The processor threads that arrays' own operations use here; 0 if unknown."""
+        """The number of processor threads that the arrays' library uses here; 0 if unknown."""
         library: Any = sys.modules.get(self.target.name.kind)
         return int(library.get_num_threads()) if hasattr(library, "get_num_threads") else 0
 
     def submit(self, cases: Sequence[Case], without: Collection[str] = (), for_all: Collection[int] = ()) -> Batch:
-        """Run them, now."""
+        """Run the cases at once and return the finished batch."""
         batch = Batch(tuple(cases))
         indices = [index for index, case in enumerate(cases) if self._dispatch.accepts(case) and self._takes(case)]
         if indices and not self.statuses and self.target.id not in without:
@@ -290,7 +289,7 @@ class OwnProcess:
         return batch
 
     def renew(self) -> None:
-        """Do nothing: what the function remembers stays in this process."""
+        """Do nothing: in this process the function's state cannot be reset."""
 
     def _outcome(self, case: Case) -> Outcome:
         arrays = arrays_of(self.target.name.kind)
@@ -302,7 +301,7 @@ class OwnProcess:
         except RuntimeError as error:
             if not cuda or not is_of_device(error):
                 raise
-            # An illegal access: the device is lost for this process.
+            # Such an error is an illegal access; afterwards this process cannot use the device any more.
             answers = case, Answer(records.RAISED, {}, (), {}, str(error).splitlines()[0]), None
         [response], _ = decode_responses(respond(0, *answers))
         return outcome_of(response, case, self.target.id)
@@ -310,12 +309,12 @@ class OwnProcess:
 
 _OF_TENSORS = {"numpy", "detach", "cpu", "data_ptr", "contiguous", "new_tensor", "new_empty", "new_zeros", "new_full"}
 _OF_ARRAYS = {"astype", "copy", "ctypes", "tobytes"}
-"""Attributes that only one of torch's tensors and NumPy's arrays have."""
+"""Attributes that only torch's tensors have, and attributes that only NumPy's arrays have."""
 
 
 def meant_by(kernel: Callable[..., Any]) -> Literal["torch", "numpy", "jax"]:
-    """Return whose arrays a function takes, by its code: those of the library that it calls, and torch's if it calls
-    none or several."""
+    """Return the library whose arrays a function takes, judged by the function's code: the library that it calls, or
+    torch if it calls none or several of them."""
     while isinstance(kernel, partial):
         kernel = kernel.func
     plain: Any = inspect.unwrap(kernel)
@@ -331,18 +330,18 @@ def meant_by(kernel: Callable[..., Any]) -> Literal["torch", "numpy", "jax"]:
 
 
 def of_jax() -> Maker:
-    """Return what makes JAX's arrays, with copies of the elements. Raises CheckError if JAX is not installed, for which
-    the function would be blamed."""
+    """Return the function that makes JAX's arrays by copying. Raises CheckError if JAX is not installed, since
+    otherwise the user's function would be blamed."""
     if find_spec("jax") is None:
         raise CheckError("arrays='jax': JAX is not installed: pip install jax")
     import jax.numpy as jnp
 
-    return jnp.array  # asarray may leave the elements where they are
+    return jnp.array  # a copy; asarray may share memory with its argument
 
 
 def of_numpy(function: Callable[..., Any], made: Maker) -> Callable[..., Any]:
-    """Return a function that takes and returns NumPy's arrays and calls one with other arrays, made by `made`. Results
-    that NumPy does not know are read by `__dlpack__`."""
+    """Return a function of NumPy's arrays that calls `function` with the arrays that `made` makes of them. Results of
+    types that NumPy does not know are read through `__dlpack__`."""
 
     def given(value: Any) -> Any:
         return made(value) if isinstance(value, np.ndarray) else value
@@ -355,13 +354,13 @@ def of_numpy(function: Callable[..., Any], made: Maker) -> Callable[..., Any]:
 
 
 def of_triton(kernel: Callable[..., Any]) -> Sequence[Any]:
-    """Return the functions of Triton beside a kernel."""
+    """Return the Triton functions in the module of a kernel's function."""
     near = [*getattr(inspect.unwrap(kernel), "__globals__", {}).values()]
     return [each for each in near if type(each).__module__.startswith("triton.")]
 
 
 def spared(target: Target, kernel: Callable[..., Any]) -> Target:
-    """Return the target, with small cases only if Triton's interpreter runs functions beside the kernel: each of its
-    programs takes milliseconds."""
+    """Return the target, limited to small cases if Triton's interpreter runs functions of the kernel's module: each
+    program takes milliseconds there."""
     triton = of_triton(kernel)
     return replace(target, size_limit=SMALL, slow=True) if triton and is_interpreted(triton) else target

@@ -1,5 +1,5 @@
-"""How much a check runs and with which seed: pytest's options first, then the call, then the Hypothesis profile. The
-seed of a test is its own, the same each time."""
+"""How many cases a check runs, and with which seed. Pytest's options come first, then the arguments of the call, then
+the Hypothesis profile. By default each test has a seed of its own that never changes."""
 
 from __future__ import annotations
 
@@ -22,51 +22,51 @@ if TYPE_CHECKING:
 
 EXPLAIN_S = 10.0
 PATIENCE_S = 1.0
-"""The seconds after which a check shows its progress: most checks of a suite are over by then."""
+"""The seconds after which a check shows its progress; most checks of a suite end sooner."""
 RANDOM = "random"
-"""In place of a seed: a new one each time."""
+"""Given in place of a seed, means a new seed each time."""
 Seed = int | Literal["random"] | None
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line of the test suite says; nothing of it outside pytest."""
+    """The options of pytest's command line; defaults outside pytest."""
 
     max_time: float | None = None
     seed: Seed = None
     targets: tuple[str, ...] = ()
     output: Path = Path("findings")
-    """The case files of failures go here."""
+    """The folder for the case files of failures."""
     explain_s: float = EXPLAIN_S
-    """This many seconds of processors are for shrinking and explaining the failures of one check."""
+    """The processor seconds for shrinking and explaining the failures of one check."""
     verbose: bool = False
-    """Whether all that is known of a failure is told, and not its first lines alone."""
+    """Whether a failure is reported with all that is known of it, rather than with its first lines only."""
     root: Path = Path()
     """The folder that the names of tests are relative to."""
 
 
 @dataclass
 class _Given:
-    """The options in force, which the plugin sets once, before any test is collected; and what checks leave for it."""
+    """The options in force, which the plugin sets before tests are collected, and what checks leave for the plugin."""
 
     options: Options = field(default_factory=Options)
     undeclared: dict[str, dict[str, Mapping[str, Sequence[str]]]] = field(default_factory=dict)
-    """What the kernels of checks do not declare, by op and kernel, until the plugin takes it to the end of the run."""
+    """What the kernels of checks do not declare, by op and kernel. The plugin reports it at the end of the run."""
     passed: list[str] = field(default_factory=list)
-    """A line for each check that passed, until the plugin takes it there too."""
+    """A line for each check that passed. The plugin reports these at the end of the run, too."""
     console: Callable[[], Console] | None = None
-    """It makes the console on which checks show how they are going; None where stderr is it."""
+    """A function that makes the console for progress; None if checks use stderr."""
     asked: list[Checked] | None = None
-    """Where this is a list, checks run nothing, and say here what they would check."""
+    """If this is a list, checks run nothing and append here what they would check."""
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What one check is about."""
+    """The targets of one check, and the process that runs them."""
 
     targets: tuple[Target, ...]
     here: Any
-    """The process that runs a plain function; None for a declared kernel."""
+    """The process that runs a plain function, an `OwnProcess`; None for a declared kernel."""
 
 
 GIVEN = _Given()
@@ -74,22 +74,22 @@ GIVEN = _Given()
 
 @dataclass(frozen=True)
 class CheckPlan:
-    """What one check does."""
+    """The limits and the seed of one check, and where its failing cases are kept."""
 
     seed: int
     max_cases: int | None
     max_time: float | None
     database: ExampleDatabase | None
-    """The database of the Hypothesis profile. It has the failing cases of earlier checks, which are run first."""
+    """The database of the Hypothesis profile. It keeps the failing cases of earlier checks, which run first."""
     key: bytes
-    """The database has those cases under this key."""
+    """The key under which the database keeps those cases."""
     command: str
-    """This command runs the same check again."""
+    """The command or call that runs the same check again."""
 
 
 def plan(label: str, seed: Seed, max_cases: int | None, max_time: float | None, source: str = "") -> CheckPlan:
-    """The plan of the check called `label`, from its own arguments and all that goes before or after them. Outside a
-    test, functions of one name in two files are told apart by their `source`."""
+    """Return the plan of the check called `label`, from the arguments of its call, pytest's options and the Hypothesis
+    profile. Outside a test, `source` tells apart functions of one name in two files."""
     from hypothesis import core, settings
 
     profile, options = settings.default, GIVEN.options
@@ -115,7 +115,7 @@ def plan(label: str, seed: Seed, max_cases: int | None, max_time: float | None, 
 
 
 def running_test() -> str:
-    """Node id of the test that pytest is running; '' outside it."""
+    """Return the node id of the test that pytest is running; '' outside pytest."""
     return os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
 
 
@@ -124,7 +124,7 @@ def _number(text: str) -> int:
 
 
 def origin_words() -> tuple[str, ...]:
-    """The words that name, on a command line, the file whose check runs now; none where it is typed at a prompt."""
+    """Return the words that name, on a command line, the file whose check is running; none for a check at a prompt."""
     test = running_test()
     file = GIVEN.options.root / test.partition("::")[0] if test else Path(program())
     if not file.is_file():

@@ -1,6 +1,6 @@
-"""A plain function that says what a kernel should compute, as the op of a check; and the contract that the kernel is
-held to. A function fixes an order of additions, a way to calculate each value and roundings of its own, which a correct
-kernel need not share: what nobody declared is judged so that these are not held against it."""
+"""A plain function that says what a kernel should compute: as the op of a check, and the contract that the kernel is
+held to. A function fixes an order of additions, a way to calculate each value, and roundings, none of which a correct
+kernel must share. So a kernel without a declared contract is judged without holding these against it."""
 
 from __future__ import annotations
 
@@ -41,49 +41,49 @@ from oracles.ops import OPS
 
 __tracebackhide__ = told
 _ULP = 4.0
-"""The accuracy of elementary functions in the libraries that kernels are written with; a quotient gets half of it,
-since it may be a product with the reciprocal. Chosen: documented bounds are mostly smaller."""
+"""The error, in ulp, that elementary functions of the libraries used by kernels may have. A quotient may have half of
+it, since it may be calculated as a product with the reciprocal. Chosen: documented bounds are mostly smaller."""
 _SPECIAL, _ZEROS, _EMPTY = "NaN, infinities, overflow, subnormals", "signs of zero", "tensors without elements"
-"""What is not judged unless it is asked for."""
+"""What is judged only if the user asks for it."""
 _F64 = DOUBLE.name
 _MADE: dict[str, Op] = {}
-"""The ops that checks made from references, by name: each gives way to the next of its name."""
+"""The ops that checks made from references, by name. A new op replaces the earlier one of its name."""
 
 
 @dataclass(frozen=True)
 class ReadReference:
-    """A reference that was read."""
+    """A reference that was read into an op, and the contract of its kernels."""
 
     derived: Derived
     contract: Contract
     said: str
-    """What was read, and what is not judged."""
+    """The text that tells what was read, and what is not judged."""
 
     @property
     def op(self) -> str:
-        """The name of its op."""
+        """The name of the reference's op."""
         return self.derived.op.name
 
     def capabilities(self, declared: Capabilities | None) -> Capabilities:
-        """Return the declared capabilities, without empty tensors if the reference raises for those: nobody who
-        declares nothing thinks of them."""
+        """Return the declared capabilities, without empty tensors if the reference raises for them. By default, empty
+        tensors are not given either: a user who declares nothing does not expect them."""
         found = declared or Capabilities(empty=False)
         return found if self.derived.agreement.empty else replace(found, empty=False)
 
     def takes(self, case: Case) -> bool:
-        """Whether the reference takes a case: one that it raises for has no meaning."""
+        """Whether the reference takes a case. If the reference raises for it, the case has no meaning."""
         if self.derived.library == "jax":
             return self._takes_arrays(case)
         import torch
 
-        # Not on the device meta: torch imports its compiler for that, and no case that is drawn takes long.
+        # The device "meta" is avoided: torch would import its compiler for it, and no drawn case takes long on the CPU.
         operand = self.derived.op.operand
         tensors = {
             name: torch.zeros(each.layout.shape, dtype=torch.int64 if operand(name).index else
                               torch.bool if operand(name).integers else torch.float32)
             for name, each in case.inputs.items()
         }  # fmt: skip
-        with warnings.catch_warnings(), suppress(Exception):  # whatever it raises
+        with warnings.catch_warnings(), suppress(Exception):  # whatever the reference raises
             warnings.simplefilter("ignore")
             self.derived.reference(**tensors)
             return True
@@ -102,7 +102,7 @@ class ReadReference:
         return False
 
     def of_rank(self, example_inputs: Sequence[Any] | Mapping[str, Any] | None) -> Mapping[str, str]:
-        """Return the dimensions of its tensors, unnamed ones as many as the examples have, or one without examples."""
+        """Return the dimensions of the reference's tensors; "..." becomes as many as the examples have, or one."""
         op = self.derived.op
         examples = example_inputs.values() if isinstance(example_inputs, Mapping) else example_inputs or ()
         ranks = [len(each.shape) for each in examples if hasattr(each, "shape")]
@@ -110,7 +110,7 @@ class ReadReference:
         return with_names(self.derived, max(max(ranks, default=inner + 1) - inner, 0))
 
     def constants(self, kernel: Callable[..., Any]) -> Mapping[str, Any]:
-        """Return the reference's values of those parameters of a kernel's function that are no tensors, such as eps."""
+        """Return the reference's constants, such as eps, that parameters of the kernel's function are named after."""
         try:
             names = inspect.signature(kernel).parameters
         except (TypeError, ValueError):
@@ -119,8 +119,8 @@ class ReadReference:
         return {name: value for name, value in self.derived.constants.items() if name in names and name not in mine}
 
     def called(self, kernel: Callable[..., Any]) -> Mapping[str, str]:
-        """Return the parameters of a kernel's function for tensors that the reference calls otherwise, matched by
-        position."""
+        """Return the kernel's parameters by the reference's tensors, matched by position, for those whose names differ.
+        Raises CheckError if it is unclear which is which."""
         try:
             parameters = inspect.signature(kernel).parameters.values()
         except (TypeError, ValueError):
@@ -141,14 +141,13 @@ class ReadReference:
         return {name: mine for name, mine in found.items() if name != mine}
 
     def said_of(self, kernel: Callable[..., Any]) -> str:
-        """Return what was read, and which parameter of the kernel's function is given which tensor, if their names do
-        not say it."""
+        """Return the text about the reference, and about parameters that are given tensors of other names."""
         given = ", ".join(f"{mine} is given {name}" for name, mine in self.called(kernel).items())
         return f"{self.said}; by its place {given}" if given else self.said
 
     @property
     def left_out(self) -> str:
-        """A message about optional parameters of the reference that were not named."""
+        """A message about optional parameters of the reference that `shapes` or the examples do not name."""
         return self.derived.left_out
 
 
@@ -164,8 +163,8 @@ def read(
     *,
     any_values: bool = False,
 ) -> ReadReference:
-    """Return a reference, whose op is known from then on, and the contract that is given, or what is held against a
-    kernel without one, but for what is given otherwise. Raises CheckError."""
+    """Read a reference, register its op, and return it with the contract: the given one, or what an undeclared kernel
+    is held to, with the given fields replaced. Raises CheckError."""
     dtypes = (capabilities or Capabilities()).dtypes
     drawn, name = FINITE if values is None else values, _name(reference)
     try:
@@ -219,7 +218,8 @@ def with_names(found: Derived, count: int) -> Mapping[str, str]:
 
 
 def is_replayable(reference: Callable[..., Any], error: UnreadableError) -> bool:
-    """Whether a reference that no formula is read from may be replayed: a function of JAX is compiled for that."""
+    """Whether a reference that no formula is read from may be replayed; a function of JAX must be compilable for
+    that."""
     if library_of(reference) == "jax":
         from jax.errors import JAXTypeError
 
@@ -228,9 +228,9 @@ def is_replayable(reference: Callable[..., Any], error: UnreadableError) -> bool
 
 
 def contract_of(found: Derived, arrays: Arrays, dtypes: Sequence[str], *, strict: bool) -> Contract:
-    """Return the contract by which a kernel of a reference is judged that declares nothing: `lenient`; it may also
-    round where the reference does, calculate f64 values in f32 if the reference does, and use any known way to a value
-    that is not weaker."""
+    """Return the contract for a kernel of a reference that declares nothing: `lenient`, and in addition the kernel may
+    round where the reference does, calculate f64 values in f32 if the reference does, and use any known algorithm for a
+    value that is not weaker."""
     plain, shortens = lenient(found.op, arrays, strict=strict), _F64 in dtypes and found.shortens
     known = {local: [way for way in ways if way not in WEAKER] for local, ways in found.op.algorithms.items()}
     return replace(
@@ -243,9 +243,8 @@ def contract_of(found: Derived, arrays: Arrays, dtypes: Sequence[str], *, strict
 
 
 def lenient(op: Op, arrays: Arrays, *, strict: bool = False) -> Contract:
-    """Return a contract that holds neither an order of additions against a kernel, nor when a bias is added, nor how
-    accurate its library is, whichever that is; and, unless `strict`, nothing about infinities, NaN, overflow or
-    subnormal numbers."""
+    """Return a contract that fixes neither an order of additions, nor when a bias is added, nor the accuracy of the
+    library. Unless `strict`, it also demands nothing for infinities, NaN, overflow or subnormal numbers."""
     home, plain = platform_of(arrays, "cpu"), Contract()
     accuracy = {name: max(_ULP, plain.ulp(name)) for name, each in records().items() if not each.is_exact}
     found = replace(
@@ -258,7 +257,7 @@ def lenient(op: Op, arrays: Arrays, *, strict: bool = False) -> Contract:
 def named_examples(
     reference: Callable[..., Any], called: Mapping[str, str], examples: Sequence[Any] | Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Return examples by what the reference calls them."""
+    """Return the example inputs by the names that the reference has for them."""
     if isinstance(examples, Mapping):
         return examples
     names = [*parameters_of(reference)] if has_signature(reference) else [*called]
@@ -266,13 +265,14 @@ def named_examples(
 
 
 def _traced(dtypes: Sequence[str]) -> str:
-    """Return the dtype of the tensors that a reference is traced with: one of 16 bits if a kernel takes any, so that
-    roundings to that dtype show."""
+    """Return the dtype of the tensors that a reference is traced with: one of 16 bits if the kernel takes one, so that
+    roundings to that dtype are seen."""
     return next((FORMATS[half].spelling for half in ("bf16", "f16") if half in dtypes), SINGLE.spelling)
 
 
 def _name(reference: Callable[..., Any]) -> str:
-    """Return the name of its op: its own, or with a word in front if an op of that name exists, such as "softmax"."""
+    """Return the name of the reference's op: the function's name, or with a word in front if such an op, such as
+    "softmax", exists already."""
     plain = identifier(name_of(reference), "reference")
     for name in (plain, f"reference_{plain}"[:31]):
         if name not in OPS or OPS[name] is _MADE.get(name):
@@ -286,16 +286,15 @@ if TYPE_CHECKING:
     from fuzz.tasks.check.reference import ReadReference
 
 _UNTYPED = ("ctypes", "cffi", "data_ptr")
-"""Names by which a function calls C code that does not know dtypes: shorter elements would not be as long as it
-believes."""
+"""Names in a function that calls C code which does not know dtypes and would read all elements as floats of 32 bits."""
 
 
 def tried(
     kernel: Callable[..., Any], found: ReadReference, able: Capabilities | None, returns: Sequence[str], arrays: Arrays,
     device: Device,
 ) -> Accepts | None:  # fmt: skip
-    """Return what a function does with strides, dtypes and ranks that it does not declare; None if it declares some, or
-    is wrong without them."""
+    """Return what a function does with strides, dtypes and ranks that it does not declare. Return None if it declares
+    some of them, or if it is wrong even for usual inputs."""
     from fuzz.tasks.check.reference import contract_of
 
     declaration, function = declared(
@@ -318,7 +317,8 @@ def tried(
 
 
 def _interpreter_faults(kernel: Callable[..., Any]) -> Mapping[str, str]:
-    """Return why dtypes are not tried that Triton's interpreter gets wrong, if it runs functions beside the kernel."""
+    """Return why Triton's interpreter gets some dtypes wrong, by dtype, if it runs functions of the kernel's module.
+    These dtypes are not tried."""
     return interpreted_faults(triton) if (triton := of_triton(kernel)) else {}
 
 

@@ -1,4 +1,4 @@
-"""A check against the reference itself, replayed in float64: for what no formula is read from, and on request alone."""
+"""A check against the reference itself, run in float64 because no formula is read from it; only on request."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ from oracles.ops import OPS
 
 __tracebackhide__ = told
 _AFTER = 48
-"""Once a case has failed, these many more are tried, for one with fewer elements."""
+"""The number of cases that are still tried after the first failing one, to find one with fewer elements."""
 
 
 @dataclass(frozen=True)
 class FunctionReplay:
-    """A kernel that is held against a replay."""
+    """A plain function that is held against a replay of its reference."""
 
     kernel: Callable[..., Any]
     meant: Meant
@@ -51,12 +51,12 @@ class FunctionReplay:
 
     @property
     def said(self) -> str:
-        """What is kept of what examples always are, in a line; "" if nothing is."""
+        """A line on the properties of the examples that all cases keep; "" if there are none."""
         kept = words_of(self.meant.kept)
         return f"kept as in {EXAMPLES}: {kept}; any_values=True tries others" if kept else ""
 
     def run(self, todo: CheckPlan, screen: Console) -> None:
-        """Try cases; raise CheckFailed for the smallest that fails."""
+        """Try cases; raise CheckFailed for the smallest failing one, or if no element could be judged."""
         name = name_of(self.kernel)
         op = op_of(self.meant, identifier(name, "kernel"), todo.seed)
         here = self._here(op)
@@ -68,7 +68,7 @@ class FunctionReplay:
         for failure in run.failures(here.target.kernel.name):
             about = filter(None, (failure.text, self.said, WEAKER, f"again: {todo.command}"))
             lines = [f"FAIL  {name}  {failure.words}", *(f"  {each}" for each in about)]
-            raise CheckFailed(wrapped_text("\n".join(lines), columns()))
+            raise CheckFailed(wrapped_text("\n".join(lines), columns()), [failure])
         [line], replay = run.tally.targets.values(), run.replay
         judged = line.judged - line.gave_up
         if (outputs := never_decided(line.decided)) or not judged:
@@ -85,7 +85,7 @@ class FunctionReplay:
         print(wrapped_text("\n".join(told), columns()), file=sys.stderr)
 
     def _here(self, op: Op) -> OwnProcess:
-        """The kernel, called in this process as one of the op: what it returns may have any dtypes."""
+        """Return the kernel as a target that is called in this process. Its outputs may have any dtypes."""
         source = source_of(self.kernel)
         OPS[op.name] = op
         kernel = HereKernel(plain_name(self.kernel) or op.name, op.name, source, self.arrays, NOTHING_PROMISED, ABLE)
@@ -96,13 +96,13 @@ class FunctionReplay:
 
     @property
     def _tensors(self) -> Sequence[str]:
-        """What the reference calls its tensors."""
+        """The reference's names for its tensors."""
         return [self.meant.asked.called.get(name) or name for name in self.meant.asked.dims]
 
     @cached_property
     def _bound(self) -> Sequence[str] | None:
-        """What the kernel calls the tensors, which it is given by their places where it calls one otherwise; None where
-        it has no signature."""
+        """The kernel's names for the tensors: the reference's names, or, if the kernel lacks one of these, the first of
+        its parameters. None if the kernel has no signature."""
         try:
             parameters = [*inspect.signature(self.kernel).parameters]
         except (TypeError, ValueError):

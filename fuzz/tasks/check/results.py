@@ -1,4 +1,4 @@
-"""How a check that does not pass ends: what is raised, and its message."""
+"""The end of a check: the exceptions that it raises, their messages, and the line of a check that passes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import oracles
 from fuzz.core.adapters.target import NotRun, Target
@@ -23,30 +23,39 @@ from fuzz.report.use_outcome import outcome_of
 from fuzz.report.wrapping import columns, wrapped_text
 from fuzz.tasks.check.plan import GIVEN, CheckPlan, running_test
 
+if TYPE_CHECKING:  # what passes explains nothing
+    from fuzz.explain.explanation import Explanation
+    from fuzz.references.replay.oracle import ReplayFailure
+
 _INDENT = len("E       ")
-"""The columns that pytest puts before each line of what a test raised."""
+"""The columns that pytest puts before each line of an exception's message."""
 _NAMED = len("fuzz.CheckFailed: ")
-"""The columns before its first line."""
+"""The columns that pytest puts before the first line of the message."""
 
 _VARIABLE = "KERNELFUZZ_EXPLAIN_S"
 OPTION = "--kernelfuzz-explain-time"
-"""The option that gives more time on the command line of tests."""
+"""The option of pytest's command line that sets the time for explaining."""
 
 
 class CheckFailed(AssertionError):  # noqa: N818 (named as test suites name it)
-    """The kernel failed, or nothing could be judged. The message is the whole report."""
+    """The kernel failed, or nothing could be judged. The message is the whole report, and `failures` the records that
+    it tells of: none where nothing was judged."""
 
     __module__ = "fuzz"
 
+    def __init__(self, message: str, failures: Sequence[Explanation | ReplayFailure] = ()) -> None:
+        super().__init__(message)
+        self.failures = tuple(failures)
+
 
 class CheckError(Exception):
-    """A check that cannot be made as it was asked for. The message says what to do."""
+    """A check that cannot be made as requested. The message says what to do."""
 
     __module__ = "fuzz"
 
 
 class NotRunWarning(UserWarning):
-    """A target of a check that passed did not run here."""
+    """Warns that a target did not run here, although its check passed."""
 
     __module__ = "fuzz"
 
@@ -56,7 +65,7 @@ _Hook = Callable[[type[BaseException], BaseException, TracebackType | None], Any
 
 
 def users(traceback: TracebackType | None) -> TracebackType | None:
-    """Return a traceback without frames of ours."""
+    """Return the traceback without the frames of this package."""
     if traceback is None:
         return None
     more = users(traceback.tb_next)
@@ -66,7 +75,7 @@ def users(traceback: TracebackType | None) -> TracebackType | None:
 
 
 def reason_of(error: BaseException) -> BaseException | None:
-    """Return what a reference raised, without our own frames; None if our code raised it."""
+    """Return the exception that a reference raised, without this package's frames; None if our own code raised it."""
     cause = error.__cause__
     if cause is None or type(cause).__module__.startswith(("oracles.", "fuzz.references.")):
         return None
@@ -74,8 +83,7 @@ def reason_of(error: BaseException) -> BaseException | None:
 
 
 def program_ends(before: _Hook, kind: type[BaseException], error: BaseException, tb: TracebackType | None) -> None:
-    """Show the exception that ends a program outside a test runner; the report of a check is shown without our own
-    frames."""
+    """Show the exception that ends a program outside pytest; a check's report without this package's frames."""
     if isinstance(error, (CheckFailed, CheckError)):
         tb = users(tb)
         error = error.with_traceback(tb)
@@ -86,13 +94,14 @@ sys.excepthook = partial(program_ends, sys.excepthook)
 
 
 def told(info: Any) -> bool:
-    """Return whether pytest hides our frames: the message says everything. Those of an internal error are shown."""
+    """Return whether pytest hides this package's frames: for a check's own exceptions, whose message says everything,
+    but not for internal errors."""
     return isinstance(info.value, (CheckFailed, CheckError))
 
 
 def explaining() -> tuple[float, str]:
-    """Return the seconds for explaining what a check finds, and what to type for more: a program of its own has no
-    options, but an environment."""
+    """Return the seconds for explaining the findings of a check, and the option for more time. A program without pytest
+    has an environment variable in place of the option."""
     text = os.environ.get(_VARIABLE)
     if running_test() or text is None:
         return GIVEN.options.explain_s, OPTION if running_test() else f"{_VARIABLE}=60"
@@ -112,7 +121,7 @@ def report(
     *,
     interrupted: bool = False,
 ) -> str:
-    """Return what is wrong, in full; '' if something ran and everything that ran has passed."""
+    """Return the report of everything that is wrong; '' if something ran and everything that ran has passed."""
     if book.errors:
         return "\n".join(book.errors)
     if book.buckets:
@@ -136,8 +145,8 @@ def report(
 def passed_line(
     name: str, targets: Sequence[Target], tally: Tally, todo: CheckPlan, earlier: int, seconds: float
 ) -> str:
-    """Return what a passing check has run, and what never ran, such as 'softmax passed: 100 cases on torch-softmax@cpu
-    in 2.1 s, extents in f32 up to 8,193 (rows 1,025, elements 16,384), seed 7'."""
+    """Return the lines of a passing check: what ran and what never ran, such as 'softmax passed: 100 cases on
+    torch-softmax@cpu in 2.1 s, extents in f32 up to 8,193 (rows 1,025, elements 16,384), seed 7'."""
     ran = [target.id for target in targets if target.id in tally.targets and tally.targets[target.id].judged]
     where = ran[0] if len(ran) == 1 else f"{len(ran)} targets"
     outcome = outcome_of(tally)
@@ -148,20 +157,20 @@ def passed_line(
 
 
 def meant_words(book: FindingBook) -> str:
-    """Return the arguments by which a check holds a kernel to the contract that fits it; '' if none does."""
+    """Return the line with the argument `contract` by which a check would allow the failure; '' if no contract does."""
     fitting = [bucket.told.contract for bucket in book.buckets.values()]
     said = next((each.says for each in fitting if each is not None and each.telling), "")
     return f"  if that is meant, check with contract=dict({said})" if said else ""
 
 
 def width() -> int:
-    """Return the columns of what a check raises."""
+    """Return the columns that are left for each line of an exception's message."""
     return columns() - _INDENT
 
 
 def _text(bucket: Bucket, todo: CheckPlan, pack_option: tuple[str, ...], before: int) -> str:
-    """Return the first lines of a failure, or with -v all of it. `repro` and `show` do not know a check that was typed
-    at a prompt: it prints everything, and its case can be given to a check."""
+    """Return the first lines of a failure, or all of it with -v. A check that was typed at a prompt cannot be found
+    again by `repro` and `show`. So its failure is printed in full, and its case file can be passed to a check."""
     from fuzz.report.brief import WIDTH, Provenance, brief, commands_of
     from fuzz.report.failure import HANG, full_text
 

@@ -1,6 +1,6 @@
-"""Retrieval: finds the kernel of a check again, to replay a case of it: the check's test, or its program, is run while
-checks check nothing and only say what they would check. A case file says which test it came from, but may be from
-anybody: only the file that is named as `--pack` is run, like the pack that it stands for."""
+"""Finding the kernel of a check again, to replay one of its cases. The check's test or program is run in a mode in
+which checks only record what they would check. A case file names its test, but may be written by anybody: only the file
+that the user names with `--pack` is run, which stands for a pack."""
 
 from __future__ import annotations
 
@@ -39,24 +39,23 @@ def by_name(**given):
     returned = {entry}(**{{{called!r}.get(name, name): each for name, each in given.items()}}, **{constants!r})
     return dict(zip({returns!r}, returned)) if isinstance(returned, (tuple, list)) else returned
 """
-"""A function that is called by the names of its op, and whose tuple of results is returned by the names of the
-outputs."""
+"""The source of a function that takes tensors by the op's names and returns results by the outputs' names."""
 _MEMBER = "check"
-"""The key in a case file for the check that found the case."""
+"""The key of a case file that names the check which found the case."""
 
 
 @dataclass(frozen=True)
 class Retrieved:
-    """The kernel of a check."""
+    """The kernel of a check, found again."""
 
     pack: Pack
     here: OwnProcess | None
-    """The process that runs a plain function: this one; None for a declared kernel."""
+    """This process, if it runs a plain function; None for a declared kernel."""
 
     @contextlib.contextmanager
     def as_program(self, target: Target) -> Iterator[Target]:
-        """Return the target with the source of a program of its own: without the tests beside a function. Raises
-        UsageError."""
+        """Yield the target with a source file of its own that has the function but not the tests around it. A declared
+        kernel stays as it is. Raises UsageError."""
         if self.here is None:
             yield target
             return
@@ -68,7 +67,7 @@ class Retrieved:
             text, entry = text + more, "by_name"
         source = target.kernel.source
         with tempfile.TemporaryDirectory() as folder:
-            for path in source.parent.glob("*.py"):  # it may import them relatively
+            for path in source.parent.glob("*.py"):  # the function may import them relatively
                 with contextlib.suppress(OSError):
                     Path(folder, path.name).write_bytes(path.read_bytes())
             alone = Path(folder, source.name)
@@ -77,8 +76,8 @@ class Retrieved:
 
 
 def command_of(named: Path) -> list[str]:
-    """Return the file of a check, and a program's arguments after it, as `origin_words` writes both; nothing if no file
-    is named."""
+    """Return the file of a check, followed by the arguments of its program, from the words that `origin_words` writes;
+    nothing if no file is named."""
     if named.exists():
         return [str(named)] if named.is_file() else []
     with contextlib.suppress(ValueError):  # a quotation that does not end
@@ -88,7 +87,7 @@ def command_of(named: Path) -> list[str]:
 
 
 def sign(path: Path) -> None:
-    """Note in a case file which check found the case."""
+    """Write into a case file the test or program whose check found the case."""
     test = running_test()
     record = dict(document.read(path))
     record[_MEMBER] = {"test": test} if test else {"program": Path(program()).name}
@@ -96,15 +95,15 @@ def sign(path: Path) -> None:
 
 
 def file_words(path: Path) -> tuple[str, ...]:
-    """Return the words that name, on a command line, the file whose check found the case at that path, as far as its
-    case file says; none for a case of a pack's kernel."""
+    """Return the command-line words that name the file whose check found this case, as far as the case file tells; none
+    for a case of a pack's kernel."""
     signed = _signature(path)
     file = str(signed.get("test") or signed.get("program", "")).partition("::")[0]
     return ("--pack", printable(file)) if file else ()
 
 
 def refuse_alone(path: Path, verb: str) -> None:
-    """Raise UsageError, with the line to type, for a case file of a check, whose kernel is in no pack."""
+    """Raise UsageError, saying what to type, if the case file was written by a check: no pack has its kernel."""
     words = file_words(path)
     if words:
         test = _signature(path).get("test")
@@ -123,7 +122,7 @@ def _signature(path: Path) -> Mapping[str, Any]:
 
 
 def retrieved(command: Sequence[str], case: Path | None) -> Retrieved:
-    """Return the kernel of the check that found the case, in the file that `command` begins with. Raises UsageError."""
+    """Return the kernel of the check that found the case, run by `command`, a file and arguments. Raises UsageError."""
     file = Path(command[0])
     signed = _signature(case) if case is not None else {}
     test = str(signed.get("test", ""))
@@ -138,7 +137,7 @@ def retrieved(command: Sequence[str], case: Path | None) -> Retrieved:
 
 
 def _target_of(case: Path | None) -> str:
-    """Return the target on which it was found."""
+    """Return the id of the target on which the case was found."""
     if case is None:
         return ""
     record = document.read(case)
@@ -147,7 +146,7 @@ def _target_of(case: Path | None) -> str:
 
 
 def _asked(command: Sequence[str], test: str, *, program: bool) -> list[Checked]:
-    """Return what the checks would check. What the file prints is not shown, unless there is no check."""
+    """Run the file and return what its checks would check. Its output is hidden, unless it has no check."""
     file, before, said = Path(command[0]), (GIVEN.asked, sys.argv), io.StringIO()
     GIVEN.asked, sys.argv = [], [*command]
     sys.path.insert(0, str(Path.cwd()))  # as `python -m pytest` has it
@@ -174,7 +173,7 @@ def _no_check(command: Sequence[str], *, program: bool) -> str:
 def _run_program(command: Sequence[str]) -> None:
     try:
         runpy.run_path(command[0], run_name="__main__")
-    except (Exception, SystemExit) as error:  # what came before it may be the check
+    except (Exception, SystemExit) as error:  # the check may have come before the error
         if not GIVEN.asked:
             why = f"{type(error).__name__}: {error}"
             raise PackError(printable(f"{_no_check(command, program=True)}: {why}")) from error
@@ -190,8 +189,7 @@ def _run_test(file: Path, test: str) -> None:
 
 
 def _with_end(what: str, said: str) -> str:
-    """Return a message followed by the first line that reports an error, or else by the last line of what was
-    printed."""
+    """Return a message followed by the first line of the output that reports an error, else by the last line."""
     lines = [line.strip(" =") for line in said.splitlines() if line.strip(" =")]
     errors = [line.removeprefix("E ").strip() for line in lines if line.startswith("E  ")]
     return printable(f"{what}: {[*errors, *lines[-1:]][0]}" if lines else what)
@@ -202,8 +200,8 @@ ENTRY = "kernel"
 
 
 def excerpt(function: Callable[..., Any]) -> tuple[str, str]:
-    """Return the text of a module with that function and what of its file it needs, and the function's name there.
-    Raises UsageError for one that needs what no file has."""
+    """Return the text of a module with the function and everything in its file that it needs, and its name there.
+    Raises UsageError if it needs a value that no file has."""
     plain = inspect.unwrap(function)
     if not isinstance(plain, FunctionType):
         raise _refused(f"the kernel is {type(plain).__name__!r}, and no function of a file")
@@ -227,7 +225,7 @@ def _begins(node: ast.AST, function: FunctionType) -> bool:
 
 
 def _hoisted(tree: ast.Module, function: FunctionType) -> ast.stmt:
-    """Return the function, which is inside another one or a lambda, as a definition at module level."""
+    """Return a lambda or inner function as a definition at module level, named `ENTRY`."""
     arguments = function.__code__.co_varnames[: function.__code__.co_argcount + function.__code__.co_kwonlyargcount]
     found = [
         node
@@ -249,7 +247,7 @@ def _hoisted(tree: ast.Module, function: FunctionType) -> ast.stmt:
 
 
 def _enclosed(function: FunctionType) -> Iterator[ast.stmt]:
-    """Yield what it uses of the functions around it, as assignments and imports."""
+    """Yield assignments and imports for the variables that the function uses of the functions around it."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         value = cell.cell_contents
         if isinstance(value, ModuleType):
@@ -268,8 +266,7 @@ def _is_literal(value: object) -> bool:
 
 
 def _module(body: Sequence[ast.stmt], wanted: Sequence[ast.stmt]) -> str:
-    """Return the wanted statements, after those of the body that bind a name which they need, directly or
-    indirectly."""
+    """Return the text of the wanted statements after those of `body` that bind names which they need in any way."""
     kept = {id(each): each for each in body if _is_for_all(each)}
     waiting = list(wanted)
     while waiting:
@@ -283,14 +280,14 @@ def _module(body: Sequence[ast.stmt], wanted: Sequence[ast.stmt]) -> str:
 
 
 def _is_for_all(statement: ast.stmt) -> bool:
-    """Whether it changes what every other one means."""
+    """Whether the statement may change the meaning of all others: a __future__ import or `import *`."""
     return isinstance(statement, ast.ImportFrom) and (
         statement.module == "__future__" or any(alias.name == "*" for alias in statement.names)
     )
 
 
 def _names(statement: ast.stmt) -> set[str]:
-    """Return the names that it binds."""
+    """Return the names that the statement binds."""
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return {statement.name}
     found = set[str]()
@@ -305,6 +302,6 @@ def _names(statement: ast.stmt) -> set[str]:
 
 
 def _uses(statement: ast.stmt) -> set[str]:
-    """Return the names that it may look up in its module."""
+    """Return the names that the statement may look up in its module."""
     names = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
     return names - set(dir(builtins))

@@ -1,1 +1,1 @@
-"""Solutions of a problem: a kernel that nobody vouches for, judged by a function that says what it should compute."""
+"""Judging solutions of a problem: untrusted kernels, held against a function that says what they should compute."""

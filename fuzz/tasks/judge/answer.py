@@ -1,4 +1,4 @@
-"""What is asked of a judge, answered: printed on stdout, with an exit code."""
+"""The answer of a judge: a ruling printed on stdout, and an exit code."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def answered(
     asked: Asked, *, json: bool, verbose: bool, began: float | None = None,
     read: Callable[[Asked], tuple[Statement, Derived]] | None = None,
 ) -> Exit:  # fmt: skip
-    """Judge, print the ruling, and return the exit code. Its time began when this was called, or at another time of the
-    monotonic clock; `read` reads the problem, where somebody has read it."""
+    """Judge solutions, print the ruling, and return the exit code. The time limit counts from `began`, a time of the
+    monotonic clock, by default now. `read` returns the problem, for callers that have read it already."""
     began = time.monotonic() if began is None else began
     with begun(asked.solutions, asked.against, asked.output, untrusted=asked.untrusted):
         from fuzz.report import console
@@ -37,7 +37,7 @@ def answered(
 
 
 def overdue(asked: Asked, *, json: bool) -> Exit:
-    """Answer that nothing was judged, for one that did not answer in its time."""
+    """Print the ruling that nothing was judged, because the judge took too long, and return the exit code."""
     from fuzz.report import console
     from fuzz.tasks.judge.judging import unjudged
 
@@ -45,7 +45,7 @@ def overdue(asked: Asked, *, json: bool) -> Exit:
 
 
 def printed(done: Judged, *, json: bool) -> Exit:
-    """Print a ruling, and return the exit code."""
+    """Print a ruling and return the exit code."""
     from fuzz.report import console
 
     console.results().print(done.ruling.text() if json else done.text, soft_wrap=True)

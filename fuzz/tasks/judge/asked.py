@@ -1,5 +1,5 @@
-"""What is asked of a judge: the options of the command, here or as a request to a server. It is light, as whoever asks
-imports it."""
+"""The request to a judge: the options of the command, here or for a server. Imports little, as every client needs
+it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from fuzz.core.base import __version__
 from fuzz.core.base.errors import UsageError
 
 QUICK_REPLAYS, FULL_REPLAYS = 48, 600
-"""The cases of a quick verdict and of a full one, where the reference itself is run in place of a formula."""
+"""The numbers of cases for a quick and for a full verdict if the reference is run in place of a formula. Each such case
+takes twenty runs of the reference."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What is to be judged, by what and how."""
+    """The options of `kernelfuzz judge`."""
 
     solutions: tuple[str, ...]
     against: str
@@ -29,47 +30,47 @@ class Asked:
     seed: int | None
     cases: int
     replays: int
-    """The cases where the reference itself is run in place of a formula: each takes twenty runs of it."""
+    """The most cases if the reference is run in place of a formula: twenty runs of the reference for each."""
     output: Path
     untrusted: bool
     targets: tuple[str, ...]
     case_limit: float | None
     explain_s: float | None
-    """The seconds that each bug is explained for; None: it is shown as it was found, with what changes about it."""
+    """The seconds for explaining each bug. If None, bugs are shown as found, with what changes the failure."""
     own: bool = False
-    """Whether the shapes that come with a task are the only ones."""
+    """Whether to judge at the shapes that come with the task only."""
     any_values: bool = False
-    """Whether inputs may be what those that come with a task never are."""
+    """Whether inputs may lack properties, such as being triangular, that all inputs of the task have."""
     max_time: float | None = None
-    """The seconds after which there is a ruling, whatever was judged until then."""
+    """The seconds after which the ruling is printed, on whatever was judged until then; None for no limit."""
 
     @property
     def replay_s(self) -> float:
-        """The seconds of a processor that all replays may take."""
+        """The processor seconds that all cases together may take if the reference is run in place of a formula."""
         return 60.0 * max(1.0, self.replays / QUICK_REPLAYS)
 
 
 @dataclass(frozen=True)
 class JudgeRequest:
-    """A request to a server: what is asked, how it is answered, and what the answer depends on besides."""
+    """A request to a server: the command's options, the form of the answer, and everything else that may affect it."""
 
     asked: Asked
     json: bool
     verbose: bool
     folder: str = field(default_factory=os.getcwd)
-    """The folder that names of files begin in."""
+    """The folder that relative names of files start from."""
     environment: Mapping[str, str] = field(default_factory=lambda: _written(os.environ))
     version: str = __version__
     began: float = field(default_factory=time.monotonic)
-    """When its time began, by the clock that all processes of a machine share."""
+    """The time when the request's time limit begins, by the monotonic clock, which all processes of a machine share."""
 
     def encoded(self) -> bytes:
-        """Return it as JSON."""
+        """Return the request as JSON."""
         return json.dumps(asdict(self), default=str).encode()
 
 
 def decoded(message: bytes) -> JudgeRequest:
-    """Return the request. Raises UsageError for a message that cannot be read, and for another version's."""
+    """Return the request in a message. Raises UsageError for an unreadable message or a client of another version."""
     import msgspec
 
     try:
@@ -82,5 +83,5 @@ def decoded(message: bytes) -> JudgeRequest:
 
 
 def _written(environment: Mapping[str, str]) -> Mapping[str, str]:
-    """The variables that are text: no byte of them is one that stands for itself alone."""
+    """Return the variables whose names and values are text; those with bytes that cannot be decoded are left out."""
     return {name: value for name, value in environment.items() if not re.search("[\ud800-\udfff]", name + value)}

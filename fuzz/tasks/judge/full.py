@@ -1,5 +1,5 @@
-"""A task at its full size, where a whole replay of it would take too long: a solution runs once with all of the inputs,
-and some rows of what it returns are compared with a replay of the reference on those rows alone."""
+"""Judging at the full size of a task if a whole replay would take too long. A solution runs once with all of the
+inputs. Some rows of its outputs are compared with a replay of the reference on those rows alone."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ from fuzz.tasks.replay import ReplayRun, run_replay
 
 _FILE = "full_size_"
 _BYTES = 32
-"""The bytes that an element takes here and in a worker, at most: it is in memory as a float about eight times."""
+"""The bytes that each element takes at most, here and in a worker: about eight floats of 32 bits are in memory."""
 
 
 @dataclass(frozen=True)
 class SizeLimits:
-    """How large a task may be, and how much of it is compared."""
+    """Limits on the size of a task, and on the part of its outputs that is compared."""
 
     elements: int = 1 << 26
-    """The most elements of all inputs, weights and outputs: a worker takes about 5 s to receive and return these."""
+    """The most elements of all inputs, weights and outputs, which a worker takes about 5 s to receive and return."""
     compared: int = 1 << 20
-    """Those of the largest tensor of the rows that are replayed: such a replay takes some seconds."""
+    """The most elements of the largest tensor among the rows that are replayed. Such a replay takes some seconds."""
     row: int = 1 << 22
-    """Where a row has more than `compared`, but no more than these, the last one alone is replayed: twenty outputs of
-    it are in memory at once."""
+    """The most elements of a row. If a row has more than `compared`, the last row alone is replayed, since twenty
+    outputs of it are in memory at once."""
     seconds: float = 20.0
-    """What a solution may take, and as much the replay."""
+    """The most seconds that the solution may take, and the same for the replay."""
 
 
 LIMITS = SizeLimits()
@@ -63,23 +63,23 @@ LIMITS = SizeLimits()
 
 @dataclass(frozen=True)
 class _Task:
-    """A task, and the rows of it that are compared."""
+    """A task at full size, and the rows of it that are compared."""
 
     problem: Statement
-    """The same of these rows alone."""
+    """The problem with a few rows only."""
     arrays: Mapping[str, NDArray[Any]]
-    """All of the inputs and weights."""
+    """All inputs and weights, with all of their rows."""
     cut: frozenset[str]
-    """The inputs that have rows."""
+    """The names of the inputs that have a row for each row of the batch."""
     count: int
     ahead: bool = False
-    """Whether its first rows are compared, as a row knows its place or those before it, as in a triangle."""
+    """Whether the first rows are compared: a row depends on its index or on earlier rows, as in a triangle."""
     rows: Sequence[int] = ()
     seconds: float = 0.0
-    """What a call of the reference with all rows takes, about."""
+    """The estimated seconds of a call of the reference with all rows."""
 
     def at(self, rows: Sequence[int]) -> Mapping[str, NDArray[Any]]:
-        """Return the inputs of some rows, floats as float64."""
+        """Return the inputs and weights cut to these rows, with floats as float64."""
         cut = {name: each[list(rows)] if name in self.cut else each for name, each in self.arrays.items()}
         return floats_as(np.float64, cut)
 
@@ -88,8 +88,8 @@ def at_full_size(
     asked: Asked, problem: Statement, solutions: Solutions, rulings: Sequence[SolutionRuling], seed: int,
     limits: SizeLimits = LIMITS,
 ) -> tuple[SolutionRuling, ...]:  # fmt: skip
-    """Return rulings with what is said at the full size of a task of those that are not wrong already, where it was
-    made smaller or not tried before: who is wrong there is wrong."""
+    """Return the rulings with a verdict at the full size of the task for solutions that are not wrong already and whose
+    shapes were made smaller or not tried. A solution that is wrong at full size is wrong."""
     left = {
         kernel: solutions[kernel] for kernel, each in zip(solutions, rulings, strict=True)
         if each.verdict in ("right", "undecided") and problem.module is not None and _was_smaller(problem, each)
@@ -119,8 +119,8 @@ def _untried(reason: str) -> FullSize:
 
 
 def _task(against: str, seed: int, limits: SizeLimits) -> _Task:
-    """The inputs and weights of a seed. Raises TaskError where they are too large, or where no rows of the reference
-    are calculated apart."""
+    """Draw the inputs and weights of a seed, and choose the rows to compare. Raises TaskError if the tensors are too
+    large, or if the reference cannot be calculated for some rows alone."""
     import torch
 
     path = Path(against.partition(":")[0])
@@ -132,7 +132,7 @@ def _task(against: str, seed: int, limits: SizeLimits) -> _Task:
     torch.manual_seed(seed)
     try:
         given = [*module.get_inputs()]
-    except (Exception, SystemExit) as error:  # whatever it raises
+    except (Exception, SystemExit) as error:  # whatever get_inputs raises
         raise TaskError(f"get_inputs raises {type(error).__name__}: {error}") from error
     having = [at for at, each in enumerate(given) if hasattr(each, "shape") and tuple(each.shape[:1]) == (count,)]
     if count < 2 or not having:
@@ -145,18 +145,18 @@ def _task(against: str, seed: int, limits: SizeLimits) -> _Task:
         except TaskError:
             raise
         except (Exception, SystemExit) as error:  # whatever the reference raises
-            if refusal is None or isinstance(error, _TogetherError):  # of what cannot be cut so, nothing is told
+            if refusal is None or isinstance(error, _TogetherError):  # errors of cuts that do not fit tell nothing
                 refusal = error if isinstance(error, Exception) else RuntimeError(str(error))
     told = f"{type(refusal).__name__}: {refusal}".splitlines()[0]
     raise TaskError(told.removeprefix(f"{_TogetherError.__name__}: "))
 
 
 class _TogetherError(Exception):
-    """The rows of a reference hang together."""
+    """Raised if a row of the reference's output depends on other rows."""
 
 
 def _cut(path: Path, module: ModuleType, given: Sequence[Any], cut: Sequence[int], count: int, seed: int) -> _Task:
-    """The task, with the problem of its first and its last row."""
+    """Return the task whose inputs at `cut` have rows, with the problem of the first and the last row alone."""
     ends = [each[[0, count - 1]] if at in cut else each for at, each in enumerate(given)]
     small, whole = ModuleType(module.__name__), ModuleType(module.__name__)
     vars(small).update({**vars(module), "get_inputs": lambda: ends})
@@ -181,8 +181,8 @@ def _check_sizes(shapes: Sequence[tuple[int, ...]], limits: SizeLimits) -> None:
 
 
 def _with_rows(task: _Task, seed: int, limits: SizeLimits) -> _Task:
-    """The same with the rows that are compared: the first one, the last one, and others by the seed, or the first ones.
-    Raises TaskError."""
+    """Return the task with the rows to compare: the first, the last and random ones; if `ahead`, the first ones. Raises
+    TaskError."""
     ends, ways = (0, 1 if task.ahead else task.count - 1), ways_of(task.problem.reference)
     outputs = ways.single(task.at(ends))
     if any(each.shape[:1] != (2,) for each in outputs):
@@ -208,15 +208,15 @@ def _with_rows(task: _Task, seed: int, limits: SizeLimits) -> _Task:
 
 
 def _rows(task: _Task, count: int, middle: Sequence[int]) -> list[int]:
-    """Return that many rows: the last one, the first one, then others; or as many first ones."""
+    """Return that many rows: the last, the first, then some of `middle`; or only the first ones if `ahead`."""
     if task.ahead:
         return [*range(count)]
     return [*range(min(count - 1, 1)), *sorted(middle[: max(count - 2, 0)]), task.count - 1]
 
 
 def _check_apart(task: _Task, rows: Sequence[int]) -> None:
-    """Raise _TogetherError where the reference has other values for some rows apart and in another order; for the
-    first ones of some, where those alone are compared."""
+    """Raise _TogetherError if the reference returns other values for some of the rows alone or in another order. If
+    only the first rows are compared, try those alone."""
     exact, last = ways_of(task.problem.reference).exact, len(rows) - 1
     whole = exact(task.at(rows))
     orders = ([last, 0], [*range(last - 1, int(last > 2), -1)]) if last > 1 else ([1], [0])
@@ -234,7 +234,7 @@ def _differ(one: NDArray[Any], two: NDArray[Any]) -> bool:
 
 @dataclass
 class _FullReplay(Replay):
-    """Judges one case by what its rows are, which were replayed alone."""
+    """A replay that judges one case at full size, by the rows that were replayed in advance."""
 
     case: Case = field(kw_only=True)
     wanted: Sequence[Replayed] = field(kw_only=True)
@@ -247,7 +247,7 @@ class _FullReplay(Replay):
 
 
 def _judged(asked: Asked, task: _Task, solutions: Solutions, seed: int, limits: SizeLimits) -> Mapping[str, FullSize]:
-    """What is said of solutions, by their kernels. Raises TaskError."""
+    """Run the solutions and return what is said of them, by kernel. Raises TaskError."""
     some = task.at(task.rows)
     files = {name: (words, beside(each, _FILE)) for name, (words, each) in solutions.items()}
     plan = replay_of(asked, replace(task.problem, own=lambda _: some), files)
@@ -262,7 +262,7 @@ def _judged(asked: Asked, task: _Task, solutions: Solutions, seed: int, limits: 
     case = case_of(replace(drawn, arrays=task.arrays), whole, plan.op, seed, 1)
     limit = min(asked.case_limit or limits.seconds, limits.seconds)
     found = dict[str, list[FullSize]]()
-    for target in plan.targets:  # one after the other, as each holds all of it
+    for target in plan.targets:  # one after the other, since each holds all of the tensors in memory
         replay = _FullReplay(meant, plan.op, [drawn.recipes], rows=task.rows, case=case, wanted=wanted)
         run = run_replay(replay, [target], seed, RunLimits(), plan.folder, case_limit=limit, screen=console.silent())
         found.setdefault(target.kernel.name, []).append(_said(run, task))
@@ -273,7 +273,7 @@ def _judged(asked: Asked, task: _Task, solutions: Solutions, seed: int, limits: 
 
 
 def _said(run: ReplayRun, task: _Task) -> FullSize:
-    """What became of a call. Who has too little memory or time is not held against a solution."""
+    """Return the result of a run. A solution that runs out of memory or time counts as not tried, not as wrong."""
     assert task.problem.module is not None
     assert isinstance(run.replay, _FullReplay)
     shapes = {name: each.shape for name, each in task.arrays.items() if name in task.problem.module.inputs}

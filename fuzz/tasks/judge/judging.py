@@ -1,5 +1,5 @@
-"""Solutions of one problem, judged together: they share its cases and the exact values. Where no formula is read from
-the reference, or at the shapes that come with it, the reference judges by a replay, a weaker judge."""
+"""Judging the solutions of one problem together, with the same cases and exact values. If no formula is read from the
+reference, or at the shapes that come with it, a replay of the reference judges, which is weaker than a formula."""
 
 from __future__ import annotations
 
@@ -83,16 +83,16 @@ from oracles.truth import Truth
 
 _T = TypeVar("_T")
 _VARIED = 4
-"""If every dimension that is not fixed can have this extent, a case has room to vary them."""
+"""If every dimension that is not fixed can have this extent, a case has room to vary the dimensions."""
 _AROUND_S = 10.0
-"""The seconds for what changes about a failure that is not shrunk."""
+"""The seconds for finding out what changes a failure that is not shrunk."""
 _UNEXERCISED = (
     "not exercised by a replay: strides, other ranks, the order of sums; failures are not explained, nor kept as cases"
 )
 _OTHERS = "not exercised, as only the shapes that come with the task were asked for: other shapes"
 _UNPROBED = "not exercised, as a case takes long: other ways to make the same call"
 _PROBED = 4
-"""With fewer cases none is called in other ways, each of which has other values, whose replay takes as long."""
+"""With fewer cases, none is called in other ways too: a call with other values takes another replay."""
 _UNREAD = "not exercised, as the reference is neither read nor replayed there: other shapes"
 _TURNS, _MOST_ELEMENTS, _FEW, _DIGITS = 3, 1024, 2, 2
 
@@ -101,8 +101,8 @@ def judged(
     asked: Asked, screen: Console, width: int, *, verbose: bool,
     read: Callable[[Asked], tuple[Statement, Derived]] | None = None, began: float | None = None,
 ) -> Judged:  # fmt: skip
-    """Return the ruling on the solutions, with text in lines of at most `width` columns. Its time, if that is limited,
-    began at that time of the monotonic clock. Raises TaskError if the problem or a solution cannot be read."""
+    """Return the ruling on the solutions, with text in lines of at most `width` columns. A time limit counts from
+    `began`, a time of the monotonic clock, by default now. Raises TaskError for what cannot be read."""
     read = read or read_problem
     if asked.max_time is None:
         return _judged(asked, screen, width, read, Interruption(), verbose=verbose)
@@ -113,7 +113,7 @@ def judged(
 
 
 def unjudged(asked: Asked, width: int) -> Judged:
-    """Return the ruling where time was over before anything was judged."""
+    """Return the ruling for a time limit that ended before anything was judged."""
     [reason] = not_in_time(asked, ["any case"])
     rulings = tuple(SolutionRuling(words, "undecided", 0, 0, {}, (), reason) for words in files_in(asked.solutions))
     ruling = Ruling(
@@ -142,7 +142,7 @@ def _judged(
     problem, solutions, ready = ahead
     found, folder, kernels, targets = ready.found, ready.folder, ready.task.kernels, ready.task.targets
     print_lines(screen, [*filter(None, (found.said, found.left_out, problem.kept))])
-    # Not before: no solution can know it.
+    # The seed is drawn only now, so that no solution can know it.
     seed = secrets.randbelow(2**32) if asked.seed is None else asked.seed
     laws = laws_of(targets)
     book, limits = book_in(folder / "findings", seed), RunLimits(None, asked.cases)
@@ -150,9 +150,9 @@ def _judged(
         targets, book, Terms(kernels, laws, twin_one_in=PROBED_ONE_IN), seed, limits, case_limit=asked.case_limit,
         screen=screen, interruption=stop, longest=RunLimits(asked.max_time).longest_case,
     )  # fmt: skip
-    # Before processes are forked, which have the tables of the search then and do not make them again, each its own.
+    # Before processes are forked, so that they share the tables of the search instead of making their own.
     first = [made for some in islice(batches(Search(found.op.name, seed, kernels)), _TURNS) for made in some]
-    origin = Provenance(seed, _command(asked, seed), ("--pack", str(folder)), numbered=True)
+    origin = Provenance(seed, command_of(asked, seed), ("--pack", str(folder)), numbered=True)
     began = time.monotonic()
     with session:
         floors = dict[str, float]()
@@ -166,9 +166,9 @@ def _judged(
         interrupted = driven is None or stop.wanted
         elapsed = time.monotonic() - began
         for bucket in [each for each in book.buckets.values() if each.kernel in ready.untried]:
-            del book.buckets[bucket.name]  # what it refuses is no bug of it
+            del book.buckets[bucket.name]  # a kernel that refuses an input has no bug for that
         if not stop.terminated:
-            # All of them are told at the end, which is near. What decides comes after it, and has half of the time.
+            # All failures are told together, at the end. Explaining gets half of the time left; deciding follows.
             seconds = min(asked.explain_s or _AROUND_S, stop.left / 2 / (len(book.buckets) + 1))
             stop.within(lambda: session.explain(seconds, None, shrinks=asked.explain_s is not None))
         undeclared = session.conclude(elapsed)
@@ -204,8 +204,8 @@ def _judged(
 def judged_by_replay(
     asked: Asked, problem: Statement, why: str, screen: Console, width: int, stop: Interruption
 ) -> Judged:  # fmt: skip
-    """Judge solutions of a problem that is not read, because of `why`, or by its own inputs alone; where it takes no
-    others than those, also by these. Raises TaskError."""
+    """Judge the solutions of a problem by a replay, because its reference cannot be read (`why`) or only its own inputs
+    were asked for. If the reference takes no inputs but its own, judge by these. Raises TaskError."""
     solutions = solutions_of(asked.solutions, problem, asked.against)
     try:
         replay = replay_of(asked, problem, solutions)
@@ -269,9 +269,9 @@ def looked(
     asked: Asked, problem: Statement, solutions: Solutions, found: Mapping[str, SolutionRuling], seed: int,
     screen: Console, stop: Interruption, missed: list[str],
 ) -> tuple[SolutionRuling, ...]:  # fmt: skip
-    """Return rulings, by the kernels of solutions, with what replays say besides: at the shapes that come with the
-    problem, as they are or smaller, in the other mode, and with what may be wrong of them undone. What there is no time
-    for is `missed`, and nothing of it is begun once a stop is wanted."""
+    """Return the rulings, with what replays add: at the shapes that come with the problem, in the other mode of a
+    module, at full size, and with possible causes of a failure removed. Whatever time does not suffice for is appended
+    to `missed`; once a stop is wanted, nothing more is begun."""
     if stop.wanted:
         return in_time(asked, [*found.values()], missed)
 
@@ -288,7 +288,7 @@ def looked(
     other = told(
         "the other mode", lambda: in_other_mode(asked, problem, solutions, seed, screen), problem.in_other_mode
     )
-    rulings = tuple(_unless_changed(with_own(each, (own or {}).get(kernel)), problem) for kernel, each in found.items())
+    rulings = tuple(unless_changed(with_own(each, (own or {}).get(kernel)), problem) for kernel, each in found.items())
     whole = told(
         "the task's full size", lambda: at_full_size(asked, problem, solutions, rulings, seed), problem.changed
     )
@@ -298,8 +298,8 @@ def looked(
     return in_time(asked, caused or rulings, missed)
 
 
-def _unless_changed(ruling: SolutionRuling, problem: Statement) -> SolutionRuling:
-    """Return a ruling of a solution that need only be right at a task's own shapes: at others it is never wrong."""
+def unless_changed(ruling: SolutionRuling, problem: Statement) -> SolutionRuling:
+    """Return the ruling. If the task's shapes were made smaller, one that is wrong only at others becomes undecided."""
     if not problem.changed or ruling.verdict != "wrong":
         return ruling
     return replace(ruling, verdict="undecided", reason=f"it fails, but at none of the task's shapes: {problem.changed}")
@@ -313,8 +313,8 @@ def _unseen(undeclared: list[str], laws: tuple[str, ...], always: Mapping[str, i
 
 
 def read_problem(asked: Asked) -> tuple[Statement, Derived]:
-    """Return the problem and its op: the first with room for all dimensions, or else that with most room. Raises
-    UnreadProblemError for one that is replayed."""
+    """Return the problem and its op. Among the forms of the problem, take the first with room to vary all dimensions,
+    else the one with the least work. Raises UnreadProblemError if the problem must be judged by a replay."""
     if asked.own:
         raise UnreadProblemError("", own_problem(asked.against))
     refusal: TaskError | None = None
@@ -353,12 +353,12 @@ def read_problem(asked: Asked) -> tuple[Statement, Derived]:
 
 
 def _elements(op: Op, extents: Mapping[str, int]) -> int:
-    """The most elements that an input has, of which each has errors of its own."""
+    """Return the most elements that an input has; the judge bounds the error of each element."""
     return max(math.prod(extents.get(dim, 1) for dim in each.axes) for each in op.inputs)
 
 
-def _command(asked: Asked, seed: int) -> str:
-    """The command line that judges the same, but for how long failures are explained."""
+def command_of(asked: Asked, seed: int) -> str:
+    """Return the command line that judges the same solutions again, without options for explaining."""
     values = None if asked.values == FINITE else asked.values
     options = [
         ("--against", asked.against), ("--shapes", asked.shapes), ("--values", values),
@@ -371,11 +371,11 @@ def _command(asked: Asked, seed: int) -> str:
 
 
 def _detection_floors(first: Sequence[Case], contract: Contract) -> Mapping[str, float]:
-    """Return, by the dtype of the first input, the error of an output as a share of itself that is seen in half of the
-    elements: of the first cases of a search, under a contract."""
+    """Return the smallest relative error of an output element that is noticed in half of the elements of ordinary
+    cases, by the dtype of the first input."""
     shares = defaultdict[str, list[float]](list)
     cases = sorted((case for case in first if case.elements), key=lambda case: case.elements)
-    # Weights alone may be more.
+    # A case may have more elements through its weights alone; then the smallest cases are taken.
     for case in [each for each in cases if each.elements <= _MOST_ELEMENTS] or cases[:_FEW]:
         try:
             found = Truth(problem_of(case), confirms=False).enclosures(contract, case.structured)
@@ -387,8 +387,8 @@ def _detection_floors(first: Sequence[Case], contract: Contract) -> Mapping[str,
 
 
 def _unvaried(op: Op, first: Sequence[Made]) -> Mapping[str, int]:
-    """Return the dimensions of which all of the first cases of a search have one extent, although it could be another,
-    with that: there is no room for more terms."""
+    """Return, with their extent, the dimensions that are not fixed but have the same extent in all first cases of a
+    search: more terms would take too long."""
     seen = defaultdict[str, set[int]](set)
     for draw in (made.draw for made in first if made.draw is not None):
         for dim, size in draw.sizes.items():
@@ -398,22 +398,22 @@ def _unvaried(op: Op, first: Sequence[Made]) -> Mapping[str, int]:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What is searched."""
+    """What is needed to search: the op, the pack, and what each solution takes."""
 
     found: Derived
     folder: Path
     task: Task
     accepting: Mapping[str, Accepts]
-    """What solutions do with what they do not declare, by their targets."""
+    """What solutions do with strides, dtypes and ranks that they do not declare, by target id."""
     untried: Mapping[str, str]
-    """Why a kernel is not judged that refuses every case, if no case has the extents of the problem itself."""
+    """Why a kernel that refuses every case is not judged, by kernel: no case has the problem's own extents."""
     refuses: Mapping[str, str]
-    """What of the inputs that come with a problem a kernel refuses."""
+    """The extents that come with the problem and that a kernel refuses, in words, by kernel; '' for none."""
 
 
 def prepared(asked: Asked, problem: Statement, found: Derived, solutions: Solutions) -> Prepared:
-    """Write the pack, and try what each solution takes. Where one refuses tensors of some numbers of dimensions, all
-    are given one number that every one of them takes."""
+    """Write the pack, and try what each solution takes. If one of them refuses some numbers of dimensions, all are
+    given one number that every solution takes."""
     folder, targets = _written(asked, problem, found, solutions)
     accepting = _accepting(targets, found, asked)
     rank = _common_rank([*accepting.values()])
@@ -430,7 +430,7 @@ def prepared(asked: Asked, problem: Statement, found: Derived, solutions: Soluti
         name: f"it refuses the small numbers that stand for those of the problem: {' and '.join(each.refused)}"
         for name, each in by_kernel.items() if each.usual == "refuses" and problem.module is not None
     }  # fmt: skip
-    refuses = {name: _refused(each, problem) for name, each in by_kernel.items() if problem.module is None}
+    refuses = {name: refused_example(each, problem) for name, each in by_kernel.items() if problem.module is None}
     always = {} if problem.draw is None else seen_in(found, samples_of(problem.draw))
     task = Task(chosen(asked, kernels), Data((), always, DRAWN), measures=True)
     return Prepared(found, folder, task, accepting, untried, refuses)
@@ -460,7 +460,8 @@ def _accepting(targets: Sequence[Target], found: Derived, asked: Asked) -> Mappi
 
 
 def _common_rank(some: Sequence[Accepts]) -> int | None:
-    """The number of dimensions that all take, the nearest to two; None where nobody refuses any, or none is taken."""
+    """Return the number of dimensions nearest to two that all solutions take; None if no solution refuses any number,
+    or if there is no common one."""
     if not any("refuses" in each.ranks.values() for each in some):
         return None
     taken = [{*each.taken_ranks} for each in some if each.ranks]
@@ -468,15 +469,15 @@ def _common_rank(some: Sequence[Accepts]) -> int | None:
 
 
 def _narrowed(kernel: Kernel, beside: Accepts | None) -> Kernel:
-    """The kernel, given only what it does not refuse."""
+    """Return the kernel, limited to the extents that it does not refuse."""
     if beside is None or not (beside.multiple_of or beside.max):
         return kernel
-    return replace(
-        kernel, capabilities=replace(kernel.capabilities, multiple_of=beside.multiple_of, max=beside.max)
-    )  # fmt: skip
+    able = replace(kernel.capabilities, multiple_of=beside.multiple_of, max=beside.max)
+    return replace(kernel, capabilities=able)
 
 
-def _refused(beside: Accepts, problem: Statement) -> str:
+def refused_example(beside: Accepts, problem: Statement) -> str:
+    """Return which extent of the problem's examples a solution refuses, and where; '' if it takes all."""
     for sizes in problem.examples:
         for dim, size in sizes.items():
             if size % beside.multiple_of.get(dim, 1) or size > beside.max.get(dim, size):

@@ -1,4 +1,4 @@
-"""`fuzz.check_module`: a module of torch held against another one, from inside a test."""
+"""`fuzz.check_module`: checks a module of torch against another one, from inside a test."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from oracles.ops import OPS
 
 __tracebackhide__ = told
 _MADE: dict[str, Op] = {}
-"""The ops of earlier checks, by name: each gives way to the next of its name."""
+"""The ops of earlier checks, by name. A new op replaces the earlier one of its name."""
 
 
 def check_module(
@@ -36,13 +36,13 @@ def check_module(
     max_time: float | None = None,
     seed: int | None = None,
 ) -> None:
-    """Search for inputs and weights with which a module of the class `mine` is wrong, held against one of `model`;
-    raise CheckFailed where there are any.
+    """Search for inputs and weights with which a module of the class `mine` returns other outputs than one of `model`;
+    raise CheckFailed with the report if there are any.
 
-    Both are made of `get_init_inputs()`, and stay in the mode in which they are constructed. `mine` is given the
-    weights of `model`, by their names or by their shapes. The extents of weights, and those that both are made with,
-    stay as they are; others vary. What `get_inputs()` always draws, such as a triangle, cases have too, unless there
-    may be `any_values`. All runs in this process, on the CPU.
+    Both are constructed with `get_init_inputs()`, and stay in the mode that they are constructed in. `mine` is given
+    the weights of `model`, matched by name or by shape. The extents of weights and of construction arguments stay as
+    they are; other extents vary. A property that `get_inputs()` always draws, such as a triangular matrix, holds for
+    all cases unless `any_values` is set. Everything runs in this process, on the CPU.
     """
     said = ModuleType(_name(model))
     vars(said).update(Model=model, get_inputs=get_inputs, get_init_inputs=get_init_inputs)
@@ -62,7 +62,7 @@ def check_module(
             )
         dtypes, outputs = tuple(floats_of(problem)), [each.name for each in found.op.outputs]
         capabilities = Capabilities(dtypes=dtypes, empty=False)
-        if OPS.get(found.op.name) is _MADE.get(found.op.name, found.op):  # the op of an earlier check
+        if OPS.get(found.op.name) is _MADE.get(found.op.name, found.op):  # an earlier check registered this op
             OPS.pop(found.op.name)
         _MADE[found.op.name] = found.op
         contract = contract_of(found, "torch", dtypes, strict=False)
@@ -76,7 +76,7 @@ def check_module(
 
 
 def _function(mine: Callable[..., Any], problem: Statement, op: Op) -> Callable[..., Any]:
-    """Return a function of the tensors of an op, which calls a module with these weights."""
+    """Return a function of the op's tensors, weights included, that calls a module of `mine`."""
     import torch
 
     known: dict[str, Any] = {"ModelNew": mine}
@@ -94,11 +94,11 @@ def _function(mine: Callable[..., Any], problem: Statement, op: Op) -> Callable[
     try:
         with torch.no_grad():
             known["_judged_fill"](made, before, {own: torch.zeros(shape) for own, shape in shapes.items()})
-    except RuntimeError as error:  # of another shape
+    except RuntimeError as error:  # a weight has another shape
         raise CheckError(str(error)) from None
     found = signed(known["judged"], _name(mine), names)
     vars(found)["training"] = made.training
-    vars(found)["__wrapped__"] = type(made).forward  # whose lines are shown
+    vars(found)["__wrapped__"] = type(made).forward  # reports show the lines of this function
     return found
 
 

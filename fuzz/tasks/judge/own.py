@@ -1,5 +1,5 @@
-"""A task at its own shapes: the inputs and weights that come with a `Model`, as they are. A search replaces its large
-numbers, so that it tells of a solution that takes other shapes, and not of one that takes these."""
+"""Judging a task at its own shapes, with the inputs and weights that come with a `Model`. A search replaces large
+numbers of the task, so it finds whether a solution works at other shapes, but not whether it works at these."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from fuzz.tasks.readers.solution import Solution, Solutions
 from fuzz.tasks.readers.source import TaskError, executed, text_of
 
 CASES = 5
-"""The cases at a task's own shapes beside a search: as many as KernelBench tries."""
+"""The number of cases at a task's own shapes besides a search: as many as KernelBench tries."""
 _MOST_ELEMENTS, _ENOUGH_ELEMENTS = 1 << 22, 1 << 20
-"""No tensor has more, as twenty outputs of a case are in memory at once; where a smaller batch makes them fewer, there
-are no more than enough: a million takes a second or two."""
+"""The most elements of a tensor, since twenty outputs of a case are in memory at once. A batch is halved until at most
+the second number are left: a million elements take a second or two."""
 _MOST_OF_ALL = 1 << 21
-"""The elements of the inputs of all cases beside a search, but for the first."""
+"""The most elements of the inputs of all cases besides a search; the first case runs in any event."""
 _SECONDS = 20.0
-"""Those for all cases beside a search."""
+"""The most seconds for all cases besides a search."""
 _CALL_S = 0.25
-"""A batch is made smaller where a call of the reference takes longer: a case of a replay takes as long as 250 calls."""
+"""If a call of the reference takes longer, the batch is made smaller: a case of a replay takes as long as 250 calls."""
 _FILE, _ONE_SEED, _KEPT_MODE, _OTHER_MODE = "own_shapes_", "one_seed_", "kept_mode_", "other_mode_"
 _CALLS_MODE = re.compile(r"\.(eval|train)\(")
 _KEEPS_MODE = """
@@ -51,9 +51,9 @@ _moded_train, _moded_init = _moded.nn.Module.train, ModelNew.__init__
 _moded.nn.Module.train = lambda self, mode=True: _moded_train(self, {training})
 ModelNew.__init__ = lambda self, *given, **named: (_moded_init(self, *given, **named), self.train())[0]
 """
-"""The end of a solution that is in one mode whatever it asks for."""
+"""Code appended to a solution that keeps it in one mode, whatever mode it sets."""
 _IN_OTHER_MODE = 12
-"""The cases in the other mode, a quarter of those by which a replay judges alone."""
+"""The number of cases in the other mode: a quarter of the cases of a quick verdict by replay alone."""
 _RANDOM = (
     "in training mode, as constructed, Model draws random numbers, so no result is right or wrong. To judge eval() "
     "alone, write self.eval() at the end of its __init__"
@@ -61,13 +61,13 @@ _RANDOM = (
 
 
 def own_problem(against: str, *, one_seed: bool = False) -> Statement:
-    """Return the problem of a `Model` with its own inputs and weights alone, all weights from one seed or of each case
-    its own. Raises TaskError if it has no `Model`, or if its tensors are too large to be replayed."""
+    """Return the problem of a `Model` with only its own inputs and weights; with `one_seed` all cases have the weights
+    of one seed, else each draws its own. Raises TaskError if there is no `Model`, or too large a tensor."""
     path = Path(against.partition(":")[0])
     module, changed = _small_enough(path, text_of(path))
     try:
         problem = of_module(path, module)[0]
-    except (Exception, SystemExit) as error:  # whatever it raises
+    except (Exception, SystemExit) as error:  # whatever the module raises
         raise TaskError(f"{path}: {error_line(error)}") from error
     assert problem.module is not None
     own = replace(problem.module, one_seed=one_seed or problem.module.one_seed)
@@ -80,8 +80,7 @@ def own_problem(against: str, *, one_seed: bool = False) -> Statement:
 
 
 def _small_enough(path: Path, text: str) -> tuple[ModuleType, str]:
-    """The module, with a smaller batch where a tensor has too many elements otherwise, and that in words. Raises
-    TaskError."""
+    """Return the module, with a smaller batch if it is too large or slow, and the change in words. Raises TaskError."""
     module = executed(path, text)
     if not hasattr(module, "Model") or not hasattr(module, "get_inputs"):
         raise TaskError(f"{path}: no shapes come with it: it has no Model with get_inputs")
@@ -90,7 +89,7 @@ def _small_enough(path: Path, text: str) -> tuple[ModuleType, str]:
         if math.prod(largest) <= _ENOUGH_ELEMENTS and (_call_s(module) or 0.0) <= _CALL_S:
             break
         fewer = executed(path, text, tree)
-        if size == 1 and _call_s(fewer) is None:  # as a norm over the batch refuses it
+        if size == 1 and _call_s(fewer) is None:  # a norm over the batch refuses a batch of one, for example
             break
         module, changed, largest = fewer, f"{name} = {size}, as more takes too long", _largest(fewer)
     if math.prod(largest) <= _MOST_ELEMENTS:
@@ -100,14 +99,14 @@ def _small_enough(path: Path, text: str) -> tuple[ModuleType, str]:
 
 
 def _largest(module: ModuleType) -> tuple[int, ...]:
-    """The shape of the largest tensor that it is given, has in a case or returns. Raises TaskError."""
+    """Return the shape of the largest tensor among the inputs, weights and outputs. Raises TaskError."""
     given, own = shapes_of(module)
     shapes = [*given, *([] if has_too_many(len(given), own) else own), *_returned(module)]
     return max(shapes, key=math.prod, default=())
 
 
 def _call_s(module: ModuleType) -> float | None:
-    """What a call of a model takes; None where it raises."""
+    """Return the processor seconds that a call of the model takes; None if the call raises."""
     import torch
 
     with suppress(Exception, SystemExit), torch.no_grad():
@@ -119,7 +118,7 @@ def _call_s(module: ModuleType) -> float | None:
 
 
 def _returned(module: ModuleType) -> Sequence[tuple[int, ...]]:
-    """The shapes of the tensors that a model returns, without any made; none where that takes values."""
+    """Return the shapes of the tensors that a model returns, found without values; none if the model needs values."""
     import torch
 
     with suppress(Exception, SystemExit), torch.device("meta"):
@@ -129,8 +128,8 @@ def _returned(module: ModuleType) -> Sequence[tuple[int, ...]]:
 
 
 def shapes_of(module: ModuleType) -> tuple[Sequence[tuple[int, ...]], Sequence[tuple[int, ...]]]:
-    """Return the shapes of the tensors that a model is given, and of those that it has. No tensor is made to find out,
-    unless the model itself reads a number out of one. Raises TaskError."""
+    """Return the shapes of a model's inputs, and of its weights. No tensor gets values for that, unless the model
+    itself reads a number out of one. Raises TaskError."""
     import torch
 
     def made(device: str) -> tuple[Sequence[tuple[int, ...]], Sequence[tuple[int, ...]]]:
@@ -142,13 +141,13 @@ def shapes_of(module: ModuleType) -> tuple[Sequence[tuple[int, ...]], Sequence[t
         with suppress(RuntimeError, NotImplementedError):
             return made("meta")
         return made("cpu")
-    except (Exception, SystemExit) as error:  # whatever it raises
+    except (Exception, SystemExit) as error:  # whatever the module raises
         raise TaskError(f"how large they are is not known: {type(error).__name__}: {error}") from error
 
 
 def drawn_of(module: ModuleType, own: Module, seed: int) -> Mapping[str, Any]:
-    """Return the inputs and weights of a seed, as tensors. Weights that are all alike, as ones of a norm are, would not
-    tell whether they are used: those are moved a little, unless a solution keeps its own."""
+    """Return the inputs and weights of a seed as tensors. A weight whose elements are all equal, such as the ones of a
+    norm, would not show whether it is used, so it is changed a little, unless a solution keeps its own weights."""
     import torch
 
     torch.manual_seed(SEED if own.one_seed else seed)
@@ -166,7 +165,7 @@ def drawn_of(module: ModuleType, own: Module, seed: int) -> Mapping[str, Any]:
 
 
 def array_of(tensor: Any) -> NDArray[Any]:
-    """Return the tensor as an array; NumPy lacks bfloat16."""
+    """Return the tensor as an array; floats of 16 bits become float32, since NumPy lacks bfloat16."""
     import torch
 
     found: NDArray[Any] = (tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16) else tensor).numpy()
@@ -176,8 +175,8 @@ def array_of(tensor: Any) -> NDArray[Any]:
 def own_shapes(
     asked: Asked, problem: Statement, solutions: Solutions, seed: int, screen: Console, file: str = _FILE
 ) -> Mapping[str, OwnShapes]:
-    """Return what is said of solutions at the shapes that come with a problem, by their kernels; nothing where none
-    do. What calls them is in files of that beginning, in the same folder, which the sandbox shows."""
+    """Return what is said of solutions at the shapes that come with a problem, if any do, by kernel. Their callers are
+    in files whose names begin with `file`, in the same folder, which the sandbox shows."""
     if problem.module is None or not solutions:
         return {}
     try:
@@ -203,8 +202,8 @@ def with_causes(
     asked: Asked, problem: Statement, solutions: Solutions, rulings: Sequence[SolutionRuling], seed: int,
     screen: Console,
 ) -> tuple[SolutionRuling, ...]:  # fmt: skip
-    """Return rulings with what is said of those that are wrong at a task's own shapes if each solution keeps the
-    weights of its construction; and if it is kept in the mode of the reference, where one of the two sets its own."""
+    """Return the rulings. For solutions that are wrong at the task's own shapes, add the result there with the weights
+    of their construction; and in the reference's mode, if one of the two sets a mode."""
     if (module := problem.module) is None:
         return tuple(rulings)
     wrong = {
@@ -230,8 +229,7 @@ def with_causes(
 def in_other_mode(
     asked: Asked, problem: Statement, solutions: Solutions, seed: int, screen: Console
 ) -> Mapping[str, SolutionRuling]:
-    """Return what a replay says of solutions in the other mode, by their kernels; nothing where the reference is the
-    same there."""
+    """Return a replay's rulings in the other mode, by kernel; none if the reference returns the same there."""
     other = problem.in_other_mode
     if other is None:
         return {}
@@ -245,28 +243,28 @@ def in_other_mode(
 
 
 def with_mode(ruling: SolutionRuling, problem: Statement, other: SolutionRuling | None) -> SolutionRuling:
-    """Return a ruling with what is said in the other mode. One in the other mode alone is undecided unless it is
-    wrong."""
+    """Return the ruling with `other`, the one in the other mode. If only that mode can be judged, "right" is
+    undecided."""
     if problem.module is None or not problem.module.mode.random or ruling.verdict != "right":
         return replace(ruling, other_mode=other)
     return replace(ruling, verdict="undecided", reason=f"right {problem.module.mode.text}; {_RANDOM}")
 
 
 def affordable(replay: ReplayPlan, seed: int) -> int:
-    """Return how many cases there is time for where these decide alone: one at least."""
+    """Return the number of cases that there is time for if a replay alone decides; at least one."""
     return min(replay.asked.replays, int(replay.asked.replay_s / _measured(replay, seed)[2]) or 1)
 
 
 def _measured(replay: ReplayPlan, seed: int) -> tuple[ReplayCase, Mapping[str, tuple[tuple[int, ...], str]], float]:
-    """A case, its outputs, and the seconds that its replay takes."""
+    """Return a case, its outputs (shape and dtype by name), and the seconds that a replay of the case takes."""
     case = next(replay.meant.cases(seed))
     return case, replay.meant.outputs(case), replay_s(replay.meant.ways, case.arrays)
 
 
 def replay_s(ways: Ways, arrays: Mapping[str, NDArray[Any]]) -> float:
-    """Return the seconds of a processor that a replay of these inputs takes: that of most of its calls."""
+    """Return the processor seconds that a replay of these inputs takes, estimated from two of its calls."""
     took = list[float]()
-    for _ in range(2):  # the first one imports much
+    for _ in range(2):  # the first call imports much and takes longer
         began = time.process_time()
         ways.noisy(arrays, 0, 1.0)
         took.append(time.process_time() - began)
@@ -274,17 +272,18 @@ def replay_s(ways: Ways, arrays: Mapping[str, NDArray[Any]]) -> float:
 
 
 def with_own(ruling: SolutionRuling, own: OwnShapes | None) -> SolutionRuling:
-    """Return a ruling with what is said at the shapes that come with the problem: who is wrong there is wrong."""
-    if own is None or not (own.judged or ruling.judged):  # it did not run: the ruling says why
+    """Return the ruling with `own`, the one at the shapes that come with the problem. If `own` is wrong, so is the
+    ruling."""
+    if own is None or not (own.judged or ruling.judged):  # the solution did not run, as the ruling says
         return ruling
     if own.verdict != "wrong" or ruling.verdict == "wrong":
         return replace(ruling, own_shapes=own)
-    said = "".join(f": {each['said']}" for each in own.failures[:1] if not ruling.judged)  # else more than that is told
+    said = "".join(f": {each['said']}" for each in own.failures[:1] if not ruling.judged)  # else reported elsewhere
     reason = f"it fails at the shapes that come with the task{said}"
     return replace(ruling, own_shapes=own, verdict="wrong", reason=reason)
 
 
 def beside(solution: Solution, before: str) -> Solution:
-    """Return the same in another file, beside that of a search: what calls it is written at its end."""
+    """Return the solution in another file of the same folder, for another caller than that of a search."""
     file = f"{before}{solution.file}"
     return replace(solution, file=file, files={**solution.files, file: solution.files[solution.file]})

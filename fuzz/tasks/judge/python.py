@@ -1,4 +1,4 @@
-"""`fuzz.judge`: the command from Python."""
+"""`fuzz.judge`: the command `kernelfuzz judge` as a Python function."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def judge(
     max_time: float | None = None,
     server: File | None = None,
 ) -> Ruling:
-    """Judge whether solutions, files or folders, compute what a reference computes, and return the ruling that
-    `kernelfuzz judge --json` prints. The arguments are its options; times are in seconds. Raises CheckError where there
-    is no ruling, as the reference or a solution cannot be read.
+    """Judge whether solutions, given as files or folders, compute what a reference computes. Return the ruling that
+    `kernelfuzz judge --json` prints. The arguments are the command's options; times are in seconds. Raises CheckError
+    if there is no ruling, because the reference or a solution cannot be read.
 
-    It runs in a process of its own: a judge forks processes and handles signals, which another thread of this one might
-    not survive, and what a reference imports stays there.
+    Judging runs in a process of its own, because it forks and handles signals, which other threads of this process
+    might not survive. What the reference imports stays in that process, too.
     """
     options = {
         "against": against, "shapes": shapes, "full": full, "max_cases": max_cases, "trusted": trusted,

@@ -1,4 +1,4 @@
-"""Problems that were read already, for processes that are forked to judge solutions of them."""
+"""References that were read already, for processes that are forked to judge solutions of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _Stamp = tuple[int, int]
 
 
 class Readings:
-    """What was read of a reference, or why it cannot be, as long as its files stay as they are."""
+    """The results of reading references, or the errors, which are valid as long as the files are unchanged."""
 
     def __init__(self) -> None:
         self._known = dict[object, tuple[Statement, Derived] | TaskError]()
@@ -27,33 +27,33 @@ class Readings:
         self._threads = 0
 
     def know(self, asked: Asked) -> None:
-        """Read the problem, unless it is known. Where a file has changed since another one was read, the process ends:
-        what Python has imported stays as it was."""
+        """Read the problem, unless it is known. If a file of an earlier problem has changed, end the process, since
+        Python would keep what it has imported."""
         if any(_stamp(path) != stamp for path, stamp in self._stamps.items()):
             os._exit(0)
         if (key := _key(asked)) in self._known:
             return
         import torch
 
-        # A process that is forked has none of the threads of this one, and OpenMP waits for them.
+        # A forked process has none of this process's threads, and OpenMP would wait for them.
         self._threads = self._threads or torch.get_num_threads()
         torch.set_num_threads(1)
         try:
             self._known[key] = read_problem(asked)
         except TaskError as error:
             self._known[key] = error
-        except Exception:  # whoever reads it again says it
+        except Exception:  # a forked process reads the problem again and reports the error
             return
         self._stamps = {path: _stamp(path) for path in _files(asked.against)}
 
     def begin(self) -> None:
-        """Have as many threads again as there were, in a process that was forked."""
+        """Set the number of threads back to what it was, in a process that was forked."""
         import torch
 
         torch.set_num_threads(self._threads or torch.get_num_threads())
 
     def read(self, asked: Asked) -> tuple[Statement, Derived]:
-        """Return what `read_problem` does, or raise what it raises."""
+        """Return or raise what `read_problem` does for this request."""
         known = self._known.get(_key(asked))
         if isinstance(known, TaskError):
             raise known
@@ -62,13 +62,13 @@ class Readings:
 
 def _key(asked: Asked) -> object:
     names = frozenset[str]()
-    with suppress(TaskError):  # of a solution that cannot be read: whoever judges it says so
+    with suppress(TaskError):  # a solution cannot be read, which is reported when it is judged
         names = names_read(asked.against, asked.solutions)
     return asked.against, asked.shapes, asked.values, asked.own, asked.any_values, names
 
 
 def _files(against: str) -> Iterator[Path]:
-    """The files that a reference was read from: its own, those of its task, and modules beside it."""
+    """Yield the files that a reference was read from: its own, its task's, and imported modules in its folder."""
     path = Path(against.partition(":")[0]).resolve()
     folder = path if path.is_dir() else path.parent
     yield path
@@ -82,6 +82,6 @@ def _files(against: str) -> Iterator[Path]:
 def _stamp(path: Path) -> _Stamp:
     try:
         found = path.stat()
-    except OSError:  # it is gone
+    except OSError:  # the file is gone
         return (0, 0)
     return (found.st_mtime_ns, found.st_size)

@@ -1,5 +1,4 @@
-"""A problem that the reference itself judges, replayed in float64: what is drawn, where solutions run, and what is said
-of each."""
+"""Judging solutions by the reference itself, run in float64: what is drawn, where solutions run, and the rulings."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ from oracles.ops import OPS
 
 @dataclass(frozen=True)
 class ReplayPlan:
-    """What is drawn for a problem, and what its solutions run as."""
+    """The inputs to draw for a problem, and the targets on which its solutions run."""
 
     asked: Asked
     meant: Meant
@@ -51,9 +50,8 @@ class ReplayPlan:
         self, cases: int, seed: int, laws: Sequence[str], screen: Console, seconds: float = math.inf,
         stop: Interruption | None = None,
     ) -> ReplayRun:  # fmt: skip
-        """Judge at most `cases` cases, and begin none after `seconds` of processor time, nor once a stop is wanted.
-        Raises TaskError where the reference cannot be replayed, and UsageError where the only solution cannot be
-        called."""
+        """Judge at most `cases` cases. Begin none after `seconds` of processor time, or once a stop is wanted. Raises
+        TaskError if the reference cannot be replayed, and UsageError if the only solution cannot be called."""
         end = time.process_time() + seconds
         with screen.status("replaying ..."):
             try:
@@ -66,7 +64,7 @@ class ReplayPlan:
                 raise TaskError(f"{self.asked.against}: {error}") from error
 
     def rulings(self, run: ReplayRun) -> Mapping[str, SolutionRuling]:
-        """Return what is said of each solution, by its kernel."""
+        """Return the ruling on each solution, by kernel."""
         return {name: self._ruling(name, run) for name in self.solutions}
 
     def _ruling(self, kernel: str, run: ReplayRun) -> SolutionRuling:
@@ -89,7 +87,7 @@ class ReplayPlan:
 
 
 def _said(line: TargetTally) -> Said:
-    """Return the verdict on a target. Some cases that no replay decides are no reason for doubt, unless most are."""
+    """Return the verdict on a target. Cases that no replay decides cause no doubt, unless they are the majority."""
     if line.findings or line.broken:
         return "wrong"
     if not line.judged:
@@ -99,8 +97,7 @@ def _said(line: TargetTally) -> Said:
 
 
 def replay_of(asked: Asked, problem: Statement, solutions: Solutions) -> ReplayPlan:
-    """Return what is drawn and run, and write the solutions. Raises UnreadableError where not even the tensors of the
-    reference are known."""
+    """Write the solutions, and return the plan of a replay. Raises UnreadableError if no tensors are known."""
     floats = [each for each in floats_of(problem) if each in DTYPES]
     dtypes = problem.dtypes if problem.shapes else None
     meant = meant_of(
@@ -119,7 +116,7 @@ def replay_of(asked: Asked, problem: Statement, solutions: Solutions) -> ReplayP
 
 
 def menus_of(problem: Statement, values: str) -> Mapping[str, str] | str:
-    """Return what tensors are drawn from: variances that a norm keeps are positive, as it makes NaN of others."""
+    """Return the values that tensors are drawn from. Variances that a norm keeps are positive: others give NaN."""
     own = problem.module.weights if problem.module is not None else {}
     variances = {name: "positive" for name, state in own.items() if state.endswith("running_var")}
     return {**dict.fromkeys(problem.shapes or (), values), **variances} if variances else values
@@ -139,12 +136,12 @@ def _targets(asked: Asked, problem: Statement, op: Op, folder: Path, solutions: 
 
 
 def chosen(asked: Asked, kernels: Sequence[Kernel]) -> tuple[Target, ...]:
-    """Return the targets that are asked for. A device that is not here is no news, unless there is no other."""
+    """Return the targets that are asked for, by default those on devices that are here, or all if none is."""
     targets = select_targets(kernels, patterns=asked.targets)
     return tuple(each for each in targets if asked.targets or each.unavailable() is None) or targets
 
 
 def laws_of(targets: Sequence[Target]) -> tuple[str, ...]:
-    """Return the laws that their kernels declare and that can be tried here."""
+    """Return the laws that kernels of these targets declare and that can be tried on this machine."""
     here = {target.name.place for target in targets if target.unavailable() is None}
     return tuple(law for law in declared(each.kernel for each in targets) if law != STREAM or "cuda" in here)

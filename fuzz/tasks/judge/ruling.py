@@ -1,4 +1,4 @@
-"""What is asked of a judge, and what is said of solutions: one record, a JSON object with a published schema."""
+"""The ruling on solutions: one record, which is printed as a JSON object with a published schema."""
 
 from __future__ import annotations
 
@@ -33,138 +33,136 @@ _RANK: tuple[Said, ...] = ("right", "undecided", "did not run", "wrong")
 
 @dataclass(frozen=True)
 class OwnShapes:
-    """What is said of a solution at the shapes that come with its task, by a replay."""
+    """What a replay says of a solution at the shapes that come with its task."""
 
     shapes: Mapping[str, tuple[int, ...]]
-    """Those of the inputs; none where they were not tried."""
+    """The shapes of the inputs; empty if they were not tried."""
     changed: str
-    """What is smaller in them than in the task, which would take too long, such as "batch_size = 8"; else ''."""
+    """What was made smaller than in the task to save time, such as "batch_size = 8"; else ''."""
     verdict: Said
     judged: int
     failing: int
     failures: tuple[dict[str, Any], ...]
-    """The case that fails, as of a replay."""
+    """The smallest failing case, in the form of a replay; none if nothing fails."""
     reason: str
-    """Why they were not tried, or are undecided; else ''."""
+    """Why the shapes were not tried, or why the verdict is undecided; else ''."""
 
 
 @dataclass(frozen=True)
 class FullSize:
-    """What is said of a solution at the shapes of its task where these are too large for a whole replay: it ran once,
-    and some of its rows were compared."""
+    """What is said of a solution at the shapes of its task if these are too large for a whole replay. The solution ran
+    once, and some rows of its outputs were compared."""
 
     shapes: Mapping[str, tuple[int, ...]]
-    """Those of the inputs; none where it was not tried."""
+    """The shapes of the inputs; empty if they were not tried."""
     verdict: Said
     judged: int
-    """The elements that were judged, among the `elements` of all outputs."""
+    """The number of elements that were judged, out of the `elements` of all outputs."""
     elements: int
     failure: str
-    """What is wrong; else ''."""
+    """The failure in words; '' if there is none."""
     reason: str
-    """Why it was not tried, or is undecided; else ''."""
+    """Why the full size was not tried, or why the verdict is undecided; else ''."""
 
 
 @dataclass(frozen=True)
 class SolutionRuling:
-    """What is said of one solution."""
+    """The ruling on one solution."""
 
     solution: str
-    """The file that it came from."""
+    """The file that the solution came from."""
     verdict: Said
     judged: int
-    """The runs that were judged, and `failing` those of them that failed."""
+    """The number of runs that were judged; `failing` is the number of them that failed."""
     failing: int
     largest_error: Mapping[str, float]
-    """The largest error of a run that passed, as a share of what is allowed, by dtype."""
+    """The largest error of a run that passed, as a share of the allowed error, by dtype."""
     failures: tuple[dict[str, Any], ...]
-    """What is known of each bug, as `explanation.schema.json` has it; by a replay, the smallest case that fails: its
-    shapes, recipes and dtype, the worst element, what it is and must be, and how far it may be off."""
+    """Each bug as described by `explanation.schema.json`. By a replay, only the smallest failing case: its shapes,
+    recipes and dtype, the worst element, its value, the expected value, and the allowed error."""
     reason: str
-    """Why it did not run, or is undecided; else ''."""
+    """Why the solution did not run, or why the verdict is undecided; else ''."""
     measured: tuple[Measured, ...] = ()
-    """What was measured of it, on each of its targets."""
+    """What was measured of the solution, on each of its targets."""
     accepts: tuple[Accepts, ...] = ()
-    """What each of its targets does with strides, dtypes, ranks and extents that it does not declare: that is told, and
-    held against nobody."""
+    """What each of the solution's targets does with strides, dtypes, ranks and extents that it does not declare. This
+    does not change the verdict."""
     right_as: str = ""
-    """What a wrong one is right as, such as "right as TF32; wrong as f32"; '' where it is nothing of that kind."""
+    """What a wrong solution would be right as, such as "right as TF32; wrong as f32"; else ''."""
     own_shapes: OwnShapes | None = None
-    """What is said of it at the shapes that come with the task: those of all other cases are the judge's. None where
-    none come with it, or where these alone were asked for."""
+    """The ruling at the shapes that come with the task; all other cases have shapes that the judge chose. None if no
+    shapes come with the task, or if only these were asked for."""
     full_size: FullSize | None = None
-    """What is said of it at those shapes as they are, where they were made smaller; None if it is wrong
-    already."""
+    """The ruling at the task's full shapes, if `own_shapes` has smaller ones. None if the solution is wrong already."""
     other_mode: SolutionRuling | None = None
-    """What a replay says of it in the other mode of a module, such as `eval()`; None where the reference returns the
-    same there. It does not change the verdict."""
+    """What a replay says of the solution in the other mode of a module, such as `eval()`. None if the reference returns
+    the same there. This does not change the verdict."""
     one_seed: OwnShapes | None = None
-    """What is said at the shapes that come with the task if both modules are constructed from one seed and the solution
-    is given no weights, as KernelBench does; only of one that is wrong there else. It does not change the verdict."""
+    """Only for a solution that is wrong at the task's own shapes: the ruling there if both modules are constructed from
+    one seed and the solution is given no weights, as in KernelBench. This does not change the verdict."""
     kept_mode: OwnShapes | None = None
-    """What is said at those shapes if the solution is kept in the mode of the reference, whatever calls of `eval()` and
-    `train()` it makes; only of one that is wrong there else, where one of the two makes such calls. It does not change
-    the verdict."""
+    """Only for a solution that is wrong at the task's own shapes and if it or the reference calls `eval()` or
+    `train()`: the ruling there if the solution is kept in the reference's mode. This does not change the verdict."""
     beyond: Beyond | None = None
-    """What it does with inputs that those of the task never are, where the cases had what these always are; or with
-    such as these, where it is wrong. None where nothing was seen of these."""
+    """What the solution does with inputs that lack a property, such as being triangular, that all inputs of the task
+    have; or with inputs that have it, if it is wrong with those. None if nothing was seen of either."""
 
 
 @dataclass(frozen=True)
 class Ruling:
-    """What is said of all solutions of a problem."""
+    """The ruling on all solutions of a problem."""
 
     schema: int
     verdict: Said
-    """The verdict of the worst of them: "wrong" before "did not run", "undecided" and "right"."""
+    """The verdict on the worst solution: "wrong" before "did not run", "undecided" and "right"."""
     problem: str
     reference: str
-    """What was read of the reference, how it was checked, and what is not judged; or what of it cannot be read."""
+    """What was read of the reference, how that was checked, and what is not judged; or why it cannot be read."""
     oracle: Literal["formula", "replay"]
-    """What solutions were judged by: the formula that was read, or the reference itself, replayed in float64."""
+    """What judged the solutions: the formula that was read, or the reference itself, run in float64."""
     guarantee: str
-    """What a replay does not see, which is weaker than a formula; '' of a formula."""
+    """The errors that a replay, which is weaker than a formula, does not see; '' for a formula."""
     seed: int
     cases: int
     pack: str
-    """The folder of the op and the kernels that were judged."""
+    """The folder with the op and the kernels that were judged."""
     probes: Mapping[str, int]
-    """How many calls were made in other ways that a right kernel cannot tell from the usual one, by the probe."""
+    """The number of calls in other ways, which a correct kernel cannot tell from the usual way, by probe."""
     detection_floor: Mapping[str, float]
-    """By dtype, the error of an output, as a share of it, that is seen in half of the elements of ordinary cases."""
+    """The smallest relative error of an output that is seen in half of the elements of ordinary cases, by dtype."""
     largest: Mapping[str, Largest]
-    """How large the cases were that a formula judged, by the dtype of the first input."""
+    """The size of the largest cases that a formula judged, by the dtype of the first input."""
     never_ran: tuple[str, ...]
-    """In which ways else nothing ran."""
+    """The further ways in which nothing ran."""
     not_exercised: tuple[str, ...]
     solutions: tuple[SolutionRuling, ...]
     mode: str
-    """The mode in which a module was judged, such as "in training mode, as constructed"; '' of a function."""
+    """The mode in which a module was judged, such as "in training mode, as constructed"; '' for a function."""
     other_mode: str
-    """The other one, where the reference returns something else there; else ''."""
+    """The other mode, if the reference returns something else there; else ''."""
 
     def text(self) -> str:
-        """Return it as a JSON object."""
+        """Return the ruling as a JSON object."""
         return json.dumps(msgspec.to_builtins(self), indent=1)
 
 
 @dataclass(frozen=True)
 class Judged:
-    """The ruling, and what people read."""
+    """A ruling, its text for people, and the exit code."""
 
     ruling: Ruling
     text: str
     code: Exit | None = None
-    """The exit code, where that is not the verdict's: it was interrupted, or ended by an error of ours."""
+    """The exit code, if it differs from the verdict's: the judge was interrupted, or ended by an internal error."""
 
 
 def of_kernel(tally: Tally, kernel: str) -> Tally:
-    """Return what was counted of one kernel's targets."""
+    """Return the tally of one kernel's targets."""
     return Tally({name: line for name, line in tally.targets.items() if line.kernel == kernel})
 
 
 def largest_errors(tally: Tally) -> Mapping[str, float]:
-    """Return the largest error of a run that passed, as a share of what is allowed, by dtype."""
+    """Return the largest error of a run that passed, as a share of the allowed error, by dtype."""
     found = dict[str, float]()
     for dtype, worst in (each for line in tally.targets.values() for each in line.worst.items()):
         found[dtype] = max(worst.ratio, found.get(dtype, 0.0))
@@ -176,8 +174,8 @@ def solution_ruling(
     accepting: Mapping[str, Accepts], *, untried: str = "", refuses: str = "", interrupted: bool = False,
     beyond: Beyond | None = None,
 ) -> SolutionRuling:  # fmt: skip
-    """Return what is said of the solution that a kernel was made of. It is undecided where it was not tried, and wrong
-    where it refuses what comes with the problem; each says why."""
+    """Return the ruling on the solution that a kernel was made of. It is undecided if the solution was `untried`, and
+    wrong if it `refuses` inputs that come with the problem; both texts say why."""
     own = of_kernel(tally, kernel)
     failures = tuple(encoded(each.told) for each in book.buckets.values() if each.kernel == kernel)
     outcome = outcome_of(own, failing=own.findings > 0, errors=book.errors, interrupted=interrupted)
@@ -199,7 +197,7 @@ def solution_ruling(
 
 
 def in_time(asked: Asked, rulings: Sequence[SolutionRuling], missed: Sequence[str]) -> tuple[SolutionRuling, ...]:
-    """Return rulings where there was no time to judge all: what is not wrong so far is undecided."""
+    """Return the rulings. If there was no time for everything, each solution that is not wrong so far is undecided."""
     if asked.max_time is None or not missed:
         return tuple(rulings)
     [reason] = not_in_time(asked, missed)
@@ -209,18 +207,18 @@ def in_time(asked: Asked, rulings: Sequence[SolutionRuling], missed: Sequence[st
 
 
 def not_in_time(asked: Asked, missed: Sequence[str]) -> list[str]:
-    """Return a line that says what there was no time for, if anything."""
+    """Return a line that says what there was no time for; none if there was time for everything."""
     late = asked.max_time is not None and missed
     return [f"not judged, as --max-time {asked.max_time:g}s was over: {', '.join(missed)}"] if late else []
 
 
 def worst_of(verdicts: Iterable[Said]) -> Said:
-    """Return the worst of the verdicts; without any, nothing ran."""
+    """Return the worst of the verdicts; "did not run" if there is none."""
     return max(verdicts, key=_RANK.index, default="did not run")
 
 
 _SAID: Mapping[Exit, Said] = {Exit.OK: "right", Exit.FINDINGS: "wrong", Exit.NOTHING_RAN: "did not run"}
-"""What is said of the outcome of a solution. It is undecided with any other: nothing fails, and not all was judged."""
+"""The verdict on a solution by its exit code. Any other code means undecided: nothing fails, but not all was judged."""
 
 
 def schema() -> dict[str, Any]:
@@ -242,15 +240,15 @@ _BY = " by replay"
 
 
 def summary(ruling: Ruling, elapsed: float) -> str:
-    """Return a line for each solution, and what was not seen."""
+    """Return the text of a ruling: lines about each solution, then what was not seen."""
     lines, by = list[str](), _BY if ruling.oracle == "replay" else ""
     for each in ruling.solutions:
         lines.append(f"{each.verdict:<12} {each.solution}  {_why(each, by)}")
         lines += [f"  {measured.text}" for measured in each.measured]
         lines += [f"  {beside.text}" for beside in each.accepts if beside.text]
         lines += [f"  {each.right_as}"] if each.right_as else []
-        lines += [*_beyond(each), *_in_modes(each, ruling), *_at_own_shapes(each), *_causes(each, ruling.mode)]
-        lines += _at_full_size(each.full_size)
+        lines += [*_beyond(each), *_in_modes(each, ruling), *_at_own_shapes(each), *causes_told(each, ruling.mode)]
+        lines += full_size_told(each.full_size)
     floors = ", or ".join(f"{share:.1e} in {dtype}" for dtype, share in ruling.detection_floor.items())
     said = f"half of all outputs that are off by this share of their value are noticed: {floors}"
     floor = said if floors else "not known, as no output of an ordinary case is judged"
@@ -264,12 +262,8 @@ def summary(ruling: Ruling, elapsed: float) -> str:
 
 
 def _why(each: SolutionRuling, by: str) -> str:
-    if each.verdict == "wrong":
-        return (
-            f"{each.failing:,} of {counted(each.judged, 'run')}{by} {'fails' if each.judged == 1 else 'fail'}"
-            if each.failing
-            else each.reason
-        )
+    if each.verdict == "wrong" and each.failing:
+        return f"{each.failing:,} of {counted(each.judged, 'run')}{by} {'fails' if each.judged == 1 else 'fail'}"
     if each.verdict != "right":
         return each.reason
     errors = ", ".join(f"{ratio:.0%} in {dtype}" for dtype, ratio in each.largest_error.items())
@@ -277,7 +271,7 @@ def _why(each: SolutionRuling, by: str) -> str:
 
 
 def _in_modes(each: SolutionRuling, ruling: Ruling) -> list[str]:
-    """What is said of a solution in both modes."""
+    """Return the lines about a solution in both modes of a module."""
     other = each.other_mode
     if other is None:
         return []
@@ -287,7 +281,7 @@ def _in_modes(each: SolutionRuling, ruling: Ruling) -> list[str]:
 
 
 def _beyond(each: SolutionRuling) -> list[str]:
-    """What a solution does with inputs that those of the task never are."""
+    """Return the lines about inputs that lack a property which all inputs of the task have."""
     if each.beyond is None or not each.beyond.text:
         return []
     how = "  to have what is wrong beyond counted: --any-values"
@@ -295,12 +289,12 @@ def _beyond(each: SolutionRuling) -> list[str]:
 
 
 def _at_own_shapes(each: SolutionRuling) -> list[str]:
-    """What is said of a solution at the shapes that come with its task."""
+    """Return the lines about a solution at the shapes that come with its task."""
     own = each.own_shapes
     if own is None:
         return []
     if own.verdict not in ("right", "wrong"):
-        if each.full_size is not None and each.full_size.judged:  # whose line says more
+        if each.full_size is not None and each.full_size.judged:  # its line says more
             return []
         return [f"  not judged at the task's own shapes: {own.reason}"]
     count = f"{own.failing or own.judged:,} of {counted(own.judged, 'run')}, by replay"
@@ -310,15 +304,13 @@ def _at_own_shapes(each: SolutionRuling) -> list[str]:
         return [*lines, *(f"    {line.strip()}" for some in own.failures for line in some["said"].splitlines())]
     if each.failing:
         lines += ["  the shapes that it fails at are the judge's; they count, as the reference takes them, too"]
-    return [
-        *lines,
-        *([] if each.verdict == "right" else ["  to judge it at the task's own shapes alone: --own-shapes"]),
-    ]
+    alone = "  to judge it at the task's own shapes alone: --own-shapes"
+    return [*lines, *([] if each.verdict == "right" else [alone])]
 
 
-def _causes(each: SolutionRuling, mode: str) -> list[str]:
-    """What a wrong solution is right with."""
-    # One that folds its weights when it is constructed computes the same then.
+def causes_told(each: SolutionRuling, mode: str) -> list[str]:
+    """Return the lines about possible causes: conditions under which a wrong solution is right."""
+    # A solution that folds its weights at construction is right only with the weights of its construction.
     seeded = "right where both are constructed from one seed and nothing is trained or loaded, as KernelBench does; "
     told = {
         f"  {seeded}wrong with other weights": each.one_seed,
@@ -327,7 +319,8 @@ def _causes(each: SolutionRuling, mode: str) -> list[str]:
     return [line for line, by in told.items() if by is not None and by.verdict == "right"]
 
 
-def _at_full_size(full: FullSize | None) -> list[str]:
+def full_size_told(full: FullSize | None) -> list[str]:
+    """Return the lines about a solution at the full size of its task."""
     if full is None:
         return []
     if full.verdict not in ("right", "wrong"):
@@ -338,19 +331,19 @@ def _at_full_size(full: FullSize | None) -> list[str]:
 
 
 def shapes_text(shapes: Mapping[str, Sequence[int]]) -> str:
-    """Return the shapes of inputs in words."""
+    """Return the shapes of inputs in words, such as "x 4x8, scale scalar"."""
     return ", ".join(f"{name} {'x'.join(map(str, shape)) or 'scalar'}" for name, shape in shapes.items())
 
 
 def failures_told(kernel: str, failures: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the smallest case that a replay found wrong, as people read it."""
+    """Return the text of the smallest case that a replay found wrong."""
     smallest = sorted(failures, key=lambda each: sum(map(math.prod, each["shapes"].values())))[:1]
     return [f"FAIL  {kernel}  {each['said']}\n  {each['case']}, by replay" for each in smallest]
 
 
 def not_given(tally: Tally, targets: Sequence[Target]) -> list[str]:
-    """Why targets that judged some cases did not judge all: runs without a verdict, and cases that are too large for
-    slow targets. How many these are is known where a target alone was to be given every case that was drawn."""
+    """Return the lines on targets that judged only some cases: runs without a verdict, and cases too large for slow
+    targets. The number of missed cases is known only for a lone target, which should be given all."""
     reasons, late = dict[str, str](), slow_targets_of(targets)
     for target in targets:
         line = tally.targets.get(target.id)

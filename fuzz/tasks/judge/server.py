@@ -1,9 +1,9 @@
-"""A judge that stays: a server that answers requests to judge, each in a process of its own.
+"""A server that answers requests to judge, each in a process of its own.
 
 The server itself is small. For each problem it starts a desk: a process that imports torch and reads the reference
-once, and is forked for each request. So nothing that a request does is there for the next one. What is forked does what
-the command does, with the stdout and stderr of whoever asks: the answer is the same. Solutions run in workers of their
-own, in a sandbox, as always.
+once, and then forks for each request, so that no request can affect the next one. A forked process does what the
+command does, with the client's stdout and stderr, so the answer is the same. As always, solutions run in workers of
+their own, in a sandbox.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ from fuzz.tasks.judge.asked import JudgeRequest, decoded
 
 _REQUEST_BYTES = 1 << 18
 _BEGUN, _READ = b"begun", b"read"
-"""What is told of a request: its turn has come, and the reference was read."""
+"""What a client is told: its turn has come, and the reference was read."""
 _LONGEST_NAME = 100
-"""The most bytes of the name of a socket: Linux takes 107."""
+"""The most bytes of a socket's name; Linux takes 107."""
 _LOOK_S = 0.2
-"""Seconds between two looks whether somebody who waits in the queue is still there. Chosen, not measured."""
+"""The seconds between two checks whether a client in the queue is still there. Chosen, not measured."""
 _GRACE_S = 10.0
-"""The seconds that a judge has after its time to say what it knows; then it is ended. Chosen, not measured."""
+"""The seconds that a judge has after its time limit to answer, before it is ended. Chosen, not measured."""
 _MOST_DESKS = 4
-"""The most problems that are kept: each takes some 300 MB."""
+"""The most desks that are kept; each takes some 300 MB."""
 _DEPENDS = ("PATH", "PYTHON*", "LD_*", "*_NUM_THREADS", "TRITON_*", "TORCH*", "CUDA_*", "HOME", "KERNELFUZZ_*")
-"""The variables that make a difference to how a reference is read, as globs."""
+"""The environment variables that may affect how a reference is read, as glob patterns."""
 _TRIES = 3
 _LATER = (
     "fuzz.campaign.explaining", "fuzz.campaign.measured", "fuzz.campaign.search.process_executor", "fuzz.formula",
     "numpy.ma", "rich.spinner",
 )  # fmt: skip
-"""Modules that a judge imports once it needs them."""
+"""Modules that a judge imports only when it needs them. A desk imports them in advance."""
 _SERVE = ("-P", "-m", "fuzz", "judge", "--desk")
 
 
 class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
-    """Answers each connection in a thread, which only waits."""
+    """A server that handles each connection in a thread, which only waits."""
 
     socket_type = socket.SOCK_SEQPACKET  # so that a request arrives whole
     daemon_threads = True
@@ -64,20 +64,20 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         self.turns, self.say = threading.Semaphore(at_once), _said
         self._desks, self._busy = OrderedDict[object, ForkServer](), Counter[object]()
         self._lock = threading.Lock()
-        before = os.umask(0o177)  # whoever reaches the socket has programs run in our name
+        before = os.umask(0o177)  # whoever reaches the socket can run programs as this user
         try:
             super().__init__(address, _Handler)
         finally:
             os.umask(before)
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        """Return whether it is the same user who asks."""
+        """Return whether the client is the same user as the server."""
         _, user, _ = struct.unpack("3i", request.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
         return bool(user == os.geteuid())
 
     @contextmanager
     def desk(self, request: JudgeRequest) -> Iterator[ForkServer]:
-        """Inside, the desk of a problem is there, which begins when it is first asked."""
+        """Yield the desk of a problem, which is started for its first request, and keep it until the context ends."""
         own = {
             name: value for name, value in request.environment.items()
             if any(fnmatchcase(name, each) for each in _DEPENDS)
@@ -101,7 +101,7 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
                 self._busy[key] -= 1
 
     def stop(self) -> None:
-        """End all that is judged, and leave no socket behind."""
+        """End everything that is being judged, and remove the socket."""
         self.server_close()
         Path(str(self.server_address)).unlink(missing_ok=True)
         for desk in self._desks.values():
@@ -115,7 +115,7 @@ class _Handler(socketserver.BaseRequestHandler):
         descriptors = list[int]()
         try:
             message, descriptors, _, _ = socket.recv_fds(self.request, _REQUEST_BYTES, 2)
-            if not message:  # it only looks whether somebody answers
+            if not message:  # the client only checks that a server answers
                 return
             request = decoded(message)
             if len(descriptors) != 2:
@@ -126,7 +126,7 @@ class _Handler(socketserver.BaseRequestHandler):
         except UsageError as error:
             self.request.send(f"refused {error}".encode()[:_REQUEST_BYTES])
         except OSError:
-            pass  # whoever asked has gone
+            pass  # the client has gone
         finally:
             for each in descriptors:
                 os.close(each)
@@ -144,7 +144,7 @@ class _Handler(socketserver.BaseRequestHandler):
     def _answer(self, request: JudgeRequest, descriptors: Sequence[int]) -> None:
         what = " ".join(request.asked.solutions)
         with Path(os.devnull).open("rb") as nothing, self.server.desk(request) as desk:
-            for _ in range(_TRIES):  # one that was ended, or has read an earlier state of the reference, is no more
+            for _ in range(_TRIES):  # again if the desk had ended, or ends because its reference has changed
                 with desk.hand(request.encoded(), [nothing.fileno(), *descriptors]) as notices:
                     code = self._waited(notices, desk)
                 if code is not None:
@@ -155,13 +155,13 @@ class _Handler(socketserver.BaseRequestHandler):
         raise UsageError("the server's process for this problem ended while it was read")
 
     def _waited(self, notices: socket.socket, desk: ForkServer) -> int | None:
-        """Return the exit code, or None where the desk has ended. Raises BrokenPipeError once whoever asked has gone,
-        and nothing of what was begun is left."""
+        """Return the exit code, or None if the desk has ended. If the client goes, end its work and raise
+        BrokenPipeError."""
         while True:
             if self.request in _readable([notices, self.request], None):
                 notices.send(b"term")
                 if not _readable([notices], _GRACE_S) or not _ended(notices):
-                    desk.stop()  # it is still at the reference
+                    desk.stop()  # the desk is still reading the reference
                 raise BrokenPipeError
             notice = notices.recv(MESSAGE_BYTES)
             if not notice.startswith(b"pid "):
@@ -170,7 +170,7 @@ class _Handler(socketserver.BaseRequestHandler):
 
 
 def _ended(notices: socket.socket) -> bool:
-    """Whether a process that was asked to end has, soon."""
+    """Return whether a process that was asked to end does so in time."""
     notices.settimeout(_GRACE_S)
     with suppress(TimeoutError):
         while notices.recv(MESSAGE_BYTES).startswith(b"pid "):
@@ -192,8 +192,7 @@ def _said(line: str) -> None:
 
 
 def serve(address: str, at_once: int) -> Exit:
-    """Answer requests on a socket of that name, `at_once` at a time, until the process is told to end. Raises
-    UsageError."""
+    """Answer requests on a socket of this name, `at_once` at a time, until told to end. Raises UsageError."""
     _free(address)
     try:
         server = _Server(address, at_once)
@@ -210,7 +209,7 @@ def serve(address: str, at_once: int) -> Exit:
 
 
 def _free(address: str) -> None:
-    """Remove what a server that was killed has left. Raises UsageError where one answers, or it is something else."""
+    """Remove the socket of a killed server. Raises UsageError if a server answers, or if it is another file."""
     if len(os.fsencode(address)) > _LONGEST_NAME:
         raise UsageError(f"--serve {address}: a socket's name has at most {_LONGEST_NAME} bytes")
     path = Path(address)
@@ -233,16 +232,16 @@ def _connected(address: str) -> socket.socket:
 
 
 def ask(address: str, request: JudgeRequest) -> Exit:
-    """Have a request answered by a server, on our stdout and stderr, and return the exit code; where that does not come
-    in time, end it, and answer that. Raises UsageError for what the server refuses, and AwayError where none
-    answers."""
+    """Have a server answer a request on this process's stdout and stderr, and return the exit code. If the answer is
+    late, stop waiting and answer that nothing was judged. Raises UsageError for what the server refuses, and AwayError
+    if no server answers."""
     limit = request.asked.max_time
     with _connected(address) as server:
         try:
             socket.send_fds(server, [request.encoded()], [1, 2])
             notice = server.recv(_REQUEST_BYTES)
             for told, grace in ((_BEGUN, 0.0), (_READ, _GRACE_S)):
-                if notice == told:  # what reads the reference does not look at the time, and the judge does
+                if notice == told:  # reading the reference does not watch the time, but the judge does
                     server.settimeout(None if limit is None else limit + grace)
                     notice = server.recv(_REQUEST_BYTES)
         except TimeoutError:
@@ -260,8 +259,8 @@ def ask(address: str, request: JudgeRequest) -> Exit:
 
 
 def stand(descriptor: int, leave: Callable[[Callable[..., object]], None]) -> NoReturn:
-    """Be a desk, which is told on a descriptor of each request to its problem, until that is closed. What is forked for
-    a request ends by `leave`, as the command does."""
+    """Run as a desk: serve the requests that arrive on a descriptor until it is closed. A process that is forked for a
+    request runs it and ends through `leave`, as the command does."""
     from fuzz.contracts.measuring import GUESSED
     from fuzz.contracts.orders import known
     from fuzz.core.transport.python.server import serve_forks

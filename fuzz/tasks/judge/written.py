@@ -1,5 +1,4 @@
-"""The pack in which solutions are judged, written to a folder, so that every command takes it and people can read
-it."""
+"""Writing the pack in which solutions are judged to a folder, for all commands to use and people to read."""
 
 from __future__ import annotations
 
@@ -42,12 +41,12 @@ _KERNEL = """    PythonKernel(
         shown="{shown}", laws=PROBES, untrusted={untrusted},
     ),"""
 _KERNELS = re.compile(r'^    PythonKernel\(\n        "(\w+)", .*?\n    \),$', re.MULTILINE | re.DOTALL)
-"""The kernels in the text of a pack, with their names."""
+"""A pattern of the kernels in the text of a pack; the group is the kernel's name."""
 
 
 def derived(problem: Statement, values: str, *, any_values: bool = False) -> Derived:
-    """Return the op of a problem, with the properties that its inputs always have, unless they may be `any_values`.
-    Raises TaskError if its function cannot be read; an UnreadProblemError if it may be replayed."""
+    """Return the op of a problem. Properties that the problem's inputs always have are kept, unless `any_values`.
+    Raises TaskError if its function cannot be read, or UnreadProblemError if the function may be replayed."""
     ours = problem.name in OPS and OPS[problem.name].formula.__module__.startswith("oracles.")
     name = f"reference_{problem.name}"[:31] if ours else problem.name
     try:
@@ -63,7 +62,7 @@ def derived(problem: Statement, values: str, *, any_values: bool = False) -> Der
         return keeping(found, samples, DRAWN, any_values=any_values) if samples else found
     except ImportError as error:
         raise TaskError(f"{problem.name}: it is read with torch: {error_line(error)}") from error
-    except (OpError, SystemExit) as error:  # its exit code would be taken for a verdict
+    except (OpError, SystemExit) as error:  # the exit code of a SystemExit would be taken for a verdict
         said = str(error) if problem.shapes else unread(error, problem.reference)
         if isinstance(error, UnreadableError) and is_replayable(problem.reference, error):
             raise UnreadProblemError(said, problem) from error
@@ -71,7 +70,7 @@ def derived(problem: Statement, values: str, *, any_values: bool = False) -> Der
 
 
 def _typed(op: Op, problem: Statement, found: Derived) -> Op:
-    """Return the op with the float dtypes that its problem states, where they are not the first input's."""
+    """Return the op with the dtypes that the problem states for floats, if they differ from the first input's."""
     spelled = {DTYPES[name].spelling: name for name in COMPUTED}
     said = {name: problem.dtypes.get(found.called[name] or name, "") for name in found.called}
     first = said[op.main]
@@ -89,7 +88,7 @@ def _typed(op: Op, problem: Statement, found: Derived) -> Op:
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Inside, no other process holds the folder, which is made. A process that ends holds it no longer."""
+    """Create the folder and lock it against other processes. The lock also ends with the process."""
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -102,9 +101,9 @@ def held(folder: Path) -> Iterator[None]:
 def write_pack(
     folder: Path, problem: Statement, solutions: Mapping[str, Solution], found: Derived, *, values: str, untrusted: bool
 ) -> None:
-    """Write the pack: the op, and below it a folder for each solution by its kernel's name, with its files,
-    with the function that calls it at the end of one. Solutions that were judged by the same before stay in it: their
-    findings do."""
+    """Write the pack: the op, and for each solution a folder named like its kernel, with the solution's files. The
+    function that calls a solution is appended to one of them. Earlier solutions of the same problem stay in the pack,
+    as their findings do."""
     write_solutions(folder, problem, solutions, [*found.called], [each.name for each in found.op.outputs])
     head, kernels = _pack(problem, solutions, found, values=values, untrusted=untrusted)
     earlier = _earlier(folder / "pack.py", head, solutions)
@@ -114,7 +113,7 @@ def write_pack(
 def write_solutions(
     folder: Path, problem: Statement, solutions: Mapping[str, Solution], inputs: Sequence[str], outputs: Sequence[str]
 ) -> None:
-    """Write a folder for each solution by its kernel's name, as `write_pack` does."""
+    """Write the folders of the solutions, each named like its kernel, as `write_pack` does."""
     for name, solution in solutions.items():
         for each, path in solution.beside.items():
             if path.is_dir():
@@ -163,30 +162,31 @@ def _pack(
 
 
 def floats_of(problem: Statement, first: str = "") -> Sequence[str]:
-    """Return the dtypes of its tensors of floats, or of the first one, which others follow that say none."""
+    """Return the dtypes of the problem's tensors of floats, or that of `first`, which tensors without a dtype share."""
     tensors = {name: dtype for name, dtype in problem.dtypes.items() if problem.shapes is None or problem.shapes[name]}
     there = [tensors[first]] if first in tensors else [*tensors.values()]
     return sorted({name for name in COMPUTED if DTYPES[name].spelling in there} or {SINGLE.name})
 
 
 def probes_of(problem: Statement) -> Sequence[str]:
-    """Return the other ways to call a solution. What takes numbers out of tensors cannot be captured as a graph."""
+    """Return the probes, without the capture of a graph if solutions read numbers out of tensors, which none can
+    hold."""
     return tuple(each for each in PROBES if each != CALLER or not problem.arguments)
 
 
 def shown_line(solution: Solution) -> str:
-    """Return how the line begins that reports name."""
+    """Return the beginning of the source line that reports refer to."""
     return f"{'class' if solution.is_module else 'def'} {solution.function}"
 
 
 def _earlier(path: Path, head: str, names: Collection[str]) -> list[str]:
-    """Return the kernels of other names in a pack that begins with the same text, if there is one."""
+    """Return the texts of the other kernels in an earlier pack at this path, if it begins with the same text."""
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
     return [found[0] for found in _KERNELS.finditer(text) if text.startswith(head) and found[1] not in names]
 
 
 def contract_text(contract: Contract) -> str:
-    """Return the contract as Python: the fields that are not the usual ones."""
+    """Return the contract as Python source, with the fields that differ from the defaults."""
     usual, lines = Contract(), list[str]()
     for field in fields(Contract):
         value = getattr(contract, field.name)

@@ -1,1 +1,1 @@
-"""What is judged, and by what, in other people's formats: functions, modules, definitions, tasks in folders."""
+"""Readers of problems and solutions in other projects' formats: functions, modules, definitions, tasks in folders."""

@@ -1,4 +1,4 @@
-"""What a file says that solutions are judged by, whatever its format. Its code is run here."""
+"""Reading the problem in a file of any of the known formats. The file's code is run in this process."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from oracles.dtypes import FORMATS, SPELLED
 
 
 def problems_of(words: str, solutions: Sequence[str] = ()) -> Iterator[Statement]:
-    """Return what may be the problem in a file, the most general first: a function, which `FILE:NAME` names where the
-    file has several; `Model`, `get_inputs` and `get_init_inputs`, as KernelBench has them; a definition in JSON, as
-    flashinfer-bench has it; or `task.yml`, as GPU MODE has it. Raises TaskError."""
+    """Yield the possible forms of the problem in a file, the most general first. The formats are: a function, named as
+    `FILE:NAME` if the file has several; KernelBench's `Model`, `get_inputs` and `get_init_inputs`; flashinfer-bench's
+    definition in JSON; and GPU MODE's `task.yml`. Raises TaskError."""
     path, _, name = words.partition(":")
     if Path(path).is_dir() and (Path(path) / "task.yml").is_file():
         path = str(Path(path) / "task.yml")
@@ -47,8 +47,7 @@ def problems_of(words: str, solutions: Sequence[str] = ()) -> Iterator[Statement
 
 
 def names_read(words: str, solutions: Sequence[str]) -> frozenset[str]:
-    """Return the names in the file of a problem that solutions read: numbers under these stay as they are. Raises
-    TaskError."""
+    """Return the names in a problem's file that solutions use: numbers under these names stay. Raises TaskError."""
     path = Path(words.partition(":")[0])
     if path.suffix != ".py":
         return frozenset()
@@ -56,17 +55,17 @@ def names_read(words: str, solutions: Sequence[str]) -> frozenset[str]:
 
 
 def _source(solution: str) -> str:
-    """The text of a solution where it may have a module; "" of others."""
+    """Return the text of a solution that may have a module; "" for JSON."""
     return "" if solution.partition(":")[0].endswith(".json") else text_of(Path(solution.partition(":")[0]))
 
 
 _FLOATS = tuple(each.spelling for each in FORMATS.values())
 _KNOWN = (*SPELLED, "float4_e2m1", "int16")
-"""What a definition says of a dtype; whatever else stands there is what the function takes."""
+"""The dtypes that a definition may state. For any other word the reference decides on the dtype."""
 
 
 def _of_definition(path: Path, text: str) -> Statement:
-    """Return the problem of a definition, as flashinfer-bench has it, whose reference is run. Raises TaskError."""
+    """Return the problem of a definition in flashinfer-bench's format, whose reference is run. Raises TaskError."""
     try:
         said = json.loads(text)
         axes, inputs = said["axes"], said["inputs"]
@@ -81,7 +80,7 @@ def _of_definition(path: Path, text: str) -> Statement:
     run = getattr(executed(path, source), "run", None)
     if run is None:
         raise TaskError(f"{path}: its reference has no function run")
-    # It is called by places, whatever its parameters are called.
+    # The reference is called by position, whatever the names of its parameters.
     own = [*inspect.signature(run).parameters]
     called = dict(zip(inputs, own, strict=False)) if len(own) >= len(inputs) else {}
     usual = {

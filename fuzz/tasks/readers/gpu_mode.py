@@ -1,5 +1,5 @@
 """Problems in the format of GPU MODE: `task.yml` with tests, and beside it `reference.py` with `generate_input` and
-`ref_kernel`, whose argument and result are those of `custom_kernel(data)`. Its code is run here."""
+`ref_kernel`. `ref_kernel` takes and returns what a solution's `custom_kernel(data)` does. The code is run here."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from fuzz.tasks.readers.source import TaskError, executed, identifiers, signed, 
 
 _MOST_TESTS = 8
 _PLAIN = (int, float, bool, str, type(None))
-"""What `data` may contain in addition to tensors, and what tests are made of."""
+"""The types that `data` may contain besides tensors."""
 
 
 def problem_of(path: Path) -> Statement:
-    """Return the problem of a `task.yml`. Raises TaskError."""
+    """Return the problem of a `task.yml` file. Raises TaskError."""
     said = _read(path)
     tests = said.get("tests")
     if not isinstance(tests, list) or not tests or not all(isinstance(each, dict) for each in tests):
@@ -54,7 +54,7 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 
 def _files(path: Path, said: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return the modules that it names, which reference and solutions import, by their names."""
+    """Return the texts of the modules that the task lists for its reference and solutions to import, by file name."""
     found, listed = dict[str, str](), said.get("files")
     for each in listed if isinstance(listed, list) else ():
         name, source = Path(str(each.get("name"))), str(each.get("source"))
@@ -66,7 +66,7 @@ def _files(path: Path, said: Mapping[str, Any]) -> Mapping[str, str]:
 
 @contextlib.contextmanager
 def _modules(file: Path, files: Mapping[str, str]) -> Iterator[None]:
-    """Return the context in which the modules of a task can be imported by their names."""
+    """Make the modules of a task importable by their names inside this context."""
     before = {Path(name).stem: sys.modules.get(Path(name).stem) for name in files}
     try:
         for name, text in files.items():
@@ -89,7 +89,7 @@ def _modules(file: Path, files: Mapping[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _on_cpu() -> Iterator[None]:
-    """Make tensors that are asked for on a GPU here instead, inside this context: only their values are wanted."""
+    """Make tensors that are asked for on a GPU on the CPU, inside this context, since only their values are wanted."""
     import torch
     from torch.overrides import TorchFunctionMode
 
@@ -116,7 +116,7 @@ def _is_device(given: object) -> bool:
 
 
 def _example(file: Path, module: ModuleType, test: Mapping[str, Any]) -> tuple[bool, Sequence[Any]]:
-    """Whether the data of a test are several, and these."""
+    """Return whether the data of a test are a sequence of several parts, and the parts."""
     data = module.generate_input(**test)
     is_several = isinstance(data, (tuple, list))
     parts = [*data] if is_several else [data]
@@ -155,7 +155,7 @@ def _problem(
 
 
 def _unpacked(module: ModuleType, count: int) -> Sequence[str]:
-    """Return the names that the reference gives to the parts of its data, or numbers."""
+    """Return the names that the reference gives to the parts of its data when it unpacks them; else "input0" etc."""
     with contextlib.suppress(OSError, SyntaxError, TypeError):
         for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(module.ref_kernel)))):
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name):
@@ -168,8 +168,8 @@ def _unpacked(module: ModuleType, count: int) -> Sequence[str]:
 def _dimensions(
     shapes: Mapping[str, Sequence[tuple[int, ...]]], tests: Sequence[Mapping[str, Any]]
 ) -> tuple[Mapping[str, str], tuple[Mapping[str, int], ...]]:
-    """Return names of dimensions, and the extents of each test: axes of different tensors that have the same extent in
-    all tests are one dimension; it is named after a parameter of the tests that has these extents."""
+    """Return the dimensions of each tensor, and the extents of each test. Axes of different tensors that have the same
+    extent in every test are one dimension. It is named after a parameter of the tests that has these extents."""
     named, found = dict[tuple[tuple[int, ...], int], str](), dict[str, str]()
     for name, some in shapes.items():
         if len({len(each) for each in some}) > 1:

@@ -1,4 +1,4 @@
-"""Problems as KernelBench has them: `Model`, `get_inputs` and `get_init_inputs`. Their code is run here."""
+"""Problems in the format of KernelBench: `Model`, `get_inputs` and `get_init_inputs`. Their code is run here."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from fuzz.tasks.readers.problem import KERNEL, MODULE, SEED, Mode, Module, State
 from fuzz.tasks.readers.source import TaskError, executed, identifier, identifiers, signed
 
 _SMALL = 5, 8
-"""Extents like those that a reference is read with: one that is a multiple of nothing, and one that is of much."""
+"""Small extents to try: one that is odd, and one that is a multiple of 8."""
 
 
 def problems_of(path: Path, text: str, solutions: Sequence[str]) -> Iterator[Statement]:
-    """Return what may be the problem of a module, the most general first. Raises TaskError.
+    """Yield the possible forms of a module's problem, the most general first. Raises TaskError.
 
-    Small numbers stand for the large ones, but for those that the module or a solution reads by itself, as far as it
-    can be made of those: another one for each name, or else another one for each number; the same with smaller ones;
-    then with a part of each, or those that there are; then with extents that it takes no small ones of as they are, and
-    at last with all as they are but for the first one, a batch."""
+    Small numbers replace large ones, except numbers that the module or a solution reads under their name. The forms, as
+    far as the module can be constructed with them: a different number for each name; a different one for each number;
+    both with smaller numbers; every number divided by 8, 4, 2 or 1, the first that works; only those extents unchanged
+    that the module takes no small ones of; and at last all extents unchanged except the first, a batch."""
     refusal: BaseException | None = None
     made: Sequence[Statement] = ()
     read = names_of(text, solutions)
     for tier, numbers in with_numbers(text, read):
         if tier == LAST and made and made[0].tier == LAST:
-            break  # of the largest part that makes one
+            break  # one divisor that works is enough
         try:
             module = executed(path, text, numbers)
             made = [replace(each, tier=tier) for each in of_module(path, module, extents_in(module, read))]
@@ -56,13 +56,13 @@ def problems_of(path: Path, text: str, solutions: Sequence[str]) -> Iterator[Sta
 
 
 def names_of(text: str, solutions: Sequence[str]) -> frozenset[str]:
-    """Return the names in a text that `Model` or a solution reads by itself."""
+    """Return the names at the top of a text that `Model` or a solution reads by itself."""
     read = read_by(text, {"Model"}.union(*(read_by(each, (MODULE, KERNEL)) for each in solutions)))
     return read & {*re.findall(r"\w+", text)}
 
 
 def _keeping(problem: Statement, dims: Collection[str], why: str) -> Statement:
-    """The same with the extents of some dimensions as they are in the inputs that come with it."""
+    """Return the problem with the extents of some dimensions fixed to those of the inputs that come with it."""
     own = problem.examples[0]
     kept = {dim: own[dim] for dim in dims}
     said = f"kept as get_inputs() has them, as {why}: {', '.join(f'{dim} = {size}' for dim, size in kept.items())}"
@@ -71,7 +71,7 @@ def _keeping(problem: Statement, dims: Collection[str], why: str) -> Statement:
 
 
 def _refused(problem: Statement) -> Sequence[str]:
-    """The dimensions of which a module takes no small extent, while all others are as they come with it."""
+    """Return the dimensions for which the module takes no small extent, all others being the problem's."""
     import torch
 
     found, shapes = list[str](), problem.shapes or {}
@@ -86,20 +86,20 @@ def _refused(problem: Statement) -> Sequence[str]:
         try:
             with torch.no_grad():
                 problem.reference(**tensors)
-        except Exception:  # whatever it raises
+        except Exception:  # whatever the reference raises
             return False
         return True
 
     for dim in problem.examples[0]:
         if taken := next((size for size in _SMALL if size != extents[dim] and takes(dim, size)), None):
-            extents[dim] = taken  # so that the calls for others are short
+            extents[dim] = taken  # so that later calls take less time
         else:
             found.append(dim)
     return found
 
 
 def of_module(path: Path, module: ModuleType, kept: Collection[int] = ()) -> Sequence[Statement]:
-    """The problem, by each of the ways to name dimensions. Extents that are kept do not vary."""
+    """Return the problem's forms, one for each way to name dimensions. Extents in `kept` do not vary."""
     import torch
 
     torch.manual_seed(SEED)
@@ -134,7 +134,7 @@ def of_module(path: Path, module: ModuleType, kept: Collection[int] = ()) -> Seq
         shapes, sizes = _dimensions({name: tuple(each.shape) for name, each in tensors.items()}, naming)
         fixed = {dim: sizes[dim] for name in weights for dim in shapes[name].split()}
         fixed |= {dim: size for dim, size in sizes.items() if size in kept}
-        numbers = _numbers(made_of) - {*fixed.values()} | {1}  # those of weights are told by these
+        numbers = _numbers(made_of) - {*fixed.values()} | {1}  # extents of weights are fixed already
         tied = {dim: size for dim, size in sizes.items() if dim not in fixed and size in numbers}
         tied = {} if one_seed else tied
         fixed |= tied
@@ -149,14 +149,14 @@ def of_module(path: Path, module: ModuleType, kept: Collection[int] = ()) -> Seq
 
 
 def made_with(module: ModuleType) -> tuple[Any, ...]:
-    """Return the arguments that a model is constructed with; an empty dict of arguments by name is left out."""
+    """Return the arguments that a model is constructed with. An empty dict of keyword arguments is left out."""
     found = tuple(module.get_init_inputs()) if hasattr(module, "get_init_inputs") else ()
     by_name = len(found) == 2 and isinstance(found[0], (list, tuple)) and isinstance(found[1], dict)
     return tuple(found[0]) if by_name and not found[1] else found
 
 
 def _numbers(made_of: Sequence[Any]) -> set[int]:
-    """The whole numbers among the arguments of a module."""
+    """Return the whole numbers among the arguments of a module's construction."""
     parts = (part for each in made_of for part in (each if isinstance(each, (tuple, list)) else [each]))
     return {part for part in parts if type(part) is int}
 
@@ -177,7 +177,7 @@ def _called(
     given = {**constants, **tensors}
     state = {own: tensors[name] for name, own in weights.items()}
     dtype = next((each.dtype for each in tensors.values() if each.is_floating_point()), None)
-    if not weights and dtype is not None:  # its weights are not among the arguments
+    if not weights and dtype is not None:  # the module keeps its own weights, which are not among the arguments
         kept = {**dict(model.named_parameters()), **dict(model.named_buffers())}
         state = {name: each.to(dtype) for name, each in kept.items() if each.is_floating_point()}
     state |= {name: state.get(name, each).clone() for name, each in model.named_buffers() if name in changed}
@@ -186,14 +186,14 @@ def _called(
 
 Naming = Literal["first", "last", "chained"]
 _NAMINGS: Sequence[Naming] = "first", "last", "chained"
-"""What axes of several tensors are one where a tensor has several of one extent: the first ones of each, the last ones,
-or the last one of a tensor and the first one of the next, as of matrices that are multiplied."""
+"""How axes of several tensors with the same extent are identified if a tensor has several such axes: the first of each
+tensor, the last of each, or the last of one and the first of the next, as in a product of matrices."""
 
 
 def _dimensions(
     shapes: Mapping[str, tuple[int, ...]], naming: Naming = "first"
 ) -> tuple[Mapping[str, str], Mapping[str, int]]:
-    """Names of dimensions: axes of one extent are one, but for those of one tensor."""
+    """Return each tensor's dimensions, and their extents. Axes of equal extent share a name, except in one tensor."""
     named, sizes = dict[tuple[int, int], str](), dict[str, int]()
     found, before = dict[str, str](), Counter[int]()
     for name, shape in sorted(shapes.items(), key=lambda each: -len(each[1])):
@@ -209,18 +209,18 @@ def _dimensions(
 
 
 _LARGE, _STEPS = 15, ((24, 8), (8, 4))
-"""Whole numbers of a problem from 16 on are extents of a benchmark: they become multiples of 8 from 24 on, no two of
-them one, or else of 4 from 8 on. Smaller ones say how many heads or groups there are, or the size of a window; but for
-batches, which are no multiples, so that nothing else is as long, and for groups, into which all others divide."""
+"""Whole numbers of at least 16 in a problem count as extents of a benchmark. They are replaced by different multiples
+of 8 from 24 on, or else of 4 from 8 on. Smaller ones are numbers of heads or groups or sizes of windows, and stay. A
+batch becomes no multiple, so that nothing else is as long. Numbers of groups become a divisor of all other numbers."""
 _PARTS = 8, 4, 2, 1
-"""Extents but the batch are divided by the first of these that makes a module, so that equal ones stay equal."""
+"""All large numbers except the batch are divided by the first of these that works, so that equal numbers stay equal."""
 _BATCHES = (5, 7, 11, 13)
 LAST = 2
-"""The tier of problems that are read where no other can be."""
+"""The tier of forms that are read only if no other can be."""
 
 
 class _Small(ast.NodeTransformer):
-    """Puts small numbers in the place of large ones: those that `smaller` gives, for one name or for all."""
+    """Replaces large numbers by the small ones that `smaller` gives, for each name separately or for all alike."""
 
     def __init__(
         self, smaller: Callable[[int], int], taken: Iterable[int], kept: Collection[int], groups: int, *, by_name: bool
@@ -263,7 +263,7 @@ def _part_of(part: int, size: int) -> int:
 
 
 def with_smaller_batches(text: str) -> Iterator[tuple[str, int, ast.Module]]:
-    """Return the text with a half, a quarter and so on of its first batch, and what that is called."""
+    """Yield the name of the first batch in a text, its half, quarter and so on, and the text changed so."""
     size = batch_of(text)
     while size > 1:
         size //= 2
@@ -275,20 +275,20 @@ def with_smaller_batches(text: str) -> Iterator[tuple[str, int, ast.Module]]:
 
 
 def batch_of(text: str) -> int:
-    """Return the first batch of a text that has several rows; 0 where it has none."""
+    """Return the size of the first batch with several rows in a text; 0 if there is none."""
     return next((size for each in ast.parse(text).body if (size := _number_called(each, "batch") or 0) > 1), 0)
 
 
 def _number_called(node: ast.stmt, word: str) -> int | None:
-    """The number that a statement gives a name with that word; None of others."""
+    """Return the number that a statement assigns to a name that contains the word; None for other statements."""
     named = isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and word in node.targets[0].id
     value = node.value if named and isinstance(node, ast.Assign) else None
     return value.value if isinstance(value, ast.Constant) and isinstance(value.value, int) else None
 
 
 def with_numbers(text: str, read: Collection[str]) -> Iterator[tuple[int, ast.Module]]:
-    """Return the text with other numbers, by tier, but with its own under the names that are `read`, as a solution
-    has numbers of its own there."""
+    """Yield the text with other numbers, each with its tier. Numbers under the names in `read` stay as they are,
+    because a solution uses these names for its own numbers."""
     tree = ast.parse(text)
     own = [each for each in tree.body if _defined(each) & {*read}]
     taken, kept = _whole_numbers(tree), frozenset[int]().union(*map(_whole_numbers, own))
@@ -308,7 +308,7 @@ def _whole_numbers(tree: ast.AST) -> frozenset[int]:
 
 
 def _with(text: str, read: Collection[str], small: _Small) -> ast.Module:
-    """Only what stands at the top, where the extents are, and in the functions that make inputs."""
+    """Return the text with small numbers in top-level assignments and in functions that make inputs (`get_...`)."""
     tree = ast.parse(text)
     for at, each in enumerate(tree.body):
         is_maker = isinstance(each, ast.FunctionDef) and each.name.startswith("get_")
@@ -318,11 +318,11 @@ def _with(text: str, read: Collection[str], small: _Small) -> ast.Module:
 
 
 def read_by(text: str, names: Iterable[str]) -> frozenset[str]:
-    """Return names with all that what stands at the top of a module under them reads by itself, and that this follows
-    from. A text that is no Python has none."""
+    """Return the names, and all names at the top of a module that their definitions use, directly or indirectly. A text
+    that is not Python has none."""
     try:
         waiting, found = [*ast.parse(text).body], {*names}
-    except (SyntaxError, ValueError):  # whoever reads the solution says so
+    except (SyntaxError, ValueError):  # whoever reads the solution reports the error
         return frozenset()
     while there := [each for each in waiting if _defined(each) & found]:
         waiting = [each for each in waiting if each not in there]
@@ -331,7 +331,7 @@ def read_by(text: str, names: Iterable[str]) -> frozenset[str]:
 
 
 def _defined(node: ast.stmt) -> set[str]:
-    """The names that a statement at the top gives something to."""
+    """Return the names that a statement at the top of a module defines."""
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
         return {node.name}
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", node)]
@@ -339,7 +339,7 @@ def _defined(node: ast.stmt) -> set[str]:
 
 
 def _read(node: ast.stmt) -> set[str]:
-    """The names at the top that a statement reads, now or when it is called."""
+    """Return the names at the top of a module that a statement reads, at once or when it is called."""
     tables, found = [symtable.symtable(ast.unparse(node), "", "exec")], set[str]()
     while tables:
         table = tables.pop()
@@ -350,7 +350,7 @@ def _read(node: ast.stmt) -> set[str]:
 
 
 def extents_in(module: ModuleType, names: Iterable[str]) -> frozenset[int]:
-    """Return the whole numbers that names at the top of a module stand for."""
+    """Return the whole numbers in the values of these names at the top of a module."""
     waiting, found = [vars(module).get(name) for name in names], set[int]()
     while waiting:
         value = waiting.pop()

@@ -1,5 +1,4 @@
-"""A statement: the function that says what kernels should compute, and what its format says about the function's
-tensors."""
+"""A statement: the function that says what solutions should compute, and what is stated about its tensors."""
 
 from __future__ import annotations
 
@@ -17,12 +16,12 @@ from oracles.operand import MOST
 SEED = 0
 """The seed with which modules are constructed."""
 MODULE, KERNEL = "ModelNew", "kernel_function"
-"""The names of solutions of a `Model`: a class, or a function."""
+"""The names of a solution of a `Model`: a class or a function."""
 
 _OUTPUTS = 8
-"""The weights of a module are no inputs of a case if this many outputs would not fit into memory with them."""
+"""The number of outputs that a case must leave room for: otherwise a module's weights are not inputs of a case."""
 _MOST_OF_WEIGHTS = 1 << 22
-"""A module with a larger tensor among its weights keeps those of its construction: each case would hold others."""
+"""A module with a larger weight keeps the weights of its construction, since each case would hold others."""
 _WEIGHTS = (
     "no weights but those of one seed, from which both modules are constructed, as KernelBench does: a case has no "
     f"more than {MOST} tensors, nor a weight of more than {_MOST_OF_WEIGHTS:,} elements"
@@ -31,42 +30,42 @@ _WEIGHTS = (
 
 @dataclass(frozen=True)
 class Statement:
-    """A function that says what a solution should compute."""
+    """A function that says what a solution should compute, and what its format states about the function's tensors."""
 
     name: str
     reference: Callable[..., Any]
-    """A function of tensors by their names."""
+    """A function that takes tensors by name."""
     shapes: Mapping[str, str] | None = None
     """The dimensions of each tensor, if they are stated or follow from examples."""
     dtypes: Mapping[str, str] = field(default_factory=dict)
     fixed: Mapping[str, int] = field(default_factory=dict)
-    """Extents that cannot vary."""
+    """The extents that cannot vary, by dimension."""
     module: Module | None = None
     data: DataStatement | None = None
     returns: Sequence[str] = ()
-    """The dtypes of its outputs, if they are stated."""
+    """The dtypes of the outputs, if they are stated."""
     arguments: Sequence[str] = ()
-    """How a solution is called, if it takes more than tensors: an expression for each argument, with {} for the
-    tensors, which come in their order."""
+    """Expressions for the arguments of a solution's call, if it takes more than tensors; each "{}" is the next
+    tensor."""
     examples: tuple[Mapping[str, int], ...] = ()
-    """The extents of dimensions in the inputs that come with it."""
+    """The extents of dimensions in the inputs that come with the problem."""
     tier: int = 0
-    """Which numbers it has: 0 for the larger ones that it could have, 1 for the smaller ones, LAST if there are no such
-    numbers."""
+    """The size of the numbers that replace the problem's own: 0 for the larger ones, 1 for the smaller ones, LAST if
+    these numbers are parts of the problem's own, or are unchanged."""
     numbers: Mapping[str, Any] = field(default_factory=dict)
-    """What is stated about arguments that are no tensors."""
+    """The stated values of arguments that are not tensors."""
     draw: Callable[[int], Mapping[str, Any]] | None = None
-    """Draws the inputs that come with it; each seed gives others."""
+    """A function that draws the inputs that come with the problem; each seed gives others."""
     own: Own | None = None
-    """What draws the inputs that come with it, if it is judged by these alone."""
+    """A function that draws the inputs that come with the problem, if only these are judged."""
     changed: str = ""
-    """What was made smaller in those, since they would take too long."""
+    """What was made smaller in those inputs to save time."""
     kept: str = ""
-    """Which extents do not vary, and why; "" if only weights keep any."""
+    """The extents that do not vary, and why; "" if only the extents of weights do not."""
 
     @property
     def in_other_mode(self) -> Statement | None:
-        """The same statement in the other mode, if that makes a difference."""
+        """The same statement in the other mode, if the module returns something else there; else None."""
         own = self.module
         if own is None or own.other is None or own.elsewhere is None:
             return None
@@ -74,13 +73,13 @@ class Statement:
 
     @property
     def modes(self) -> tuple[str, str]:
-        """The mode in which a module is judged, and the other one if that makes a difference; '' for a function."""
+        """The mode in which a module is judged, and the other one if the module returns something else there; or ''."""
         own = self.module
         return ("", "") if own is None else (own.mode.text, own.other.text if own.other is not None else "")
 
     @property
     def never(self) -> tuple[str, ...]:
-        """The ways in which a module is never called."""
+        """The ways, such as autograd, in which a module is never called."""
         if self.module is None:
             return ()
         mode = "evaluation mode" if self.module.mode.training else "training mode"
@@ -88,7 +87,7 @@ class Statement:
 
     @property
     def remarks(self) -> Sequence[str]:
-        """What is not judged, and why."""
+        """The lines about what is not judged, and why."""
         own = self.module
         if own is None:
             return [self.kept] if self.kept else []
@@ -98,31 +97,31 @@ class Statement:
 
     @property
     def others(self) -> Mapping[str, Any]:
-        """The values of arguments that are no tensors, or that may be left out, by name."""
+        """The values of arguments that are not tensors or that have a default, by name."""
         return {**defaults_of(self.reference), **self.numbers}
 
 
 @dataclass(frozen=True)
 class DataStatement:
-    """A statement whose solution has one parameter, `data`."""
+    """What is stated about a solution with the single parameter `data`."""
 
     words: str
-    """`data` as an expression of the tensors."""
+    """`data` as an expression of the tensors' names."""
     files: Mapping[str, str]
-    """The modules that come with it, which solutions import."""
+    """The texts of modules that come with the problem for solutions to import, by file name."""
 
 
 @dataclass(frozen=True)
 class Mode:
-    """How a module is called: in training or evaluation mode, or as constructed."""
+    """The mode of a module: training or evaluation, set after construction or as constructed."""
 
     training: bool = False
     is_set: bool = False
-    """Whether it is set after construction."""
+    """Whether the mode is set after construction."""
     random: bool = False
-    """Whether that is so as the module draws random numbers in the mode in which it is constructed."""
+    """Whether the mode is set because the module draws random numbers in the mode that it is constructed in."""
     changed: tuple[str, ...] = ()
-    """The buffers that a call changes: each call begins with their content after construction, or with drawn values."""
+    """The buffers that a call changes. Each call begins with their content after construction, or with drawn values."""
 
     @property
     def text(self) -> str:
@@ -131,12 +130,12 @@ class Mode:
 
     @property
     def to_set(self) -> bool | None:
-        """The argument of `train`; None if it is not called."""
+        """The argument of `train`, or None if it is not called."""
         return self.training if self.is_set else None
 
     @property
     def remarks(self) -> Sequence[str]:
-        """What nobody judges."""
+        """The lines about what is not judged because of the mode."""
         random = "not judged in training mode, as constructed: Model draws random numbers there" if self.random else ""
         left = f"not compared: what a call leaves in {first_of(self.changed)}" if self.changed else ""
         return [*filter(None, (random, left))]
@@ -147,32 +146,32 @@ AS_CONSTRUCTED = Mode()
 
 @dataclass(frozen=True)
 class Module:
-    """A statement whose solution is a module of torch."""
+    """What is stated about a solution that is a module of torch."""
 
     made_of: tuple[Any, ...]
-    """The arguments of its construction."""
+    """The arguments of the module's construction."""
     inputs: tuple[str, ...]
-    """The tensors that it is called with, in order."""
+    """The names of the arguments that the module is called with, in order."""
     weights: Mapping[str, str]
-    """The tensors that it has: their names in its state, by their names in the op."""
+    """The names of the module's weights in its state, by their names in the op."""
     constants: Mapping[str, Any]
-    """Arguments of a call that are no tensors."""
+    """The arguments of a call that are not tensors, by name."""
     mode: Mode = AS_CONSTRUCTED
     other: Mode | None = None
     """The other mode, if the reference returns something else there."""
     elsewhere: Callable[..., Any] | None = None
-    """The reference in that mode."""
+    """The reference in the other mode."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    """The arguments of its construction, by name."""
+    """The arguments of the module's construction, by name."""
     one_seed: bool = False
-    """Whether a solution keeps its weights from construction, with the same seed as `Model`."""
+    """Whether a solution keeps the weights of its construction, which has the same seed as `Model`'s."""
     tied: Mapping[str, int] = field(default_factory=dict)
-    """Extents of inputs that do not vary: those that it is constructed with, such as a number of features, and those
-    that are 1."""
+    """Extents of inputs that do not vary: those that are also arguments of the construction, such as a number of
+    features, and those that are 1."""
 
 
 class UnreadProblemError(TaskError):
-    """A problem whose function has no formula. It may be replayed."""
+    """Raised for a problem whose function has no formula, but may be replayed."""
 
     def __init__(self, message: str, problem: Statement) -> None:
         super().__init__(message)
@@ -180,7 +179,7 @@ class UnreadProblemError(TaskError):
 
 
 def has_too_many(inputs: int, weights: Sequence[tuple[int, ...]]) -> bool:
-    """Return whether a case has no room for such weights."""
+    """Return whether a case has no room for weights of these shapes besides its inputs."""
     return inputs + len(weights) + _OUTPUTS > MOST or max(map(math.prod, weights), default=0) > _MOST_OF_WEIGHTS
 
 
@@ -194,14 +193,14 @@ def modes_of(model: Any, given: Sequence[Any]) -> tuple[Mode, Mode | None]:
         return replace(other, random=True, changed=_called(model, given, other, 0)[1]), None
     try:
         others, changed_there = _called(model, given, other, 0)
-    except Exception:  # whatever it raises
+    except Exception:  # whatever the module raises
         return replace(mode, changed=changed), None
     same = _alike(outputs, others)
     return replace(mode, changed=changed), None if same else replace(other, changed=changed_there)
 
 
 def _called(model: Any, given: Sequence[Any], mode: Mode, seed: int) -> tuple[Sequence[Any], tuple[str, ...]]:
-    """Return what a module returns, and the buffers that it changes; the module itself stays unchanged."""
+    """Return a module's outputs, and the names of the buffers that the call would change; the module is unchanged."""
     import torch
     from torch.func import functional_call
     from torch.utils import _pytree
@@ -212,7 +211,7 @@ def _called(model: Any, given: Sequence[Any], mode: Mode, seed: int) -> tuple[Se
     try:
         if mode.is_set:
             model.train(mode.training)
-        copies = tuple(each.clone() if torch.is_tensor(each) else each for each in given)  # it may write to them
+        copies = tuple(each.clone() if torch.is_tensor(each) else each for each in given)  # a module may write to them
         with torch.no_grad():
             found = functional_call(model, state, copies)
     finally:

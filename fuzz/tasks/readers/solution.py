@@ -1,4 +1,4 @@
-"""Solutions: their files, and the function that calls each as kernels are called. Nothing of them is run here."""
+"""Solutions: their files, and the function that calls each of them as a kernel. No code of theirs is run here."""
 
 from __future__ import annotations
 
@@ -25,49 +25,48 @@ from fuzz.tasks.readers.source import (
 )
 
 ENTRY = "judged"
-"""The function that calls a solution. It is at the end of the solution's file, so that the file's lines keep their
-numbers."""
+"""The name of the function that calls a solution, at the end of the solution's file, whose lines keep their numbers."""
 _HEAD = "\n\n# How kernelfuzz calls it.\n"
 
 
 @dataclass(frozen=True)
 class Solution:
-    """The files of a solution by name, and what is called."""
+    """The files of a solution by name, and the function or class that is called."""
 
     name: str
     files: Mapping[str, str]
     file: str
-    """The file that contains it."""
+    """The name of the file with the function or class."""
     function: str
     framework: str
     parameters: tuple[str, ...]
     """The parameters of the function; none for a module."""
     needed: tuple[str, ...] = ()
-    """The parameters without a default."""
+    """The parameters that have no default."""
     returns: bool = False
-    """Whether it returns something that it was not given."""
+    """Whether the function returns a value other than its parameters and constants."""
     beside: Mapping[str, Path] = field(default_factory=dict)
-    """Further files that it reads, by their names."""
+    """Further files that the solution reads, by name."""
 
     @property
     def is_module(self) -> bool:
-        """Whether it is a class, whose instances are called."""
+        """Whether the solution is a class, whose instances are called."""
         return self.function == MODULE
 
     def written(self, problem: Statement, inputs: Sequence[str], outputs: Sequence[str]) -> Mapping[str, str]:
-        """Return its files; the one in which it is has `judged` at its end, whose parameters are tensors of the op."""
+        """Return the texts of the solution's files. The function `judged` of the op's tensors is appended to one."""
         entry = calls_of(problem, inputs, outputs) if self.is_module else _of_function(self, inputs, outputs, problem)
         return {**self.files, self.file: f"{self.files[self.file]}{_HEAD}{entry}"}
 
 
 Solutions = Mapping[str, tuple[str, Solution]]
-"""By the name of its kernel, the words for each solution and the solution itself."""
+"""The solutions by the name of their kernel, each with the words that name it on the command line."""
 
 
 def solution_of(words: str, problem: Statement, against: str = "") -> Solution:
-    """Return the solution in a file: a function, which `FILE:NAME` names if the file has several; `ModelNew`, if the
-    problem is a `Model` and the file has one; or JSON with sources and an entry point. Files beside it that belong to
-    it come along, but not the one that it is judged against. Raises TaskError."""
+    """Return the solution in a file: a function, named as `FILE:NAME` if the file has several; the class `ModelNew`, if
+    the problem is a `Model`; or JSON with sources and an entry point. Files beside it that belong to it are included,
+    except the problem's own. Raises TaskError."""
     path, _, name = words.partition(":")
     text = text_of(Path(path))
     if Path(path).suffix == ".json":
@@ -80,15 +79,14 @@ def solution_of(words: str, problem: Statement, against: str = "") -> Solution:
 
 
 def _is_shown(path: Path, against: str, problem: Statement) -> bool:
-    """Return whether a solution may see a file beside it. A task has its reference in its folder."""
+    """Return whether a solution may see a file in its folder: not the problem's file, nor files in a task's folder."""
     place = Path(against.partition(":")[0]).resolve()
     folder = place if place.is_dir() else place.parent
     return path.resolve() != place and (problem.data is None or path.resolve().parent != folder)
 
 
 def solutions_of(words: tuple[str, ...], problem: Statement, against: str) -> Solutions:
-    """Return the solutions in files and folders, by the name of the kernel, each with its words. Raises
-    TaskError."""
+    """Return the solutions in the named files and folders by kernel, each with its words. Raises TaskError."""
     found = dict[str, tuple[str, Solution]]()
     for each in files_in(words):
         solution = solution_of(each, problem, against)
@@ -142,7 +140,7 @@ def _parameters(node: ast.FunctionDef) -> tuple[tuple[str, ...], tuple[str, ...]
 
 
 def _returned(node: ast.AST) -> Iterator[ast.expr]:
-    """Yield what a function returns, without the functions that are defined inside it."""
+    """Yield the expressions that a function returns, without those of functions inside it."""
     for each in ast.iter_child_nodes(node):
         if isinstance(each, ast.Return) and each.value is not None:
             yield from each.value.elts if isinstance(each.value, ast.Tuple) else [each.value]
@@ -165,8 +163,8 @@ def _of_function(solution: Solution, inputs: Sequence[str], outputs: Sequence[st
 
 
 def _call_of(solution: Solution, inputs: Sequence[str], module: Module) -> str:
-    """Return how a function is called for a module: with its inputs by position, and by name with its weights and with
-    the arguments of construction. Raises TaskError if a name is missing."""
+    """Return the call of a function in place of a module: inputs by position; weights and construction arguments by
+    name. Raises TaskError if a name is missing."""
     weights = {name: own for name, own in module.weights.items() if name in inputs}
     last = Counter(own.rpartition(".")[2] for own in weights.values())
     known = {name: repr(each) for name, each in module.arguments.items()}
@@ -190,8 +188,8 @@ def _call_of(solution: Solution, inputs: Sequence[str], module: Module) -> str:
 
 
 def _meant(names: Sequence[str], weights: Mapping[str, str]) -> dict[str, str]:
-    """Return the weight that each of these parameters stands for, by how it begins, as `w` for `weight`. Empty unless
-    there is exactly one weight for each."""
+    """Return the weight for each parameter by the beginning of the weight's name, as `w` for `weight`. Empty unless
+    each parameter stands for exactly one weight and no weight is left."""
     begun = {each: (each, own.rpartition(".")[2]) for each, own in weights.items()}
     told = [[each for each in weights if any(said.startswith(name.lower()) for said in begun[each])] for name in names]
     found = {name: fitting[0] for name, fitting in zip(names, told, strict=True) if len(fitting) == 1}
@@ -201,9 +199,9 @@ def _meant(names: Sequence[str], weights: Mapping[str, str]) -> dict[str, str]:
 def _call(
     solution: Solution, inputs: Sequence[str], outputs: Sequence[str], problem: Statement
 ) -> tuple[str, Sequence[str]]:
-    """Return how a function is called, and which outputs it writes. Its parameters are those of the reference by name,
-    or else by position; of further ones that it needs it writes as many as there are outputs, unless it returns these.
-    Raises TaskError."""
+    """Return the call of a function, and the outputs that it writes. Parameters correspond to those of the reference by
+    name, else by position. If as many further parameters are needed as there are outputs, the function writes the
+    outputs to them, unless it returns something. Raises TaskError."""
     tensors, own = iter(inputs), solution.parameters
     values = [each.format(next(tensors)) if "{}" in each else each for each in problem.arguments] or [*inputs]
     by_name = {*inputs} <= {*own} and len(values) == len(inputs)
@@ -297,8 +295,7 @@ def judged({parameters}):
 def calls_of(
     problem: Statement, inputs: Sequence[str], outputs: Sequence[str], said: Callable[[Any], str] = repr
 ) -> str:
-    """Return the text of `judged`, which calls `ModelNew`, with the arguments of its construction and its call as
-    `said` writes them."""
+    """Return the text of `judged`, which calls `ModelNew`, with arguments as `said` writes them."""
     module = problem.module
     assert module is not None
     given = {} if module.one_seed else module.weights

@@ -1,4 +1,4 @@
-"""Sources of problems and solutions: how they are read, what is run of them, and the names that follow from theirs."""
+"""Sources of problems and solutions: reading and running them, and the names that are made from theirs."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from fuzz.references.named import first_in_path
 from fuzz.references.text import TAKEN
 
 _LONGEST = 31
-"""The longest name of an op or an operand."""
+"""The most characters in the name of an op or an operand."""
 
 
 class TaskError(UsageError):
-    """A problem or a solution that cannot be read. The message says which, and what to do."""
+    """Raised for a problem or a solution that cannot be read. The message says which, and what to do."""
 
 
 def text_of(path: Path) -> str:
@@ -39,7 +39,7 @@ def text_of(path: Path) -> str:
 
 
 def parsed(text: str, file: str) -> ast.Module:
-    """Return a source as Python reads it. Raises TaskError, which names the file."""
+    """Return the syntax tree of a source. Raises TaskError with the file's name."""
     try:
         return ast.parse(text)
     except SyntaxError as error:
@@ -49,15 +49,15 @@ def parsed(text: str, file: str) -> ast.Module:
 
 
 def definitions(path: Path, text: str) -> Mapping[str, ast.stmt]:
-    """Return the functions and classes of a source by their names. Nothing of it is run. Raises TaskError."""
+    """Return the top-level functions and classes of a source by name, without running it. Raises TaskError."""
     tree = parsed(text, str(path))
     kinds = (ast.FunctionDef, ast.ClassDef)
     return {each.name: each for each in tree.body if isinstance(each, kinds)}
 
 
 def chosen_function(path: str, defined: Mapping[str, ast.stmt], name: str, usual: tuple[str, ...]) -> str:
-    """Return the name of the function that is meant: the one that is named, one of the `usual` names, or the only one.
-    Raises TaskError."""
+    """Return the name of the function that is meant: the one that `name` states, the first of the `usual` names, or the
+    only function. Raises TaskError."""
     functions = [each for each, what in defined.items() if isinstance(what, ast.FunctionDef) and each[0] != "_"]
     if name:
         if name in defined:
@@ -71,20 +71,20 @@ def chosen_function(path: str, defined: Mapping[str, ast.stmt], name: str, usual
 
 
 def executed(path: Path, text: str, tree: ast.Module | None = None) -> ModuleType:
-    """Return the module of a source, which is run. Raises TaskError."""
+    """Run a source and return it as a module. Raises TaskError."""
     module = ModuleType(f"_kernelfuzz_problem_{path.stem}")
     module.__file__ = str(path)
     sys.modules[module.__name__] = module
     try:
         with first_in_path(path.resolve().parent):
             exec(compile(tree or text, str(path), "exec"), module.__dict__)
-    except (Exception, SystemExit) as error:  # leaving with exit code 0 would say that a solution is right
+    except (Exception, SystemExit) as error:  # a SystemExit with code 0 would be taken for the verdict "right"
         raise TaskError(f"{path}: {error_line(error)}") from error
     return module
 
 
 def signed(call: Callable[..., Any], name: str, parameters: list[str]) -> Callable[..., Any]:
-    """Return a function whose parameters are the tensors: they are read from its signature."""
+    """Return `call` as a function whose signature has these parameters, the tensors, for others to read."""
 
     def reference(**tensors: Any) -> Any:
         return call(**tensors)
@@ -96,14 +96,14 @@ def signed(call: Callable[..., Any], name: str, parameters: list[str]) -> Callab
 
 
 def identifier(name: str) -> str:
-    """Return the name of an op or an operand that is like it."""
+    """Return a valid name of an op or operand that is like this name."""
     plain = "".join(each if each.isalnum() else "_" for each in name.lower()).strip("_0123456789")
     plain = plain[:_LONGEST].rstrip("_") or "reference"
     return f"{plain}_" if plain in TAKEN else plain
 
 
 def identifiers(words: Iterable[str]) -> list[str]:
-    """Return names as operands may have them, all different."""
+    """Return different valid names of operands, each like one of the words."""
     found = list[str]()
     for each in words:
         name, number = identifier(each), 1
@@ -126,11 +126,11 @@ def kernel_name(words: str, taken: Sequence[str]) -> str:
 
 _COMPILED = (".c", ".cc", ".cpp", ".cxx", ".cu", ".h")
 REFERENCES = ("reference", "ref", "ref_kernel")
-"""The names of a function that is a problem, if a file has several functions."""
+"""The usual names of the function that is the problem, if a file has several functions."""
 
 
 def files_in(words: tuple[str, ...]) -> list[str]:
-    """Return the files that are named, and those in folders that are. Raises TaskError."""
+    """Return the files that are named, and the solutions in folders that are named. Raises TaskError."""
     found = list[str]()
     for each in words:
         path = Path(each)
@@ -145,7 +145,7 @@ def files_in(words: tuple[str, ...]) -> list[str]:
 
 
 def name_in(words: str) -> str:
-    """Return the name of a problem, see `problems_of`. Raises TaskError."""
+    """Return the name of the problem that the words refer to, as `problems_of` reads them. Raises TaskError."""
     path, _, name = words.partition(":")
     if Path(path).is_dir() or Path(path).suffix in (".yml", ".yaml"):
         folder = Path(path) if Path(path).is_dir() else Path(path).parent
@@ -176,8 +176,8 @@ def framework_in(words: str) -> tuple[str, str]:
 
 
 def framework_of(texts: Iterable[str], file: str = "its source") -> str:
-    """Return the framework of sources, by what they import; beside JAX alone arrays are NumPy's. Raises TaskError,
-    which names the file."""
+    """Return the framework that sources are written with, by their imports. Sources that import only JAX are given
+    arrays of NumPy. Raises TaskError with the file's name."""
     imported = {name for text in texts for name in _imports(text, file)}
     known = {"triton": "triton", "torch": "torch", "numpy": "numpy", "jax": "numpy"}
     return next((framework for name, framework in known.items() if name in imported), "torch")
@@ -202,16 +202,16 @@ def _json(path: Path, text: str) -> Mapping[str, object]:
 
 
 _MOST = 2
-"""With more solutions there are more processes than most machines have processors: they start one after the other."""
+"""The most solutions whose workers start at once; more would be more processes than most machines have processors."""
 
 
 @contextmanager
 def begun(solutions: tuple[str, ...], against: str, output: Path, *, untrusted: bool) -> Iterator[None]:
-    """Start the server from which workers of solutions are forked. Its sandbox shows the folder that a solution will be
-    written to, which is made now, and removed in the end if nothing was written to it. Raises TaskError for
-    something that is no solution, before seconds are spent on the problem."""
+    """Start the servers from which workers of solutions are forked. Their sandboxes show the folders that solutions
+    will be written to; these are made now, and removed at the end if nothing was written to them. Raises TaskError if a
+    solution cannot be read, before time is spent on the problem."""
     made, files = list[Path](), [framework_in(words) for words in files_in(solutions)]
-    with suppress(TaskError, CacheError, OSError):  # whoever reads it reports the error
+    with suppress(TaskError, CacheError, OSError):  # an unreadable problem is reported when it is read
         folder, taken = output / name_in(against), list[str]()
         for name, framework in files if len(files) <= _MOST and not (untrusted and unusable()) else ():
             taken.append(kernel_name(name, taken))
@@ -226,5 +226,5 @@ def begun(solutions: tuple[str, ...], against: str, output: Path, *, untrusted: 
         yield
     finally:
         for each in reversed(made):
-            with suppress(OSError):  # something was written to it
+            with suppress(OSError):  # something was written to the folder
                 each.rmdir()

@@ -27,7 +27,7 @@ def nights_of(state: Path, targets: Target | list[Target], *findings: int) -> It
         engine = open_state(state / "state.sqlite")
         opened = open_night(engine, number, 6000.0, "", {}, resume=False)
         with Stopping(6000.0) as stopping, pytest.MonkeyPatch.context() as patient:
-            patient.setattr("fuzz.campaign.nightly.triage.SECONDS", 600.0)  # what is explained depends on no clock
+            patient.setattr("fuzz.campaign.nightly.night.SECONDS", 600.0)  # what is explained depends on no clock
             pack = Pack(state / "pack", (GENERIC,))
             night = Night(state, pack, (), targets, engine, opened, stopping, pytest.fail)
             night.session.searched = ()  # this process takes the turns

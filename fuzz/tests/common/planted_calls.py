@@ -6,8 +6,7 @@ import numpy as np
 
 from fuzz.core.base.case import Case, Tensor
 from fuzz.core.base.dtypes import NUMPY_DTYPE
-from fuzz.quality.planted.bug import Bug
-from fuzz.quality.planted.call import CallTensor, PlantedCall
+from fuzz.quality.planted.bug import Bug, CallTensor, PlantedCall
 from oracles.dtypes import ITEMSIZE
 from oracles.operand import AXIS
 from oracles.ops import OPS

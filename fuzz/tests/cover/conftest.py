@@ -10,11 +10,11 @@ from fuzz.tasks.check.plan import GIVEN
 from oracles.tests.common.whole import WHOLE
 
 _FEWER = {
-    "stages.standing._HELD": 20,
-    "stages.standing._HELD_SLOWLY": 20,
-    "stages.standing._AT_A_TIME": 20,
-    "stages.standing._SEARCHED": 8,
-    "stages.standing._CONVINCED": 1,
+    "stages.explain._HELD": 20,
+    "stages.explain._HELD_SLOWLY": 20,
+    "stages.explain._AT_A_TIME": 20,
+    "stages.explain._SEARCHED": 8,
+    "stages.explain._CONVINCED": 1,
     "evidence.probes._SWEPT": 70,
     "evidence.probes._MIXED": 24,
     "evidence.refutation._POOL": 40,

@@ -1,6 +1,6 @@
-"""The elementary functions, one file each, named after its function, with its record `FUNCTION`. A file is found by
-being here: no list names it. Importing this package lists the files and reads none, so that packs and contracts can
-name functions without loading NumPy; each is read when its record is first asked for."""
+"""The elementary functions. Each has a file of its name with its record, `FUNCTION`. Every file in this folder counts:
+there is no list of them. Importing the package lists the files and imports none, so that packs and contracts can name
+functions without loading NumPy; a file is imported when its record is first asked for."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ NAMES = tuple(sorted(each.name for each in iter_modules(__path__)))
 
 
 def function(name: str, constant: float = 0.0, low: float = 0.0) -> Elementary:
-    """Return the record of the function of that name; for a family, with that constant plus `low`. Raises KeyError;
-    FormulaError for a constant that the family does not have."""
+    """Return the record of the function of that name, for a family with the constant `constant` + `low`. Raises
+    KeyError for an unknown name, FormulaError for a constant that the family does not have."""
     return records()[name].of(constant, low)
 
 
 @cache
 def records() -> ReadWhenAsked[Elementary | FunctionFamily]:
-    """Return the records by name. To ask for one raises ImportError for a file without one, TypeError for one that
+    """Return the records by name. Reading one raises ImportError if its file has no record, and TypeError if the record
     lacks a field."""
     return ReadWhenAsked(NAMES, _record)
 
 
 def members() -> Mapping[str, Elementary]:
-    """Return all functions by name; a family is there with each constant that tests try, as "pow 2.5"."""
+    """Return all functions by name. A family has an entry for each constant that tests try, such as "pow 2.5"."""
     pairs = ((each, constant) for each in records().values() for constant in each.examples)
     return {f"{each.name} {value:.6g}" if value else each.name: each.of(value, 0.0) for each, value in pairs}
 

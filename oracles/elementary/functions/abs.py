@@ -16,17 +16,17 @@ from oracles.extendeddouble import ExtendedDouble
 
 @of_double
 def double(x: DoubleDouble) -> DoubleDouble:
-    """Return the number times its own sign."""
+    """Return each number times its own sign."""
     return signed(x, x)
 
 
 def tangent(x: F64, value: F64, radius: F64) -> tuple[F64, F64]:
-    """Return slope and remainder: beyond zero the tangent is off by twice the distance."""
+    """Return slope and remainder: on the other side of zero the tangent is off by twice the distance to zero."""
     return np.sign(x), 2 * np.maximum(radius - np.abs(x), 0.0)
 
 
 def farthest(low: F64, high: F64, value: F64) -> F64:
-    """Return the largest distance from a value: between arguments of both signs, zero is the least of all."""
+    """Return the largest distance from a value; between arguments of both signs the least result is zero."""
     ends = np.abs(low), np.abs(high)
     least = np.where((low <= 0) & (high >= 0), 0.0, np.minimum(*ends))
     return np.maximum(np.maximum(*ends) - value, value - least)
@@ -50,6 +50,5 @@ FUNCTION = Elementary(
     hard=(1.0, 2.0**-1074, 2.0**1023),
     usual=EXACT,
     loose=EXACT,
-    c="fabs(x)",
     degree=1.0,
 )

@@ -18,11 +18,11 @@ from oracles.elementary.tables import CELLS, doubled, fixed, ratio
 from oracles.extendeddouble import proportional
 
 LARGEST = 2.0**60
-"""From here on the angle is a quarter turn within 0.01 u."""
+"""The argument from which on atan x is a quarter turn within 0.01 u."""
 LARGEST_DOUBLE = 2.0**120
-"""From here on it is a quarter turn within 2^-15 V."""
+"""The argument from which on atan x is a quarter turn within 2^-15 V."""
 EQUAL = 2.0**-55
-"""Below this the angle is x, within V/32."""
+"""The argument below which atan x is x within V/32."""
 
 SERIES = [-1 / 3, 1 / 5, -1 / 7, 1 / 9]
 """Taylor coefficients of (atan t - t) / t^3, in t^2."""
@@ -32,15 +32,15 @@ LONG = [1 / 9, -1 / 11, 1 / 13, -1 / 15]
 
 @cache
 def angles() -> tuple[DoubleDouble, DoubleDouble]:
-    """Return two arrays of shape (CELLS + 1,): the angles whose tangents are j/CELLS, and a quarter turn minus each."""
+    """Return two arrays, shape (CELLS + 1,): atan(j/CELLS) for each j, and a quarter turn minus atan(j/CELLS)."""
     found = [fixed(lambda j: mpmath.atan(mpf(j) / CELLS), j) for j in range(CELLS + 1)]
     quarter = fixed(lambda: mpmath.pi / 2)
     return doubled(found), doubled(quarter - each for each in found)
 
 
 def cell(size: F64) -> tuple[F64, I64, NDArray[np.bool_]]:
-    """Return the multiple of 1/CELLS next to `size`, or next to 1 / size if that is more than 1; its number; and where
-    the second holds."""
+    """Return the multiple c of 1/CELLS next to `size`, or next to 1 / size where size > 1; then c * CELLS; then the
+    mask of size > 1."""
     large = size > 1.0
     centre, index = nearest(np.where(large, 1.0 / size, size) * CELLS)
     return centre / CELLS, index, large
@@ -112,5 +112,4 @@ FUNCTION = Elementary(
     hard=(1 / 128, 3 / 128, 1.0, 127 / 128, 128.0, 128 / 3, 2.0**60, 2.0**120, 2.0**-55, 2.0**-1022),
     usual=2.0,
     loose=4.0,
-    c="atan(x)",
 )  # fmt: skip

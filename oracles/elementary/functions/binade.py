@@ -1,4 +1,4 @@
-"""The largest power of two that is no further from zero."""
+"""The largest power of two that is not larger in magnitude than x, with the sign of x."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from oracles.extendeddouble import ExtendedDouble
 
 @of_float64
 def float64(x: F64) -> F64:
-    """Return the number without the bits of its mantissa; subnormal ones are made normal first."""
+    """Return the number with all mantissa bits set to zero. Subnormal numbers are scaled to normal ones first."""
     small = np.abs(x) < TINY
     normal = np.where(small, x * 2.0**54, x)
     power = (normal.view(np.int64) & -(1 << 52)).view(np.float64)
@@ -26,7 +26,7 @@ def float64(x: F64) -> F64:
 
 @of_double
 def double(x: DoubleDouble) -> DoubleDouble:
-    """Return the power of the high part, or half of it if a negative low part lies below a power of two."""
+    """Return the value of the high part, or half of it if the high part is a power of two that the low part reduces."""
     high = float64(x.high)
     falls = (high == x.high) & (np.sign(x.low) == -np.sign(high))
     return DoubleDouble(np.where(falls, high / 2, high))
@@ -55,6 +55,5 @@ FUNCTION = Elementary(
     hard=(1.0, -1.0, 1.9999999999999998, 2.0, 448.0, 2.0**-1022, 2.0**-1074, -3.0 * 2.0**-1074, 2.0**1023, 1e300),
     usual=EXACT,
     loose=EXACT,
-    c="(x == 0 || !isfinite(x) ? x : copysign(ldexp(1.0, ilogb(x)), x))",
     degree=1.0,
 )

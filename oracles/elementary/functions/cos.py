@@ -44,5 +44,4 @@ FUNCTION = Elementary(
     hard=HARD,
     usual=2.0,
     loose=4.0,
-    c="cos(x)",
 )

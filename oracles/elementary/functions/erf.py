@@ -27,7 +27,7 @@ def float64(x: F64) -> F64:
     """Return erf(c + h) by its Taylor polynomial at the next c = j/64, |h| <= 2^-7, h exact; with the sign of x.
 
     By Cramer's inequality for Hermite functions the coefficient of h^9 is below 0.011 anywhere, so that the remainder
-    is below 2^-62 of the result. For j = 1, where all weighs most, h B = h (a1 + h (...)) is off by 3.01 u (a1, B, the
+    is below 2^-62 of the result. For j = 1, the worst case, h B = h (a1 + h (...)) is off by 3.01 u (a1, B, the
     product) and at most 1.01 times the result; its sum with the low part of a0 and the last one add u each: 5.1 u.
     """
     cells = erf_cells()
@@ -45,9 +45,9 @@ def double(x: DoubleDouble) -> DoubleDouble:
     of x.
 
     By Cramer's inequality for Hermite functions the coefficient of h^15 is below 2^-14.7 anywhere, so that the
-    remainder is below 2^-112 of the result; those from h^8 on, in float64, add 1 V. For j = 1, where all weighs most, h
-    times the slope is at most 1.01 times the result and off by 8.8 V, a0 twice the result and off by 0.5 V; the last
-    sum adds 3 V: 14 V. Beyond 9, erf is 1 within 2^-120: 1 - erf(x) has an absolute error, not a relative one.
+    remainder is below 2^-112 of the result; those from h^8 on, in float64, add 1 V. For j = 1, the worst case, h times
+    the slope is at most 1.01 times the result and off by 8.8 V, a0 twice the result and off by 0.5 V; the last sum adds
+    3 V: 14 V. Beyond 9, erf is 1 within 2^-120: 1 - erf(x) has an absolute error, not a relative one.
     """
     cells = erf_cells()
     size = absolute(x)
@@ -68,8 +68,7 @@ def slope_at_zero() -> DoubleDouble:
 
 
 def tangent(x: F64, value: F64, radius: F64) -> tuple[F64, F64]:
-    """Return slope and remainder: |f''| / 2 = 2 |x| e^(-x^2) / sqrt(pi) is at most 0.484, and falls from 1/sqrt(2)
-    on."""
+    """Return slope and remainder: |f''| / 2 = 2 |x| e^(-x^2) / sqrt(pi) is at most 0.484; it falls from 1/sqrt(2)."""
     near = np.maximum(np.abs(x) - radius, 0.0)
     beyond = 2 * near * np.exp(-(near**2)) / math.sqrt(math.pi)
     bound = np.where(near > math.sqrt(0.5), beyond, 0.484)
@@ -94,5 +93,4 @@ FUNCTION = Elementary(
     hard=(1 / 128, 3 / 128, 5.9, 6.0, 8.5, 9.0, 2.0**-1022),
     usual=2.0,
     loose=4.0,
-    c="erf(x)",
 )

@@ -1,4 +1,4 @@
-"""e^x, with the powers of two and tables from which other functions are made."""
+"""e^x, with the reduction to powers of two and tables that other functions use too."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from oracles.elementary.tables import STEP_BITS, STEPS, powers, ratio
 from oracles.extendeddouble import ExtendedDouble, whichever
 
 LARGEST = 710.0
-"""exp of it overflows."""
+"""The argument from which on exp overflows."""
 
 LEAST = -746.0
-"""exp of it is below 2^-1076, hence rounds to zero."""
+"""The argument below which exp is less than 2^-1076, so that it rounds to zero."""
 
 _EXTREME = 2.0**32
 _FARTHEST = 24
-"""exp of a magnitude above 2^24 is larger than any format, or closer to 0."""
+"""The k for which exp of magnitudes from 2^k on overflows or underflows in any format."""
 _WHOLE = 10
-"""exp of a magnitude below 2^10 is calculated in one step."""
+"""The k for which exp of magnitudes below 2^k is calculated in one step."""
 
 
 def precise(x: mpf) -> mpf:
-    """Return e^x; beyond 2^32 the result is closer to 0 than any format, or larger, and mpmath would fill the memory
-    with it."""
+    """Return e^x. For |x| beyond 2^32 return a result that overflows or underflows in any format, since mpmath's exact
+    one would fill the memory."""
     if abs(x) <= _EXTREME:
         return mpmath.exp(x)
     return mpf(mpmath.inf if x > 0 else 0)
@@ -49,7 +49,7 @@ def float64(x: F64) -> F64:
 
 
 def powered(exponent: I64, index: I64, r: F64) -> F64:
-    """Return 2^exponent T (1 + q), T of that index in the table and q = e^r - 1, |r| < 2^-11.5."""
+    """Return 2^exponent T (1 + q), where T is the table entry at `index` and q = e^r - 1, |r| < 2^-11.5."""
     value = powers().value
     q = r + r * r * polynomial(r, SHORT)
     high = value.high[index]
@@ -61,8 +61,8 @@ SHORT = [1 / math.factorial(k) for k in range(2, 5)]
 
 
 def steps(x: F64) -> tuple[I64, I64, F64, F64]:
-    """Return for x = (m + j/1024) log 2 + r, shape (n,) each: m, the table's index for j, and r with its rounding
-    error."""
+    """Return the parts of x = (m + j/1024) log 2 + r, each of shape (n,): m, the table's index of j, r, and the
+    rounding error of r."""
     table = powers()
     steps, number = nearest(x * table.steps_per_unit)
     first = x - steps * table.step[0]
@@ -102,7 +102,7 @@ def parts(x: DoubleDouble) -> tuple[I64, DoubleDouble]:
 
 
 def less_one(index: I64, r: DoubleDouble) -> DoubleDouble:
-    """Return a of `parts`, from the table's index of t and from r."""
+    """Return the a of `parts` from r and the table's index of t."""
     t = powers().less_one[index]
     series = r.high * polynomial(r.high, LONG) + ratio(1, 24)
     q = plus(r, r * r * plus(ratio(1, 2), plus(ratio(1, 6), series * r) * r))
@@ -114,7 +114,7 @@ LONG = [1 / math.factorial(k) for k in range(5, 9)]
 
 
 def extended(x: ExtendedDouble) -> ExtendedDouble:
-    """Return e^x as a power of two of e^(x / 2^k): relative errors of 2^-110 in x have the same effect."""
+    """Return e^x as the power 2^k of e^(x / 2^k): its error is that of a relative error of 2^-110 in x."""
     near = (x.exponent <= _FARTHEST) & np.isfinite(x.fraction.high)
     halvings = np.where(near, np.maximum(x.exponent - _WHOLE, 0), 0)
     value = chosen(near, x.in_units_of(halvings), DoubleDouble(np.zeros(x.shape)))
@@ -128,7 +128,7 @@ def extended(x: ExtendedDouble) -> ExtendedDouble:
 
 
 def reach(least: int, high: int) -> tuple[int, int]:
-    """Return the exponents that e^x, |x| < 2^high, lies between."""
+    """Return the exponents of two between which e^x lies for |x| < 2^high."""
     beyond = min(-LEAST_BINADE, math.ceil(2.0 ** min(high, 8) * math.log2(math.e)))
     return -beyond, beyond
 
@@ -151,5 +151,4 @@ FUNCTION = Elementary(
     hard=(709.0, 709.782712893384, -708.0, -708.396418532264, -744.4, -745.133219101941),
     usual=2.0,
     loose=4.0,
-    c="exp(x)",
 )

@@ -16,11 +16,11 @@ from oracles.elementary.tables import STEP_BITS, STEPS, logarithms
 from oracles.extendeddouble import ExtendedDouble, whichever
 
 LARGEST = 1025.0
-"""2 to it overflows."""
+"""The argument from which on 2^x overflows."""
 LEAST = -1077.0
-"""2 to it rounds to zero."""
+"""The argument below which 2^x rounds to zero."""
 _FARTHEST = 2.0**25
-"""2 to a larger magnitude is larger than any format, or closer to 0."""
+"""The magnitude of x beyond which 2^x overflows or underflows in any format."""
 
 
 def precise(x: mpf) -> mpf:
@@ -44,7 +44,7 @@ def double(x: DoubleDouble) -> DoubleDouble:
 
 
 def steps(x: F64) -> tuple[I64, I64, F64]:
-    """Return for x = m + j/1024 + rest, shape (n,) each: m, the table's index for j, and the exact rest."""
+    """Return the parts of x = m + j/1024 + rest, each of shape (n,): m, the table's index of j, and the exact rest."""
     whole, number = nearest(x * STEPS)
     number += STEPS // 2
     return number >> STEP_BITS, number & (STEPS - 1), x - whole / STEPS
@@ -69,7 +69,7 @@ def tangent(x: F64, value: F64, radius: F64) -> tuple[F64, F64]:
 
 
 def reach(least: int, high: int) -> tuple[int, int]:
-    """Return the exponents that 2^x, |x| < 2^high, lies between."""
+    """Return the exponents of two between which 2^x lies for |x| < 2^high."""
     beyond = min(-LEAST_BINADE, math.ceil(2.0 ** min(high, 8)))
     return -beyond, beyond
 
@@ -92,5 +92,4 @@ FUNCTION = Elementary(
     hard=(1023.0, 1023.9999999999999, -1022.0, -1074.0, -1074.9, 0.5, 3.0, 2.0**-54),
     usual=2.0,
     loose=4.0,
-    c="exp2(x)",
 )

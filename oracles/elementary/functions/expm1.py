@@ -16,24 +16,24 @@ from oracles.elementary.tables import powers
 from oracles.extendeddouble import ORDINARY, ExtendedDouble, whichever
 
 FAR = 40.0
-"""Beyond it the 1 is less than 0.04 u of e^x, or e^x of the 1."""
+"""The magnitude of x beyond which the smaller of e^x and 1 is less than 0.04 u of the larger."""
 FAR_DOUBLE = 120.0
-"""Beyond it the same holds for 2^-66 V."""
+"""The magnitude of x beyond which the smaller of e^x and 1 is less than 2^-66 V of the larger."""
 EQUAL = 2.0**-110
-"""Below this e^x - 1 is x, within V/32."""
+"""The magnitude of x below which e^x - 1 is x within V/32."""
 
 
 @of_float64
 def float64(x: F64) -> F64:
-    """Return e^x - 1: `less_one`, within 1.01 u, or an exponential beside which the 1 is nothing."""
+    """Return e^x - 1 by `less_one`, within 1.01 u, of -40 for x below -40; beyond 40 return e^x."""
     value = np.where(x < FAR, less_one(np.clip(x, -FAR, FAR)), exp.float64(x))
     return np.where(x == 0, x, value)
 
 
 def less_one(x: F64) -> F64:
     """Return e^x - 1 for |x| <= 40, within 1.01 u, without the sign of a zero. With A = 2^m T - 1 it is A + q + A q. A
-    + r is calculated without error; what is left, with the roundings of r and A, is at most 2^-10 of the result and
-    carries at most 8 u."""
+    + r is calculated without error; all other terms, with the roundings of r and A, are together at most 2^-10 of the
+    result and carry at most 8 u."""
     table = powers()
     exponent, index, r, r_low = exp.steps(x)
     scale = scaled(np.ones_like(x), exponent)
@@ -50,8 +50,8 @@ LONGER = [1 / math.factorial(k) for k in range(2, 6)]
 
 @of_double
 def double(x: DoubleDouble) -> DoubleDouble:
-    """Return 2^m a + (2^m - 1) from `exp.parts`: off by 20 V for m = 0, where that is all. For m = 1, where it is 0.4
-    at least, a adds 3.1 V of 0.6 at most and the sum 3 V of the result, and for others they weigh less: 8 V."""
+    """Return 2^m a + (2^m - 1) from `exp.parts`. For m = 0 this is a, which is off by 20 V. For m = 1 the result is at
+    least 0.4, a adds 3.1 V of at most 0.6, and the sum adds 3 V: 8 V. For other m these terms are smaller."""
     near = np.abs(x.high) < FAR_DOUBLE
     value = less_one_double(chosen(near, x, DoubleDouble(np.zeros_like(x.high))))
     far = chosen(x.high > 0, exp.double(x), DoubleDouble(np.full_like(x.high, -1.0)))
@@ -60,7 +60,7 @@ def double(x: DoubleDouble) -> DoubleDouble:
 
 
 def less_one_double(x: DoubleDouble) -> DoubleDouble:
-    """Return e^x - 1 for |x| < 120, within 20 V; within 6 V below -0.3, where it is at least 0.29 away from zero."""
+    """Return e^x - 1 for |x| < 120, within 20 V. Below -0.3, where its magnitude is at least 0.29, it is within 6 V."""
     exponent, a = exp.parts(x)
     scale = power(exponent)
     return DoubleDouble(scale * a.high, scale * a.low) + two_sum(scale, np.full_like(scale, -1.0))
@@ -90,5 +90,4 @@ FUNCTION = Elementary(
     hard=(0.3466, -0.3466, 40.0, -40.0, 120.0, -120.0, 2.0**-54, 2.0**-110, 709.78),
     usual=2.0,
     loose=4.0,
-    c="expm1(x)",
 )

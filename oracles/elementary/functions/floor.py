@@ -16,7 +16,7 @@ from oracles.extendeddouble import whole
 
 @of_double
 def double(x: DoubleDouble) -> DoubleDouble:
-    """Return the floor: the high part's own, unless that is a whole number; then the low part decides."""
+    """Return the floor of the high part; if the high part is a whole number, add the floor of the low part."""
     high = np.floor(x.high)
     return chosen((high != x.high) | (x.low == 0), DoubleDouble(high), two_sum(high, np.floor(x.low)))
 
@@ -39,5 +39,4 @@ FUNCTION = Elementary(
     hard=(1.0, -1.0, 0.5, -0.5, 2.0**52 + 0.5, 2.0**53, -(2.0**-1074), 1e300),
     usual=EXACT,
     loose=EXACT,
-    c="floor(x)",
 )

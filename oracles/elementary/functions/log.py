@@ -28,12 +28,12 @@ from oracles.extendeddouble import ORDINARY, ZERO, ExtendedDouble
 
 @of_float64
 def float64(x: F64) -> F64:
-    """Return log x = e log 2 - log c + log(1 + r) for x = m 2^e and r = m c - 1, |r| < 2^-10.4; c of 16 bits from a
-    table.
+    """Return log x = e log 2 - log c + log(1 + r) for x = m 2^e and r = m c - 1, |r| < 2^-10.4; c has 16 bits and comes
+    from a table.
 
-    r is exact in two numbers, and so are the multiple of 2^-42 next to e log 2 - log c and its sum with r. What is
-    added to that, the rest of both and the polynomial, is at most 2^-11 of the result and carries at most 8 u; next to
-    x = 1 it is c = 1 and e = 0. The remainder r^7/7 is 2^-64.6 of the result. The last sum adds u.
+    r is exact in two numbers, and so are the multiple of 2^-42 next to e log 2 - log c and its sum with r. The terms
+    that are added to this sum, the rests of both and the polynomial, are at most 2^-11 of the result and carry at most
+    8 u. Next to x = 1, c is 1 and e is 0. The remainder r^7/7 is 2^-64.6 of the result. The last sum adds u.
     """
     table = logarithms()
     inside = (x > 0) & (x < np.inf)
@@ -46,7 +46,7 @@ def float64(x: F64) -> F64:
 
 
 def added(r: DoubleDouble, index: I64, e: F64) -> F64:
-    """Return e log 2 - log c + log(1 + r) for c of that index in the table; the low part of r need not be small."""
+    """Return e log 2 - log c + log(1 + r), where c is the table entry at `index`. The low part of r may be large."""
     table, size = logarithms(), r.high + r.low
     whole = two_sum(e * table.two[0] + table.coarse[index], r.high)
     rest = size * size * polynomial(size, SHORT) + (r.low + (table.rest[index] + e * table.two[1]))
@@ -59,7 +59,7 @@ SHORT = [(-1) ** (k + 1) / k for k in range(2, 7)]
 
 @of_double
 def double(x: DoubleDouble) -> DoubleDouble:
-    """Return log x = e log 2 - log c + log(1 + r) for x = m 2^e, r = m c - 1, |r| < 2^-10.4; c of 16 bits from a table.
+    """Return log x = e log 2 - log c + log(1 + r) for x = m 2^e, r = m c - 1, |r| < 2^-10.4, with c from a table.
 
     log(1 + r) = 2 artanh(r / (2 + r)) = 2 s (1 + s^2/3 + ... + s^8/9), with a remainder below 2^-117. The products of r
     are exact and r carries 3 V, 2 + r 2 V, their quotient s 15 V, its last sum 3.1 V: 18.2 V. For e = 0, |log(1 + r)|
@@ -79,7 +79,7 @@ def double(x: DoubleDouble) -> DoubleDouble:
 
 
 def added_double(r: DoubleDouble, index: I64, e: F64) -> DoubleDouble:
-    """Return e log 2 - log c + log(1 + r) for c of that index in the table."""
+    """Return e log 2 - log c + log(1 + r), where c is the table entry at `index`."""
     table = logarithms()
     s = r / (r + 2.0)
     square = s * s
@@ -94,13 +94,12 @@ LONG = [1 / 7, 1 / 9]
 
 
 def outside(x: F64) -> F64:
-    """Return the logarithms of what is zero, infinite, negative or NaN."""
+    """Return the logarithms of numbers that are zero, infinite, negative or NaN."""
     return np.where(x == 0, -np.inf, np.where(x > 0, np.inf, np.nan))
 
 
 def extended(x: ExtendedDouble) -> ExtendedDouble:
-    """Return log(x). If x is not ordinary, the logarithm of the fraction is too small to cancel that of the power of
-    two."""
+    """Return log(x). Far from 1 the logarithm of the fraction is too small to cancel that of the power of two."""
     moved = np.where((np.abs(x.exponent) < ORDINARY) | (x.exponent == ZERO), 0, x.exponent)
     log = double(x.in_units_of(moved))
     added = logarithms().log_two * moved.astype(np.float64) + log
@@ -108,7 +107,7 @@ def extended(x: ExtendedDouble) -> ExtendedDouble:
 
 
 def tangent(x: F64, value: F64, radius: F64) -> tuple[F64, F64]:
-    """Return slope and remainder: the remainder is p^2 / 2 / (1 - p)^2, p = r / x."""
+    """Return slope and remainder: the remainder is p^2 / 2 / (1 - p)^2 with p = radius / x."""
     p = radius / x
     return 1.0 / x, np.where(p < 1, p**2 / 2 * np.maximum(1.0 - p, 0.0) ** -2, np.inf)
 
@@ -131,6 +130,5 @@ FUNCTION = Elementary(
     hard=(1.0, 2.0**-1022, 2.0**-1074, 0.70703125, 1.4140625, 0.5**0.5, 2.0**0.5),
     usual=2.0,
     loose=4.0,
-    c="log(x)",
     elasticity=lambda value: 1.0,
 )

@@ -16,16 +16,16 @@ from oracles.elementary.tables import STEPS, logarithms
 from oracles.extendeddouble import ORDINARY, ExtendedDouble, whichever
 
 NEAR = 0.25
-"""Up to here no power of two is taken out of 1 + x."""
+"""The magnitude of x up to which no power of two is taken out of 1 + x."""
 EQUAL = 2.0**-110
-"""Below this log(1 + x) is x, within V/32."""
+"""The magnitude of x below which log(1 + x) is x within V/32."""
 
 
 @of_float64
 def float64(x: F64) -> F64:
-    """Return the log of the exact sum 1 + x = s + l, see `log`: l times c is added to the low part of r. If x is small,
-    c is 1 and r is x in two numbers, whose low one is not small beside the other: it carries u, and the sums up to 1.1
-    u more."""
+    """Return the logarithm of the exact sum 1 + x = s + l, see `log`: l times c is added to the low part of r. If x is
+    small, c is 1 and r is x in two numbers, of which the low one may be large: it carries u, and the sums add up to 1.1
+    u."""
     table = logarithms()
     inside = (x > -1) & (x < np.inf)
     total = two_sum(np.ones_like(x), np.where(inside, x, 0.0))
@@ -42,8 +42,8 @@ def float64(x: F64) -> F64:
 @of_double
 def double(x: DoubleDouble) -> DoubleDouble:
     """Return log(1 + x): for |x| <= 1/4 by r = c - 1 + x c, whose products and first sum are exact, as `log.double`:
-    22.2 V. Beyond as the logarithm of the sum: 2 V of that are at most 9 V of the result, and its logarithm adds 24 V:
-    33 V."""
+    22.2 V. Beyond 1/4, by the logarithm of the sum 1 + x, whose 2 V are at most 9 V of the result; the logarithm adds
+    24 V: 33 V."""
     near = np.abs(x.high) <= NEAR
     zero = DoubleDouble(np.zeros_like(x.high))
     value = chosen(near, _near_zero(chosen(near, x, zero)), log.double(chosen(near, zero, x) + 1.0))
@@ -63,7 +63,7 @@ def _near_zero(x: DoubleDouble) -> DoubleDouble:
 
 
 def outside(x: F64) -> F64:
-    """Return the logarithms of 1 more than what is -1, infinite, less than -1 or NaN."""
+    """Return log(1 + x) for x that is -1, less than -1, infinite or NaN."""
     return np.where(x == -1, -np.inf, np.where(x > 0, np.inf, np.nan))
 
 
@@ -92,5 +92,4 @@ FUNCTION = Elementary(
     hard=(0.25, -0.25, 2.0**-53, -(2.0**-53), 2.0**-11, -0.29297, 0.41406, 2.0**53, 2.0**60, 2.0**-110, 2.0**-1022),
     usual=2.0,
     loose=4.0,
-    c="log1p(x)",
 )  # fmt: skip

@@ -33,8 +33,8 @@ def bits_per_unit() -> DoubleDouble:
 @of_float64
 def float64(x: F64) -> F64:
     """Return e + log m / log 2 for x = m 2^e, 0.707 < m < 1.415, so that powers of two are exact. The logarithm adds
-    1.01 u, the constant and the product u each: 3.1 u for e = 0. Else they are at most as large as the result, whose
-    sum adds u: 4.1 u."""
+    1.01 u, the constant and the product u each: 3.1 u for e = 0. For other e the product is at most as large as the
+    result, and the last sum adds u: 4.1 u."""
     inside = (x > 0) & (x < np.inf)
     m, exponent = mantissa(np.where(inside, x, 1.0))
     value = exponent.astype(np.float64) + log.float64(m) * float(bits_per_unit().high)
@@ -43,8 +43,8 @@ def float64(x: F64) -> F64:
 
 @of_double
 def double(x: DoubleDouble) -> DoubleDouble:
-    """Return the logarithm as `float64` does: 24 V of the logarithm and 6 V of the product are all for e = 0, else at
-    most as large as the result, whose sum adds 2 V: 32 V."""
+    """Return the logarithm as `float64` does: the logarithm adds 24 V and the product 6 V. For e = 0 that is all. For
+    other e the product is at most as large as the result, and the last sum adds 2 V: 32 V."""
     inside = (x.high > 0) & (x.high < np.inf)
     exponent, value = parts(chosen(inside, x, DoubleDouble(np.ones_like(x.high))))
     return chosen(inside, value + exponent, DoubleDouble(log.outside(x.high)))
@@ -87,6 +87,5 @@ FUNCTION = Elementary(
     hard=log.FUNCTION.hard,
     usual=2.0,
     loose=4.0,
-    c="log2(x)",
     elasticity=lambda value: 1 / math.log(2),
 )

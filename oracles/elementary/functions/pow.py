@@ -28,11 +28,11 @@ from oracles.elementary.functions import exp2, log2
 from oracles.extendeddouble import ExtendedDouble
 
 MOST = 1024.0
-"""The largest exponent: with larger ones all powers are infinite or zero, except of numbers next to 1."""
+"""The largest exponent. With larger ones all powers are infinite or zero, except powers of numbers next to 1."""
 BINADES = -1100, 1030
-"""The powers of two that float64 has, and some more: beyond them the low part would be infinite too."""
+"""The exponents of two of float64, and some more. Beyond this range the low part would be infinite too."""
 FARTHEST = 1 << 28
-"""The largest power of two that is formed: no format has it."""
+"""The largest exponent of two that is calculated: no format reaches it."""
 
 
 @dataclass(frozen=True)
@@ -44,20 +44,20 @@ class Exponent:
 
     @property
     def is_whole(self) -> bool:
-        """Whether negative numbers have such a power."""
+        """Whether the exponent is a whole number, so that negative numbers have such a power."""
         return not self.low and self.high.is_integer()
 
     @property
     def is_odd(self) -> bool:
-        """Whether their power is negative."""
+        """Whether the exponent is odd, so that powers of negative numbers are negative."""
         return self.is_whole and bool(self.high % 2)
 
     def parts(self, x: DoubleDouble, binades: I64 | int = 0) -> tuple[I64, DoubleDouble]:
-        """Return k and a, with (x 2^binades)^p = 2^k (1 + a), for positive finite x.
+        """Return k and a such that (x 2^binades)^p = 2^k (1 + a), for positive finite x.
 
-        With e + l = log2 x, |l| <= 1/2, it is 2^(p e + p l). The product of the whole number is exact in two numbers.
-        Its part after the whole number, and p l, are off by p (34 V / 2 + 5 V / 2 + 3 V / 2) + 3 V / 2: that is 15 p V
-        + 1 V of the result, and `exp2` adds 4.3 V.
+        With e + l = log2 x, e whole and |l| <= 1/2, the power is 2^(p e + p l). p e is exact in two numbers. The
+        fraction of p e, and p l, are off by p (34 V / 2 + 5 V / 2 + 3 V / 2) + 3 V / 2, absolutely: that is 15 p V + 1
+        V of the result, and `exp2` adds 4.3 V.
         """
         whole, part = log2.parts(x)
         whole = whole + binades
@@ -75,7 +75,7 @@ class Exponent:
         return chosen(inside, self._signed(value, x.high), self._special(x.high))
 
     def float64(self, x: F64) -> F64:
-        """Return the double-double value rounded; it is off by less than 0.01 u before that."""
+        """Return the double-double value rounded; before the rounding it is off by less than 0.01 u."""
         return self.double(DoubleDouble(x)).high
 
     def extended(self, x: ExtendedDouble) -> ExtendedDouble:
@@ -86,7 +86,7 @@ class Exponent:
         return ExtendedDouble.of(value, np.where(inside, np.clip(number, -FARTHEST, FARTHEST), 0))
 
     def _inside(self, x: DoubleDouble) -> tuple[NDArray[np.bool_], DoubleDouble]:
-        """Return where `parts` gives the power, and the magnitude there; 1 elsewhere."""
+        """Return the mask of arguments for which `parts` gives the power, and their magnitudes; 1 for others."""
         inside = (x.high != 0) & np.isfinite(x.high) & ((x.high > 0) | self.is_whole)
         sign = np.where(x.high < 0, -1.0, 1.0)
         return inside, chosen(inside, DoubleDouble(sign * x.high, sign * x.low), DoubleDouble(np.ones_like(x.high)))
@@ -108,8 +108,8 @@ class Exponent:
 
     @property
     def limits(self) -> Limits:
-        """The limits. If the exponent is no whole number, kernels differ about -0 and -inf: some take 1/2 and -1/2 for
-        roots."""
+        """The `Elementary.limits`. If the exponent is no whole number, kernels differ at -0 and -inf: some calculate
+        the powers 1/2 and -1/2 as roots."""
         zero, infinity = (0.0, math.inf) if self.high > 0 else (math.inf, 0.0)
         above = (0.0, zero), (math.inf, infinity), (math.nan, math.nan)
         if not self.is_whole:
@@ -118,18 +118,18 @@ class Exponent:
         return (-math.inf, math.copysign(infinity, sign)), (-0.0, math.copysign(zero, sign)), *above
 
     def strays(self, low: F64, high: F64, off: float) -> F64:
-        """Return how far values move with an exponent that is off by d: x^(p + d) is e^(d log x) times x^p."""
+        """Return the relative change of values if the exponent is off by d: x^(p + d) is e^(d log x) times x^p."""
         logs = np.maximum(np.abs(np.log(np.abs(low))), np.abs(np.log(np.abs(high))))
         return np.expm1(off * logs) * (1 + 2.0**-40)
 
     def reach(self, least: int, high: int) -> tuple[int, int]:
-        """Return the exponents that bound results, whichever end is the lower one."""
+        """Return the exponents of two between which results lie; a negative exponent swaps the ends."""
         ends = sorted((least * self.high, high * self.high))
         return math.floor(ends[0]) - 1, math.ceil(ends[1]) + 1
 
     @property
     def record(self) -> Elementary:
-        """The function that raises to this power."""
+        """The record of the function that raises to this power."""
         singular = None if self.is_whole and self.high > 0 else 0.0
         sign: Sign = "argument" if self.is_odd else "positive"
         return Elementary(
@@ -150,7 +150,6 @@ class Exponent:
             hard=(1.0, 2.0, 0.5, 2.0**-1074, 2.0**1023, 2.0 ** (1024 / self.high) if abs(self.high) > 1 else 3.0),
             usual=FUNCTION.usual,
             loose=FUNCTION.loose,
-            c=FUNCTION.c,
             power=self.high,
             elasticity=lambda value: self.high * value,
             constant=self.high,
@@ -160,7 +159,7 @@ class Exponent:
 
 
 def member(high: float, low: float) -> Elementary:
-    """Return the function of that exponent. Raises FormulaError if there is none."""
+    """Return the record of the power with exponent `high` + `low`. Raises FormulaError if there is none."""
     if not 0 < abs(high) <= MOST:
         raise FormulaError(
             f"pow: write f.pow(value, exponent) with a number from -{MOST:g} to {MOST:g}, and not {high:g}"
@@ -176,5 +175,4 @@ FUNCTION = FunctionFamily(
     examples=(2.5, -1.5, 3.0, -2.0, 1 / 3, 2.0, -1.0, 0.5, 40.0),
     usual=2.0,
     loose=8.0,
-    c="pow(x, c)",
 )

@@ -1,4 +1,4 @@
-"""The nearest whole number; of two equally near, the even one."""
+"""The nearest whole number; half-way between two, the even one."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from oracles.extendeddouble import whole
 
 @of_double
 def double(x: DoubleDouble) -> DoubleDouble:
-    """Return the nearest whole number, the even one of two. It is that of the high part, unless that part is a whole
-    number or half-way between two; then the low part decides."""
+    """Return the nearest whole number, half-way the even one. The high part decides, unless it is a whole number or
+    half-way between two: then the low part decides."""
     high, below = np.rint(x.high), np.floor(x.high)
     tie = np.abs(x.high - high) == 0.5
     value = chosen(high == x.high, two_sum(high, np.rint(x.low)), DoubleDouble(high))
@@ -43,5 +43,4 @@ FUNCTION = Elementary(
     hard=(0.5, 1.5, 2.5, -0.5, -1.5, 0.49999999999999994, 2.0**52 + 0.5, 2.0**52 + 1.0, 2.0**53, 1e300),
     usual=EXACT,
     loose=EXACT,
-    c="nearbyint(x)",
 )

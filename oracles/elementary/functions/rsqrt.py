@@ -22,13 +22,13 @@ def precise(x: mpf) -> mpf:
 
 @of_float64
 def float64(x: F64) -> F64:
-    """Return 1 / sqrt(x): two roundings; infinity of 0, with its sign, and 0 of infinity."""
+    """Return 1 / sqrt(x), rounded twice; an infinity with the sign of x for zeros, and 0 for infinity."""
     return 1.0 / sqrt.float64(x)
 
 
 @of_double
 def double(x: DoubleDouble) -> DoubleDouble:
-    """Return 1 / sqrt(x): 4 V of the root, 10 V of the division; infinity of 0, with its sign, and 0 of infinity."""
+    """Return 1 / sqrt(x): 4 V of the root, 10 V of the division. Zeros give infinities of their sign, infinity 0."""
     half, value = sqrt.root_parts(x)
     return chosen(sqrt.proper(x), scaled_double(1.0 / value, -half), DoubleDouble(1.0 / np.sqrt(x.high)))
 
@@ -56,7 +56,6 @@ FUNCTION = Elementary(
     hard=(1.0, 4.0, 2.0**-1022, 2.0**-1074, 2.0**1023),
     usual=1.0,
     loose=2.0,
-    c="1 / sqrt(x)",
     power=-0.5,
     degree=-0.5,
     elasticity=lambda value: -0.5 * value,

@@ -15,7 +15,7 @@ from oracles.elementary.functions import exp
 from oracles.extendeddouble import ExtendedDouble, whichever
 
 FADED = -600.0
-"""Below this the sigmoid is its exponential, except for a relative e^-600."""
+"""The argument below which sigmoid x is e^x within a relative e^-600."""
 
 
 def precise(x: mpf) -> mpf:
@@ -69,5 +69,4 @@ FUNCTION = Elementary(
     hard=(-708.0, -745.0, 36.7, 709.78, -37.0),
     usual=3.0,
     loose=6.0,
-    c="x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x))",
 )

@@ -16,7 +16,7 @@ from oracles.extendeddouble import ExtendedDouble
 
 @of_float64
 def float64(x: F64) -> F64:
-    """Return the sign; that of either zero is +0, as by comparisons."""
+    """Return the sign; it is +0 for zeros of either sign, as comparisons make it."""
     return np.where(x == 0, 0.0, np.sign(x))
 
 
@@ -33,7 +33,7 @@ FUNCTION = Elementary(
     double=Certified(double, Bound(0.0)),
     float64=Certified(float64, Bound(0.0)),
     extended=lambda x: ExtendedDouble.of(double(x.fraction)),
-    # NumPy has NaN for NaN, torch 0.
+    # NumPy returns NaN for NaN, torch 0.
     limits=((-math.inf, -1.0), (-0.0, 0.0), (0.0, 0.0), (math.inf, 1.0), (math.nan, None)),
     domain=-math.inf,
     singular=None,
@@ -45,6 +45,5 @@ FUNCTION = Elementary(
     hard=(1.0, -1.0, 2.0**-1074, -(2.0**-1074), 2.0**1023),
     usual=EXACT,
     loose=EXACT,
-    c="(x > 0) - (x < 0)",
     degree=0.0,
 )

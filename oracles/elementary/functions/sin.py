@@ -1,4 +1,4 @@
-"""Sine, and the turned sine that cosine is."""
+"""Sine, and the shifted sine that makes the cosine."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from oracles.elementary.tables import ANGLES, ratio, residues, turns
 from oracles.extendeddouble import proportional
 
 LIMIT = 2.0**20
-"""Arguments from here on are replaced by residues."""
+"""The magnitude of arguments from which on they are replaced by residues."""
 
 LEAST_EXPONENT = 20 - 52
-"""The exponent of the last mantissa bit of the smallest arguments that are replaced."""
+"""The exponent of the last mantissa bit of the smallest arguments that are replaced by residues."""
 
 DIGIT = 18
-"""Bits of the integers that a mantissa is split into."""
+"""The number of bits of the integers into which a mantissa is split."""
 
 
 @dataclass(frozen=True)
 class Depth:
-    """How many pieces of a quarter turn and of a residue are used, and how many numbers a sum of terms has."""
+    """The number of pieces of a quarter turn, and of a residue, and of numbers that hold a sum of terms."""
 
     quarter: int
     residue: int
@@ -36,27 +36,27 @@ class Depth:
 
 
 SINGLE = Depth(quarter=5, residue=5, sums=3)
-"""The depth for float64. A rest is off by less than 2^-120: 2^22 2^-150 of the quarter's pieces, 3 * 2^18 2^-174 of the
-residues', and less than 64 roundings of 2^-137 of a sum that is below 2^22 2^-53 2^-53; see `_cheaper` too. No float64
-number but 0 is nearer than 2^-61 to a multiple of a quarter turn (a known fact, which a test computes): relative to the
-rest that is 2^-59."""
+"""The depth for float64. A rest is off by less than 2^-120: the quarter's pieces contribute 2^22 2^-150, those of
+residues 3 * 2^18 2^-174, and there are less than 64 roundings of 2^-137, of a sum below 2^22 2^-53 2^-53; see
+`_cheaper` too. No float64 number except 0 is nearer than 2^-61 to a multiple of a quarter turn (a known fact, which a
+test computes): relative to the rest, the error is 2^-59."""
 
 DOUBLE = Depth(quarter=8, residue=7, sums=4)
-"""The depth for double-double. Likewise 2^22 2^-240, 2 * 3 * 2^18 2^-244, and 128 roundings of 2^-190: less than
-2^-182."""
+"""The depth for double-double. The same errors are 2^22 2^-240, 2 * 3 * 2^18 2^-244, and 128 roundings of 2^-190: a
+rest is off by less than 2^-182."""
 
 
 def reduced(parts: Sequence[F64], depth: Depth) -> tuple[I64, DoubleDouble]:
-    """Return the number of quarter turns, modulo 4 or more, and the rest, at most pi/4 (1 + 2^-20), of the sum of
-    `parts`, which are (n,) finite, the largest first.
+    """Return the number of quarter turns, modulo 4 or a multiple of 4, and the rest, at most pi/4 (1 + 2^-20), of the
+    sum of `parts`, finite and of shape (n,), the largest first.
 
     An argument below `LIMIT` is itself a term of the rest; a larger one, m 2^e with a mantissa of 53 bits, is replaced
     by integers of 18 bits of m times 2^e, 2^(e + 18) and 2^(e + 36) less whole turns, from a table for every exponent
-    (the way of Payne and Hanek, with residues in radians). In either case n, the nearest number of quarters, is below
-    2^22, and minus n times the pieces of a quarter are terms too. Every product is exact. What is left out is below
-    2^22 times half of the last piece's unit, and below 3 * 2^18 times half of the unit of the last piece of a residue.
-    Terms are added as an unevaluated sum of float64 numbers, each of which takes the rounding errors of the one before
-    it (Shewchuk's expansions, cut after a few); only the last one is rounded.
+    (the way of Payne and Hanek, with residues in radians). In either case the nearest number of quarters, n, is below
+    2^22, and minus n times the pieces of a quarter are terms too. Every product is exact. The error by cutting off a
+    quarter is below 2^22 times half of the unit of its last piece, and by cutting off residues below 3 * 2^18 times
+    half of the unit of a residue's last piece. Terms are added as an unevaluated sum of float64 numbers, each of which
+    takes the rounding errors of the one before it (Shewchuk's expansions, cut after a few); the last is rounded.
     """
     large = np.abs(parts[0]) >= LIMIT
     if not large.any():
@@ -73,7 +73,7 @@ def _direct(parts: Sequence[F64], depth: Depth) -> tuple[I64, DoubleDouble]:
 
 
 def _cheaper(x: F64) -> tuple[I64, DoubleDouble]:
-    """Return what `_folded` does for one float64 term below `LIMIT`, in a quarter of the time (the way of Cody and
+    """Return the result of `_folded` for one float64 term below `LIMIT`, in a quarter of the time (the way of Cody and
     Waite). x - n P1 is a whole multiple of 2^-53 below 1, or n is 0: exact. n P3 is below 2^-38, so the rounding there
     is below 2^-53 times that or the rest, by 2^-53 of it; n times all the other pieces is off by 2^-121."""
     table = turns()
@@ -85,7 +85,7 @@ def _cheaper(x: F64) -> tuple[I64, DoubleDouble]:
 
 
 def _residue_terms(part: F64, depth: Depth) -> list[F64]:
-    """Return exact terms whose sum is `part` less whole turns; a part below `LIMIT` is one term itself."""
+    """Return exact terms whose sum is `part` minus whole turns; a part below `LIMIT` is a term itself."""
     table = residues(LEAST_EXPONENT)
     large = np.abs(part) >= LIMIT
     bits = part.view(np.int64)
@@ -119,7 +119,7 @@ def _increase(sums: list[F64], term: F64) -> None:
 
 
 def _distilled(sums: list[F64]) -> DoubleDouble:
-    """Return the sum in two numbers. The first pass may cancel; its rest can lose no more than a bit in the second."""
+    """Return the sum in two numbers, by two passes: terms may cancel in the first, but only a bit in the second."""
     for _ in range(2):
         for index in reversed(range(len(sums) - 1)):
             added = two_sum(sums[index], sums[index + 1])
@@ -131,16 +131,16 @@ def _distilled(sums: list[F64]) -> DoubleDouble:
 
 
 EQUAL = 2.0**-55
-"""Below this sin x is x, within V/32."""
+"""The magnitude of x below which sin x is x within V/32."""
 
 WORST = 6381956970095103 * 2.0**797
-"""The float64 number nearest to a multiple of a quarter turn: 2^-60.9 beside it."""
+"""The float64 number nearest to a multiple of a quarter turn, at a distance of 2^-60.9."""
 
 HARD = (2.0**20, 2.0**-27, 2.0**-55, 0.7853981633974483, WORST, 2.0**1023)
 
 FLOAT64_BOUND = Bound(1.7 * U)
 DOUBLE_BOUND = Bound(24 * V, 2.0**-182)
-"""The bounds of sine and cosine alike."""
+"""The bounds of both sine and cosine."""
 
 
 @of_float64
@@ -156,13 +156,13 @@ def double(x: DoubleDouble) -> DoubleDouble:
 
 
 def turned(x: F64, quarter: int) -> F64:
-    """Return sin(x + quarter pi/2), by the Taylor polynomials of sine and cosine at the rest r that `quadrants` leaves,
+    """Return sin(x + quarter pi/2), by the Taylor polynomials of sine and cosine at the rest r that `reduced` leaves,
     within pi/4.
 
-    Sine: beside r stands at most 0.115 of the result, off by 4.1 u; its sum with the low part of r adds 0.12 u, what
-    that part lacks of its cosine and the remainder 0.02 u, the last sum u: 1.65 u with the reduction's 0.02 u. Cosine:
-    1 - r^2/2 is kept without error but for r^2, 0.36 u of the result; the other terms are 0.03 of it and off by 4 u,
-    the low part of r lacks 0.06 u of its sine, the last sum adds u: 1.6 u.
+    Sine: all terms except r are at most 0.115 of the result and off by 4.1 u; their sum with the low part of r adds
+    0.12 u, the missing cosine factor of that part and the remainder 0.02 u, the last sum u: 1.65 u with the reduction's
+    0.02 u. Cosine: 1 - r^2/2 is exact except for the rounding of r^2, 0.36 u of the result; the other terms are 0.03 of
+    it and off by 4 u, the missing sine factor of r's low part adds 0.06 u, the last sum u: 1.6 u.
     """
     finite = np.isfinite(x)
     quarters, rest = reduced([np.where(finite, x, 0.0)], SINGLE)
@@ -188,13 +188,13 @@ COSINE = [(-1) ** k / math.factorial(2 * k) for k in range(2, 10)]
 
 
 def turned_double(x: DoubleDouble, quarter: int) -> DoubleDouble:
-    """Return sin(x + quarter pi/2) = sin c cos h + cos c sin h for the rest c + h that `quadrants` leaves, c = j/128
-    and |h| <= 2^-8.
+    """Return sin(x + quarter pi/2) = sin c cos h + cos c sin h for the rest c + h that `reduced` leaves, c = j/128 and
+    |h| <= 2^-8.
 
-    Unlike float64 numbers, double-double ones can be arbitrarily close to a multiple of a quarter turn: the reduction
-    adds 2^-182, absolutely. Taylor polynomials: remainders h^13/13! < 2^-128 h and h^12/12! < 2^-124. c + h carries 2
-    V, sin h 3.1 V, cos c sin h 8.7 V, which is at most 1.01 times the result; sin c, twice it at most, 0.5 V; sin c
-    (cos h - 1) 0.3 V in all; the inner sum adds 3.1 V and the last one 7 V, for j = 1: 22.5 V.
+    Double-double numbers, unlike float64 numbers, can be arbitrarily close to a multiple of a quarter turn: the
+    reduction adds an absolute error of 2^-182. Taylor polynomials: remainders h^13/13! < 2^-128 h and h^12/12! <
+    2^-124. c + h carries 2 V, sin h 3.1 V, cos c sin h 8.7 V, which is at most 1.01 times the result; sin c, twice it
+    at most, 0.5 V; sin c (cos h - 1) 0.3 V in all; the inner sum adds 3.1 V and the last one 7 V, for j = 1: 22.5 V.
     """
     finite = np.isfinite(x.high)
     quarters, rest = reduced([np.where(finite, x.high, 0.0), np.where(finite, x.low, 0.0)], DOUBLE)
@@ -224,7 +224,7 @@ DOUBLE_COSINE = [-1 / math.factorial(6), 1 / math.factorial(8), -1 / math.factor
 
 
 def farthest(low: F64, high: F64, value: F64) -> F64:
-    """Return the largest distance from a value: no sine is larger than 1."""
+    """Return the largest distance from a value: sines lie between -1 and 1."""
     return 1.0 + np.abs(value)
 
 
@@ -246,5 +246,4 @@ FUNCTION = Elementary(
     hard=HARD,
     usual=2.0,
     loose=4.0,
-    c="sin(x)",
 )

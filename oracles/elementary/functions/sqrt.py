@@ -17,26 +17,26 @@ from oracles.extendeddouble import ExtendedDouble
 
 @of_float64
 def float64(x: F64) -> F64:
-    """Return the square root, correctly rounded; NaN below zero, -0 of -0."""
+    """Return the square root, correctly rounded; NaN for negative numbers, -0 for -0."""
     return np.sqrt(x)
 
 
 @of_double
 def double(x: DoubleDouble) -> DoubleDouble:
-    """Return the square root, at all magnitudes; NaN below zero, -0 of -0."""
+    """Return the square root, at all magnitudes; NaN for negative numbers, -0 for -0."""
     half, value = root_parts(x)
     return chosen(proper(x), scaled_double(value, half), DoubleDouble(np.where(x.high < 0, np.nan, x.high)))
 
 
 def root_parts(x: DoubleDouble) -> tuple[I64, DoubleDouble]:
-    """Return e and a root between 0.8 and 1.7, for x = root^2 2^(2e); those of 1 if x is not positive and finite."""
+    """Return e and a root between 0.8 and 1.7 such that x = root^2 2^(2e); those of 1 for x that is not `proper`."""
     x = chosen(proper(x), x, DoubleDouble(np.ones_like(x.high)))
     half = mantissa(x.high)[1] >> 1
     return half, root(scaled_double(x, -2 * half))
 
 
 def proper(x: DoubleDouble) -> NDArray[np.bool_]:
-    """Whether it is positive and finite."""
+    """Return where x is positive and finite."""
     return (x.high > 0) & (x.high < np.inf)
 
 
@@ -63,7 +63,6 @@ FUNCTION = Elementary(
     hard=(1.0, 4.0, 2.0**-1022, 2.0**-1074, 2.0**1023),
     usual=CORRECT,
     loose=1.5,
-    c="sqrt(x)",
     power=0.5,
     degree=0.5,
     elasticity=lambda value: 0.5 * value,

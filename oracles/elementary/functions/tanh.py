@@ -15,14 +15,14 @@ from oracles.elementary.functions.expm1 import less_one, less_one_double
 from oracles.extendeddouble import proportional
 
 EQUAL = 2.0**-55
-"""Below this tanh x is x, within V/32."""
+"""The magnitude of x below which tanh x is x within V/32."""
 
 
 @of_float64
 def float64(x: F64) -> F64:
-    """Return tanh x = -E / (2 + E) with E = e^(-2|x|) - 1, and the sign of x. With E off by 1.01 u (half that from |E|
-    = 1/2 on, where it has a fixed unit) the quotient is off by 2 / (2 + E) times it: at most 1.35 u; 2 + E and the
-    division add u / (2 + E) and u. In all at most 3.03 u."""
+    """Return tanh x = -E / (2 + E) with E = e^(-2|x|) - 1, and the sign of x. E is off by 1.01 u (by half of that for
+    |E| >= 1/2, where its unit is fixed), and the quotient by 2 / (2 + E) times as much: at most 1.35 u. 2 + E and the
+    division add u / (2 + E) and u: at most 3.03 u."""
     less = less_one(np.maximum(-2.0 * np.abs(x), -40.0))
     return np.copysign(less / (2.0 + less), x)
 
@@ -49,8 +49,8 @@ def tangent(x: F64, value: F64, radius: F64) -> tuple[F64, F64]:
 
 
 def settles(u: float) -> float:
-    """Return the argument from which on tanh is 1: 1 - tanh x is less than 2 e^(-2x), here less than 2^-10 of a
-    rounding. glibc, torch, NumPy, JAX and CUDA return 1 for all float32 numbers from 12.2 on."""
+    """Return the argument from which on tanh is 1: 1 - tanh x is less than 2 e^(-2x), which from here on is less than
+    2^-10 of a rounding. glibc, torch, NumPy, JAX and CUDA return 1 for all float32 numbers from 12.2 on."""
     return math.log(2.0**11 / u) / 2
 
 
@@ -73,5 +73,4 @@ FUNCTION = Elementary(
     hard=(20.0, 19.06, 22.0, 40.0, 2.0**-27, 2.0**-55),
     usual=2.0,
     loose=4.0,
-    c="tanh(x)",
 )

@@ -1,7 +1,7 @@
 """Forms of sums whose terms a kernel may add one by one, in any order (see `oracles.formula.chains`).
 
-The worst case over all orders: the largest terms come first, so that every partial sum, and with it every rounding
-error, is as large as possible.
+The bound is that of the worst order: the largest terms come first, so that every partial sum, and with it every
+rounding error, is as large as possible.
 """
 
 from __future__ import annotations
@@ -24,20 +24,19 @@ from oracles.formula.trace import Node
 from oracles.lazy import lazy
 
 _CLEAR = 1 - 2.0**-12
-"""If the magnitudes add up to at most the sum divided by this, no order overflows to the other side."""
+"""If the magnitudes add up to at most the sum divided by this, no order overflows to the opposite side."""
 _NEVER = 1 << 12
 """A stand-in exponent for zero, which is a multiple of every power of two."""
 
 
 def in_any_order(here: SettledProblem, node: Node, chain: Chain, forms: Sequence[Form], *, last: bool) -> Form:
-    """Return the form of a chain's sum, given the forms of its terms. With `last` the rounding of the last addition is
-    left out, which every order has."""
+    """Return the form of a chain's sum, given its terms' forms; with `last`, without the last addition's rounding."""
     return _Added(here, node, chain, forms).form(last)
 
 
 @dataclass(frozen=True, eq=False)
 class _Added:
-    """A sum of terms."""
+    """A sum whose terms may be added in any order."""
 
     here: SettledProblem
     last: Node
@@ -105,7 +104,7 @@ class _Added:
 
     @lazy
     def _count(self) -> F64:
-        """Return the number of nonzero terms, since adding zero changes nothing. 3 a may be calculated as a + a + a."""
+        """Return the number of nonzero terms, since adding zero changes nothing; 3 a counts as a + a + a."""
         return _total([np.where(size != 0, times, 0.0) for times, size in zip(self._times, self._sizes, strict=True)])
 
     @lazy
@@ -131,7 +130,7 @@ class _Added:
 
     @lazy
     def _of_sums(self) -> Sequence[F64 | float]:
-        """Return the error of a sum with whose terms a kernel may start."""
+        """Return the relative errors of the sums whose terms a kernel may merge with the others."""
         return [self.here.sum_errors(each, True)[1] + 2 * self._dtype.u for each in self._sums]
 
     @lazy
@@ -152,8 +151,8 @@ class _Added:
 
     @lazy
     def _exact(self) -> Mask:
-        """Return where no addition rounds: all terms are whole multiples of one unit, and their magnitudes add up to a
-        number of few bits."""
+        """Return the mask of elements for which no addition rounds: all terms are whole multiples of one unit, and
+        their magnitudes add up to a number of few bits."""
         alike: Mask = reduce(np.logical_and, [form.spread == 0 for form in self.forms])
         if self._sums or not alike.any():
             return np.zeros((1,) * self.forms[0].centre.ndim, bool)
@@ -163,7 +162,7 @@ class _Added:
 
     @lazy
     def _least(self) -> F64 | None:
-        """Return a lower bound for a sum whose terms are never negative; else None."""
+        """Return a lower bound for the sum; NaN where a term may be negative, None if a term is subtracted."""
         if any(term.sign < 0 for term in self.chain.terms):
             return None
         known = [exactly(form) if form.least is None else np.fmax(exactly(form), form.least) for form in self.forms]

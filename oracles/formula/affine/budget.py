@@ -1,8 +1,8 @@
 """The budget of a formula: how far a correct kernel's values may lie from the exact ones.
 
-The formula is evaluated over affine forms, for one contract and one problem. The half-width that comes out is the
-tolerance by definition: the precise tier uses it around its own centre, and simulated kernels check it
-(`oracles.simulated`). It is at least the supremum of the errors allowed.
+The formula is evaluated over affine forms, for one contract and one problem. The resulting half-width is the tolerance
+by definition: the precise tier uses it around its own centre, and simulated kernels check it (`oracles.simulated`). It
+is at least the supremum of the errors that the contract allows.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ from oracles.lazy import lazy
 from oracles.summation import NumericsError
 
 _MOVING: tuple[Kind, ...] = ("point", "take")
-"""Operations that move values and never flush them; a choice may be made by one that does, such as maxps."""
+"""Operations that move values and never flush them. A choice is none: instructions such as maxps may flush."""
 _ADDING: tuple[Kind, ...] = ("add", "subtract", "sum")
 """Operations that may compute a product again inside themselves, without rounding it (fused multiply-add)."""
 SAME = 2.0**-40
-"""Half-widths of a row agree to this share whatever it was joined with: sums may be formed in another order."""
+"""The relative difference of a row's half-widths when it is joined with other rows: sums may be in another order."""
 _LARGE = 1 << 20
-"""Up to this many elements, 8 MiB an array, all values are kept; of larger ones those that cannot be formed again."""
+"""Forms with more elements than this (8 MiB an array) drop the values that can be computed again."""
 LOST = 2.0**-1000
-"""A bound for values that underflow in float64; no other dtype tells it from zero."""
+"""A bound for values that underflow in float64; any other dtype rounds it to zero."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,9 @@ class Budget(SettledProblem):
     """The forms of all values of a formula, for one contract and one problem."""
 
     complete: bool = True
-    """Whether no operand is absent in whose place a kernel may add a zero: that decides the sign of others."""
+    """Whether no operand is absent: in its place a kernel may add a zero, which decides the sign of other zeros."""
     sharp: bool = False
-    """Whether nothing but the exact value is right: no function has that at infinity before."""
+    """Whether only exact values are right, so that functions reach their limits at infinity alone."""
 
     @lazy
     def read(self) -> ReadFormula:
@@ -82,13 +82,13 @@ class Budget(SettledProblem):
 
     @property
     def forms(self) -> Mapping[Node, Form]:
-        """The form of each node: the values that kernels may have there."""
+        """The form of each node, which covers the values of all kernels."""
         return self.read.forms
 
     @lazy
     def replaced(self) -> Replaced:
-        """Return the centres that replace the formula's values, because the value overflows in every kernel or every
-        kernel rounds it alike: by node, for its own result or for one of its arguments."""
+        """Return the centres that replace the formula's own values, where these overflow in every kernel or all kernels
+        round them to the same number: by node and index of its argument (None: the node's result)."""
         if self.endless:
             return self.read.held
         infinite = {n: form.centre for n, form in self.forms.items() if n.args and np.isinf(form.centre).any()}
@@ -123,8 +123,8 @@ class Budget(SettledProblem):
 
     def outcome(self, name: str, dtype: str) -> PossibleValues | None:
         """Return the possible values of an output where its form says nothing, or None if they are unknown: if
-        operations differ in range, since they then overflow one by one, or if kernels flush or round on the way, since
-        they then make infinities and zeros that no interval shows."""
+        operations have dtypes of different ranges, so that they overflow one by one, or if kernels flush or round
+        intermediate values, which makes infinities and zeros that no interval shows."""
         contract = self.contract
         if contract.nonfinite != "ieee" or contract.wider or self.wide:
             return None
@@ -151,8 +151,8 @@ class Budget(SettledProblem):
         return self._converted(self.read, node, found, dtype)
 
     def _converted(self, read: ReadFormula, node: Node, found: Form, dtype: Format) -> Form:
-        """Return a node's form in a dtype that holds it. A conversion from a dtype of smaller numbers returns subnormal
-        ones, which it may flush."""
+        """Return a node's form in a dtype that holds its values. A conversion from a dtype with smaller normal numbers
+        may flush its results."""
         if not self.contract.flushes_results or dtype.tiny <= self._kept_in(read, node).tiny:
             return found
         return replace(zeroed(replace(found, dtype=dtype), True), dtype=found.dtype)
@@ -181,7 +181,7 @@ class Budget(SettledProblem):
 
     @lazy
     def within(self) -> frozenset[Node]:
-        """Return the additions inside those sums, which a kernel need not make."""
+        """Return the other additions of these chains, which a kernel need not make."""
         return frozenset(node for chain in self.chains.values() for node in chain.inner)
 
     def _whole(self, read: ReadFormula, node: Node) -> Form:
@@ -226,7 +226,7 @@ class Budget(SettledProblem):
 
     def _applied(self, read: ReadFormula, node: Node, arg: Form) -> Form:
         """Return the form of a function whose argument differs between kernels. If float64's argument is so wrong that
-        the function has another value there, that value is the centre: kernels' values may lie on either side of it."""
+        the function has another value there, that value is the centre: kernels' values may lie on either side."""
         found, of = self._step(node, [arg]), node.function
         if of.tangent is None:
             return self._keep(read, node, None, arg, stepped(found, of, arg, self._reach(read, node.args[0], arg)))
@@ -263,13 +263,13 @@ class Budget(SettledProblem):
         return self._keep(read, node, None, found, narrow)
 
     def _compared(self, read: ReadFormula, node: Node, args: Sequence[Form]) -> Form:
-        """Return the form of a comparison. Where float64 may be wrong about it, later results are marked as doubtful.
-        Where both sides underflowed in float64, kernels may find them equal."""
+        """Return the form of a comparison. Where float64 may compare wrongly, the node is marked as doubtful. Where
+        both sides underflowed in float64, kernels may find them equal."""
         found, (a, b) = self._step(node, args), args
         vanished = (np.abs(a.centre) <= LOST) & (np.abs(b.centre) <= LOST)
         if vanished.any() and not (a.is_exact and b.is_exact):
             lost = self._near(read, node, 0).error + self._near(read, node, 1).error
-            hidden = vanished & np.not_equal(lost, 0)  # or NaN, where nobody knows
+            hidden = vanished & np.not_equal(lost, 0)  # or NaN, if it is unknown
             if hidden.any():
                 found = replace(found, rest=np.where(hidden, 1.0, 0.0 if found.rest is None else found.rest))
         # The lesser of two values errs by at most as much as they do, whichever it is.
@@ -286,7 +286,7 @@ class Budget(SettledProblem):
 
     def _added(self, read: ReadFormula, node: Node, args: Sequence[Form]) -> Form:
         """Return the sum of two operands that every kernel rounds alike: to float64, as here, or to so few bits that
-        rounding in float64 changes nothing. If float64 rounded nothing off, it is the formula's own sum."""
+        rounding in float64 changes nothing. If float64 rounds nothing off, the formula's own sum stays the centre."""
         if not self.contract.flushes_results:
             nothing = [
                 arg.kind != "tensor" and not form.centre.any() for arg, form in zip(node.args, args, strict=True)
@@ -328,7 +328,7 @@ class Budget(SettledProblem):
         return self._beside(node, args, in_any_order(self, node, chain, args, last=last))
 
     def _shared(self, read: ReadFormula, node: Node, found: Form) -> Form:
-        """Return the form, narrowed by what is known of sums of shares and of means that they weight."""
+        """Return the form; of sums of exponentials, and of means weighted by shares, with closer bounds."""
         shares = self.inputs.trace.shares
         if node in shares.masses and shares.masses[node] in read.forms:
             return at_least(self, node, shares.masses[node], read.forms, found)
@@ -337,9 +337,9 @@ class Budget(SettledProblem):
         return found
 
     def pointed(self, node: Node) -> RoundingPoint | None:
-        """Return what is rounded at a rounding point; None if the node is no point."""
+        """Return how the contract rounds at a point; None if it does not."""
         point, uses = self.contract.point(self.name(node.args[0])), self.inputs.trace.uses[node]
-        if point is not None and any(use.kind == "online_dot" for use in uses):  # each is used unscaled
+        if point is not None and any(use.kind == "online_dot" for use in uses):  # shares are used unscaled
             return fields_replaced(point, always=False)
         return point
 
@@ -357,14 +357,14 @@ class Budget(SettledProblem):
         if before.is_exact and holds(before, dtype):
             return self._converted(read, arg, before, dtype)
         if self.dtype(arg).name == dtype.name and self.contract.rounds_once(arg) and dtype is not DOUBLE:
-            before = self._unrounded(read, arg)  # one rounding is both
+            before = self._unrounded(read, arg)  # a single rounding serves as both
         elif holds(before, dtype):
             return self._converted(read, arg, before, dtype)
         narrow = narrowed(before, dtype, self.contract, self._reach(read, arg, before), point=True)
         return lowered(self._keep(read, node, 0, before, narrow), dtype, self.contract.flushes_results)
 
     def _reach(self, read: ReadFormula, node: Node, form: Form) -> Spread:
-        """Return the reach of a node's form, before it is rounded."""
+        """Return how far kernels' values may lie from the centre of a node's form, before it is rounded."""
         if form.is_exact:
             return ALIKE
         width = self.half_width(form)
@@ -406,7 +406,7 @@ class Budget(SettledProblem):
                 value, error = np.where(np.isnan(held), value, held), np.where(np.isnan(held), error, 0.0)
         if not error.any():
             return Near(value)
-        # Exactness by chance holds for single rows: other rows may differ.
+        # Some rows may be exact by chance, while rows beside them are not.
         return Near(value, np.zeros_like(error) if form.is_exact else error)
 
     def error(self, node: Node) -> F64:
@@ -438,12 +438,12 @@ class Budget(SettledProblem):
             each = read.forms[arg]
             if not node.is_exact and holds(each, dtype):
                 each = self._converted(read, arg, each, dtype)
-            elif not node.is_exact and (self.contract.wider or self._may_start(node)):  # before anything is rounded
+            elif not node.is_exact and (self.contract.wider or self._may_start(node)):  # kernels may skip this rounding
                 each = maybe_narrowed(each, dtype, self.contract)
             elif not node.is_exact:
                 narrow = narrowed(each, dtype, self.contract, self._reach(read, arg, each))
                 each = self._keep(read, node, place, each, narrow)
-                if wide - arg.dims:  # it is rounded alike for all that use it
+                if wide - arg.dims:  # all elements that use it share this rounding
                     each = shared(each)
                 if arg.kind == "extent" and np.isinf(each.centre).any():
                     raise NumericsError(f"compute: {dtype.name} cannot hold the row length {self.inputs.number(arg)}")
@@ -454,7 +454,7 @@ class Budget(SettledProblem):
         return args
 
     def _may_start(self, node: Node) -> bool:
-        """Return whether a sum in another dtype may start with what is added to it."""
+        """Whether a sum in another dtype may start with the other operand."""
         return node.kind in ADDING and any(
             self.starts(arg) and self.dtype(arg) is not self.dtype(node) for arg in node.args
         )
@@ -475,14 +475,14 @@ class Budget(SettledProblem):
         return self._beside(node, args, found)
 
     def _beside(self, node: Node, args: Sequence[Form], found: Form) -> Form:
-        """Return the form with what is known about it where numbers overflow or are NaN."""
+        """Return the form with edges or marks where numbers overflow or are NaN."""
         if self.contract.nonfinite == "ieee":
             return carried(self, node, args, found)
         return self._marked(node, args, found)
 
     def _marked(self, node: Node, args: Sequence[Form], form: Form) -> Form:
-        """Return the form with a mark where it became infinite or NaN at this node without an infinity of the formula.
-        An argument that overflowed is marked too, even beside an infinity of the formula."""
+        """Return the form, marked where it became infinite or NaN at this node although no argument is, and where an
+        argument may have overflowed."""
         masks: list[Mask | None] = [~np.isfinite(each.centre) for each in args]
         masks += [each.overflows for each in args]
         if node.kind in REDUCED:

@@ -1,10 +1,10 @@
-"""Edges: what is known of a value where its error bound says nothing, beside overflow and beside a pole.
+"""Edges: bounds of values whose error bound says nothing, near overflow and near a pole.
 
-If some kernels carry a sum of squares beyond the largest number and others do not, a kernel has one of two values:
-infinity or the number, and after a reciprocal root zero or its reciprocal. If some kernels round a mean of squares to
-zero, its reciprocal root is at least some number, up to infinity. Both stay judged through roots, products and
-quotients by numbers; other operations mark the value as possibly anything. If kernels may lose much of a sum, its
-reciprocal root lies between two magnitudes, one of them far closer to the exact one than a half-width says.
+If a sum of squares overflows in some kernels only, a kernel has one of two values: infinity or the sum, and after a
+reciprocal root zero or the root's reciprocal. If some kernels round a mean of squares to zero, its reciprocal root may
+be anything from some number up to infinity. Roots, products and quotients by numbers keep such bounds; other operations
+mark the value as possibly anything. If kernels may lose much of a sum, its reciprocal root lies between two magnitudes,
+one of them far closer to the exact value than the half-width says.
 """
 
 from __future__ import annotations
@@ -26,14 +26,13 @@ from oracles.formula.trace import Node
 
 _ARITHMETIC = ("add", "subtract", "multiply", "divide")
 _CLEAR = 1 - 2.0**-10
-"""A number that loses less than this share of itself is known to nearly as many bits."""
+"""If a spread is less than this share of a magnitude, float64 has their difference to nearly as many bits."""
 OWN = 2.0**-38
-"""The relative uncertainty of the least magnitude itself: it is a float64 number made of sums that may be formed in
-another order."""
+"""The relative error of ends: they are float64 numbers made of sums that may be formed in another order."""
 
 
 def carried(here: SettledProblem, node: Node, args: Sequence[Form], found: Form) -> Form:
-    """Return the form of a node with what is known of it beside overflow and poles."""
+    """Return the form of a node with bounds for its values near overflow and poles."""
     found = _edged(here, node, args, found)
     return _certain(args, found) if node.kind in _ARITHMETIC else found
 
@@ -60,7 +59,7 @@ def _edged(here: SettledProblem, node: Node, args: Sequence[Form], found: Form) 
 
 
 def _certain(args: Sequence[Form], found: Form) -> Form:
-    """Return the form without a mark where an argument is NaN in every kernel: so is the result."""
+    """Return the form, unmarked where an argument is NaN in every kernel: the result is NaN too."""
     if (may := found.may) is None:
         return found
     for each in args:
@@ -70,7 +69,7 @@ def _certain(args: Sequence[Form], found: Form) -> Form:
 
 
 def lowered(form: Form, dtype: Format, flushes: bool) -> Form:
-    """Return the form after a rounding to a dtype, which may flush subnormal numbers."""
+    """Return the form with its edge moved by a rounding to a dtype, which may flush subnormal numbers."""
     if form.edge is None:
         return form
     floor, ceiling = _less(form.edge.floor, dtype), _more(form.edge.ceiling, dtype)
@@ -79,17 +78,17 @@ def lowered(form: Form, dtype: Format, flushes: bool) -> Form:
 
 @dataclass(frozen=True)
 class Ends:
-    """The ends of what an output may be, where these are not its centre and half-width; NaN where they are."""
+    """The lowest and the highest value of an output's elements; NaN where its centre and half-width say as much."""
 
     low: F64
     high: F64
     nan: Mask
-    """Where it may also be NaN."""
+    """Mask of elements that may also be NaN."""
     zero: Mask
-    """Where it may also be zero."""
+    """Mask of elements that may also be zero."""
 
     def outwards(self, own: float) -> Iterator[F64]:
-        """Yield both ends, each moved down and up by that share of it, as much as float64 may be wrong."""
+        """Yield both ends, each moved down and up by the share `own` of it, a bound of its float64 error."""
         for end, side in ((self.low, -1), (self.low, 1), (self.high, -1), (self.high, 1)):
             moved = np.abs(end)  # in place: a row may have millions of elements
             moved[np.isinf(moved)] = 0.0
@@ -99,7 +98,7 @@ class Ends:
 
 
 def ends(form: Form) -> Ends | None:
-    """Return the ends of an output; None if it has none."""
+    """Return the ends of an output; None if its centre and half-width say as much."""
     if form.edge is None and form.overflows is None:
         return None
     shape = form.centre.shape
@@ -107,11 +106,11 @@ def ends(form: Form) -> Ends | None:
     unknown = np.full(shape, np.nan)
     edge = Edge(no, no, unknown, unknown) if form.edge is None else form.edge
     over = no if form.overflows is None else form.overflows
-    positive, floored = ~np.signbit(form.centre), ~np.isnan(edge.floor)  # it may have underflowed
+    positive, floored = ~np.signbit(form.centre), ~np.isnan(edge.floor)  # a centre of 0 may have underflowed
     size, spread, closed = np.abs(form.centre), form.spread * (1 + OWN), ~edge.open
     near = np.fmax(edge.floor, np.where(closed & (spread < size * _CLEAR), size - spread, np.nan))
     far = np.fmin(edge.ceiling, np.where(closed, size + spread, np.nan))
-    # Where it says no more than the form, that is known to more bits, of kernels in float64 to twice as many.
+    # Where the edge says no more than the form, it is dropped: the form has more bits, in f64 twice as many.
     floored = floored & ~(closed & (near == size - spread) & (far == size + spread) & ~over)
     del size, spread  # a row may have millions of elements
     near, far = np.where(floored, near, np.nan), np.where(floored & ~over, far, np.where(over, np.inf, np.nan))
@@ -120,7 +119,7 @@ def ends(form: Form) -> Ends | None:
 
 
 def _reciprocal(here: SettledProblem, of: Elementary, arg: Form, dtype: Format, found: Form) -> Form:
-    """Return the form of a power below 0: 0 if the argument is infinite, without an upper end if it may be 0."""
+    """Return the form of a negative power: perhaps 0 if the argument may overflow, without upper end if it may be 0."""
     if arg.least is None or of.power is None:
         return found
     infinite = np.zeros(arg.centre.shape, bool) if arg.overflows is None else arg.overflows & np.isfinite(arg.centre)
@@ -144,7 +143,7 @@ def _reciprocal(here: SettledProblem, of: Elementary, arg: Form, dtype: Format, 
 
 
 def _multiplied(dtype: Format, flushes: bool, args: Sequence[Form], found: Form) -> Form:
-    """Return the form of a product of which one factor has an edge. If both have one, only the form is known."""
+    """Return the form of a product with a factor that has an edge. Where both have one, the product has none."""
     first, second = args
     if second.edge is None:
         return _product(dtype, flushes, first, second, found)
@@ -160,7 +159,7 @@ def _product(dtype: Format, flushes: bool, edged: Form, other: Form, found: Form
     edge = edged.edge
     assert edge is not None
     least, zero = np.abs(other.centre) - other.spread, (other.centre == 0) & (other.spread == 0)
-    floored = (edge.floor >= 0) & (edge.open | (least > 0))  # else the form says it
+    floored = (edge.floor >= 0) & (edge.open | (least > 0))  # else the form says as much
     opened = floored & edge.open
     wild = np.zeros(found.centre.shape, bool) if (any_may := marked(other.may, other.overflows)) is None else any_may
     wild = wild | (floored & (least < 0)) | (edge.zero & ~np.isfinite(other.centre))
@@ -179,8 +178,8 @@ def _product(dtype: Format, flushes: bool, edged: Form, other: Form, found: Form
 
 
 def _summed(here: SettledProblem, node: Node, terms: Form, found: Form) -> Form:
-    """Return the form of a sum of terms that are not negative, so that no partial sum is larger than the sum: it is
-    infinite, or as its form says."""
+    """Return the form of a sum of terms that are never negative, so that no partial sum exceeds it: where it may
+    overflow, it is infinite or as its form says."""
     if found.may is None or terms.least is None:
         return found
     axes = here.inputs.axes(node)
@@ -193,7 +192,7 @@ def _summed(here: SettledProblem, node: Node, terms: Form, found: Form) -> Form:
 
 
 def _overflowing(node: Node, args: Sequence[Form], found: Form) -> Form:
-    """Return the form of a value with an edge after adding a number, or dividing by one: an infinity or a number."""
+    """Return the form of a value that may overflow, plus or divided by a number: an infinity, or as the form says."""
     for each, other in (args, args[::-1]) if node.kind == "add" else (args,):
         if each.overflows is None or found.may is None:
             continue
@@ -217,6 +216,6 @@ def _less(floor: F64, dtype: Format) -> F64:
 
 
 def _more(ceiling: F64, dtype: Format) -> F64:
-    """Return a largest magnitude after those two roundings."""
+    """Return a largest magnitude after two such roundings."""
     found: F64 = ceiling * (1 + 2 * dtype.u + dtype.u**2 + OWN) + 2 * dtype.eta
     return np.where(found >= dtype.limit, np.inf, found)

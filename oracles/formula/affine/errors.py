@@ -1,5 +1,4 @@
-"""What rounding does to a form: the errors that it adds, and where values underflow, overflow or become narrower; and
-how wide a form is once its shared errors are joined."""
+"""The rounding of forms, with underflow and overflow, and the half-width of a form whose shared errors are joined."""
 
 from __future__ import annotations
 
@@ -17,8 +16,8 @@ from oracles.formula.exact.contraction import Axes
 
 _LEAST = -np.finfo(np.float64).max
 _CENTRE = 2.0**-12
-"""The share of kernels' errors, in fewer bits, below which a float64 centre's own error stays: kernels round with
-2^-24, as often as rows of 2^20 elements are added up (see `Setting.own_share`)."""
+"""The largest error of a float64 centre as a share of the errors of kernels in fewer bits: these round with 2^-24, even
+in sums of 2^20 elements (see `SettledProblem.own_share`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,11 +29,11 @@ class Rounding:
     underflow: float = 0.5
     """The error in units of the smallest subnormal number; 0 for sums, which are exact there."""
     fused: bool = False
-    """Whether some kernels leave the rounding out; what is not rounded does not overflow either."""
+    """Whether some kernels skip the rounding, and so do not overflow."""
     reach: F64 | None = None
-    """The largest magnitude on the way to the results, without infinite terms; None: that of the results."""
+    """The largest magnitude of intermediate values, without infinite terms; None: that of the results."""
     certain: Mask | None = None
-    """The elements where every kernel reaches that magnitude; None: all elements."""
+    """Mask of elements that are infinite in every kernel if their results are too large; None: all elements."""
 
 
 def rounded(form: Form, rounding: Rounding, contract: Contract) -> Form:
@@ -47,7 +46,7 @@ def rounded(form: Form, rounding: Rounding, contract: Contract) -> Form:
         near = np.abs(form.centre) - spread
         if near.size and not near.min() >= form.dtype.tiny:
             size = np.abs(form.centre) + spread
-            # Half of float64's smallest number is no number: it is rounded up.
+            # Half of float64's smallest number is no float64 number: it is rounded up.
             unit = rounding.underflow * form.dtype.eta or form.dtype.eta
             low, lost = (near < form.dtype.tiny) & (size > 0), np.zeros((1,) * form.centre.ndim)
             if low.any():  # where values are flushed, the function's own units add to the error
@@ -61,7 +60,7 @@ def rounded(form: Form, rounding: Rounding, contract: Contract) -> Form:
 
 
 def more(form: Form, errors: F64) -> Form:
-    """Return the form with further errors of each element by itself."""
+    """Return the form with further errors, which are each element's own."""
     found = replace(form, rest=errors if form.rest is None else form.rest + errors)
     found.__dict__["spread"] = form.spread + errors  # the value that would be computed
     return found
@@ -73,7 +72,7 @@ def taken(form: Form, contract: Contract) -> Form:
 
 
 def again(product: Form, operands: Sequence[Form], dtype: Format) -> Form:
-    """Return a product as it is inside an addition that computes it again, unrounded. Operands that are subnormal, or
+    """Return a product as it is in an addition that computes it again without rounding. Operands that are subnormal, or
     become so when they are cast to `dtype`, may be flushed there although they were not in the first product."""
     low: Mask | bool = False
     for each in operands:
@@ -82,7 +81,7 @@ def again(product: Form, operands: Sequence[Form], dtype: Format) -> Form:
 
 
 def zeroed(form: Form, flushes: bool) -> Form:
-    """Return the form, in which subnormal values may be zero if `flushes`."""
+    """Return the form; if `flushes`, its subnormal values may be zero."""
     if not flushes:
         return form
     form = unfloored(form, form.dtype, flushes)
@@ -96,7 +95,7 @@ def zeroed(form: Form, flushes: bool) -> Form:
 
 
 def unfloored(form: Form, dtype: Format, flushes: bool) -> Form:
-    """Return the form, with no least magnitude that is subnormal if `flushes`."""
+    """Return the form; if `flushes`, without a floor of its edge that is subnormal."""
     if form.edge is None or not flushes:
         return form
     edge = form.edge
@@ -105,8 +104,8 @@ def unfloored(form: Form, dtype: Format, flushes: bool) -> Form:
 
 
 def _flushed(form: Form, errors: F64 | None) -> F64:
-    """Return what must be added to each element's own errors, with `errors`, so that zero is within reach of the value,
-    whatever its shared errors are. A flushed value is at most the smallest normal number. Nothing is flushed twice."""
+    """Return what must be added to each element's own errors and `errors` so that zero is a possible value, whatever
+    the shared errors are: nothing if it was flushed before. A flushed value is at most the smallest normal number."""
     own = np.zeros((1,) * form.centre.ndim) if form.rest is None else form.rest
     shared = form.spread - own
     own = own if errors is None else own + errors
@@ -120,12 +119,12 @@ def _flushed(form: Form, errors: F64 | None) -> F64:
 
 
 def either(forms: Sequence[Form]) -> Mask | None:
-    """Return where any of the forms may be infinite or NaN."""
+    """Return the mask of elements that may be infinite or NaN in any of the forms, or None."""
     return marked(*(each for form in forms for each in (form.may, form.overflows)))
 
 
 def marked(*masks: Mask | None) -> Mask | None:
-    """Return where any of the masks is set."""
+    """Return the union of the masks; None if there are none."""
     found: Mask | None = None
     for each in masks:
         if each is not None:
@@ -150,7 +149,7 @@ def _limited(form: Form, rounding: Rounding) -> Form:
         signed = unsure & finite & (form.spread < np.abs(form.centre))
         unsure = unsure & ~signed
         form = replace(form, overflows=marked(form.overflows, signed if signed.any() else None))
-    if rounding.certain is not None:  # an infinite term, and others that may overflow to the other side
+    if rounding.certain is not None:  # other terms may overflow to the side opposite to an infinite one
         unsure |= np.isinf(form.centre) & ~(top < limit) & ~rounding.certain
     centre = np.where(over & beyond & ~np.isnan(form.centre), np.copysign(np.inf, form.centre), form.centre)
     parts = {s: np.maximum(np.where(over | np.isnan(c), 0.0, c), _LEAST) for s, c in form.parts.items()}
@@ -193,9 +192,9 @@ def _joined(
     direct: F64 | None,
     inputs: Inputs,
 ) -> F64:
-    """Return a bound of |direct e_m + sum_i a_i sum_k w_ik e_k| for an element m."""
-    # Radii and coefficients may each be so small that float64 has no product of the two squares: what is calculated is
-    # each sum's own part of it, a_i w_ik r_k, or the share of it that belongs to one error.
+    """Return an upper bound of |direct e_m + sum_i a_i sum_k w_ik e_k| for an element m."""
+    # Squared radii times squared coefficients may underflow in float64. So each sum's own part of them is calculated,
+    # a_i w_ik r_k, or one error's share of that part.
     radius = errors.radius
     coefficients, summed = [parts[each] for each in sums], [each.summed for each in sums if each.summed is not None]
     own: F64 | float = 0.0 if direct is None else np.abs(direct) * radius
@@ -207,7 +206,7 @@ def _joined(
             found = inputs.total(np.abs(weight), axes) + found
         return np.asarray(found)
     weights = [each.weighted((slice(None),) * len(axes)) for each in summed]
-    if direct is not None and len(sums) == 1:  # everything that depends on e_m: directly, and through the others
+    if direct is not None and len(sums) == 1:  # e_m counts directly and in the sum, other errors in the sum only
         others = np.maximum(sums[0].radius - np.abs(weights[0]), 0.0)
         return np.abs(coefficients[0]) * others + np.abs(coefficients[0] * weights[0] + direct * radius)
     # Cauchy and Schwarz, of sqrt(r_k) and sqrt(r_k) sum_i a_i w_ik; both over the sum of |a_i| sum_k |w_ik| r_k
@@ -232,8 +231,8 @@ def _over(values: F64, whole: F64 | float) -> F64:
 
 
 def is_same(found: Form, a: Form, b: Form, *, wide: bool, most: float) -> Mask:
-    """Return where it does not matter which of two is chosen: they are the same number, or lie apart by less than
-    `most` of what the choice may differ by besides. With `wide` centres, float64 hides how far apart they are."""
+    """Return the mask of elements for which either of two may be chosen: they are the same number, or differ by at most
+    `most` times the choice's other errors. With `wide`, the errors of float64 centres count too."""
     apart = np.abs(a.centre - b.centre)
     if wide and not (a.is_exact and b.is_exact):
         apart = apart + (np.abs(a.centre) + np.abs(b.centre)) * 2.0**-52

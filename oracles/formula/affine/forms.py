@@ -2,9 +2,9 @@
 
 A form is c + sum over symbols s of a_s e_s + rest, with |e_s| <= r_s. Symbols are errors that many elements share: of a
 mean, a maximum, a reciprocal root. Their coefficients are signed, so that what cancels in the formula cancels here. The
-rest is elementwise and includes second-order terms: every operation adds its own remainder, so that nothing is lost
-(for functions, Taylor's remainder; see `oracles.formula.exact.derivatives`). All of it is float64, whose own errors are
-covered by `DUST`, and by `Budget` at the end.
+rest is each element's own and includes second-order terms: every operation adds its own remainder, so that nothing is
+lost (for functions, Taylor's remainder; see `oracles.elementary.function.Tangent`). All fields are float64 numbers,
+whose roundings `DUST` covers, and `Budget.half_width` at the end.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from oracles.ranks import Ranks
 Mask = NDArray[np.bool_]
 
 DUST = 2.0**-50
-"""Errors grow by this factor with each operation: that covers float64 coefficients that cancel."""
+"""The share of itself by which an error grows with each operation: it covers float64 coefficients that cancel."""
 
 
 def dust(dtype: Format) -> float:
-    """Return the relative error that is added to each operation's: it covers the error of a float64 centre. A kernel
-    that itself calculates in float64 gets no more than it needs, see `Setting.far`."""
+    """Return the relative error that each operation adds to cover the error of a float64 centre: none in f64, where
+    `SettledProblem.far` covers it."""
     return 0.0 if dtype is DOUBLE else DUST
 
 
@@ -41,8 +41,7 @@ ETA = 2.0**-1074
 
 
 def upwards(values: F64, dtype: Format, *factors: F64 | float) -> F64:
-    """Return an upper bound for a product of magnitudes that may underflow if kernels calculate in float64. 0 stays
-    0."""
+    """Return products of magnitudes; in f64, where they may underflow, raised by `ETA` unless a factor is 0."""
     if dtype is not DOUBLE:
         return values
     lost: Mask | bool = True
@@ -52,11 +51,11 @@ def upwards(values: F64, dtype: Format, *factors: F64 | float) -> F64:
 
 
 ANY = 1 << 10
-"""The bits of an unrounded value: more than float64 has."""
+"""The `bits` of an unrounded value: more than float64 has."""
 
 
 Weights = Sequence[Sequence[F64]]
-"""Products of factors, which are added up: an array of all of them would be larger than any other."""
+"""A sum of products of factors: an array of all weights would be larger than any other array."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,13 +64,13 @@ class Symbol:
 
     radius: F64
     summed: Summed | None = None
-    """The sum that it is, if it is one."""
+    """The terms, if the error is a sum of another symbol's errors."""
 
 
 @dataclass(frozen=True, eq=False)
 class Summed:
-    """A sum of a symbol's errors along axes, with weights: other values that depend on the same errors may cancel some
-    of it, see `oracles.formula.affine.errors`."""
+    """A weighted sum of a symbol's errors along axes. Other values that depend on the same errors may cancel some of it
+    (see `oracles.formula.affine.errors`)."""
 
     errors: Symbol
     weights: Weights
@@ -92,31 +91,30 @@ class Summed:
 
 @dataclass(frozen=True, eq=False)
 class Edge:
-    """Values that an element may have although its form excludes them; see `oracles.formula.affine.edges`."""
+    """Values that elements may have outside their forms, or closer ends (see `oracles.formula.affine.edges`)."""
 
     zero: Mask
-    """Where it may also be zero: it was divided by something that may overflow."""
+    """Mask of elements that may also be zero: they were divided by something that may overflow."""
     nan: Mask
-    """Where it may also be NaN: zero times something that may be infinite."""
+    """Mask of elements that may also be NaN: they are zero times something that may be infinite."""
     floor: F64
-    """The least magnitude, with the centre's sign, from which on it may be anything. NaN: the form always holds."""
+    """The least value that an element may have, times its centre's sign. NaN: the form always holds."""
     ceiling: F64
-    """The largest magnitude there: infinity, or a number that the form knows, in which case the form says less about
-    the other end."""
+    """The largest value, times the centre's sign: infinity, or a number, and then the form holds as well."""
 
     @property
     def open(self) -> Mask:
-        """Where only the floor is known."""
+        """Mask of elements of which only the floor is known."""
         return np.isinf(self.ceiling)
 
     @property
     def known(self) -> Mask:
-        """Where the edge says something."""
+        """Mask of elements about which the edge says something."""
         return self.zero | self.nan | ~np.isnan(self.floor)
 
     @property
     def lost(self) -> Mask:
-        """Where a form without the edge would be wrong."""
+        """Mask of elements for which a form without the edge would be wrong."""
         return self.zero | self.nan | self.open
 
 
@@ -130,32 +128,30 @@ class Form:
     centre: F64
     """The exact value of the formula; infinite where it certainly overflows."""
     dtype: Format
-    """The format of its values."""
+    """The format of the values."""
     bits: int
-    """A number of significant bits that is enough for its values: products of few bits are exact."""
+    """A number of significant bits that suffices for its values: products of few bits are exact."""
     parts: Mapping[Symbol, F64] = field(default_factory=dict)
     """The coefficients of symbols."""
     rest: F64 | None = None
     may: Mask | None = None
-    """Where it may be infinite or NaN, depending on how a kernel calculates."""
+    """Mask of elements that may be infinite or NaN, depending on how a kernel calculates."""
     overflows: Mask | None = None
-    """Where it is either an infinity of the centre's sign or as the form says: some kernels do not round a product
-    inside a sum."""
+    """Mask of elements that are as the form says or an infinity of the centre's sign, depending on the kernel."""
     ranks: Ranks | None = None
-    """The possible places, if the values are places of elements of some rank."""
+    """The ranks that elements may have, if the values are places of elements of a rank."""
     least: F64 | None = None
-    """A lower bound for every kernel's value, whatever its errors: squares and sums of them are at least 0. NaN:
-    unknown."""
+    """A lower bound for every kernel's value, whatever its errors, as 0 for squares and their sums. NaN: unknown."""
     edge: Edge | None = None
 
     @property
     def is_exact(self) -> bool:
-        """Whether every kernel has just this value."""
+        """Whether every kernel has exactly these values."""
         return not self.parts and self.rest is None
 
     @property
     def is_one(self) -> Mask:
-        """Where every kernel has 1 or -1."""
+        """Mask of elements that are 1 or -1 in every kernel."""
         known = (np.abs(self.centre) == 1) & (self.spread == 0)
         return np.asarray(known if self.may is None else known & ~self.may)
 
@@ -189,8 +185,7 @@ _FIELDS = tuple(each.name for each in fields(Form))
 
 
 def replace(form: Form, **changes: Any) -> Form:
-    """Return the form with other fields, like `dataclasses.replace` in a fifth of its time: every operation calls
-    it."""
+    """Return the form with other fields, in a fifth of the time that `dataclasses.replace` takes."""
     found: Form = object.__new__(Form)
     known = form.__dict__
     for name in _FIELDS:
@@ -200,10 +195,10 @@ def replace(form: Form, **changes: Any) -> Form:
 
 
 def blended(mask: Mask, a: Form, b: Form) -> Form:
-    """Return one form where the mask is set, and elsewhere the other, whose dtype and bits the result has."""
+    """Return `a` where the mask is set, and elsewhere `b`, whose dtype and bits the result has."""
 
     def either(of_a: NDArray[Any] | None, of_b: NDArray[Any] | None, none: Any) -> NDArray[Any] | None:
-        """Return each array where it is given, with `none` in place of a missing one; None if both are missing."""
+        """Return the arrays blended, with `none` in place of a missing one; None if both are missing."""
         if of_a is None and of_b is None:
             return None
         return np.where(mask, none if of_a is None else of_a, none if of_b is None else of_b)
@@ -228,7 +223,7 @@ def blended(mask: Mask, a: Form, b: Form) -> Form:
 def combined(
     terms: Sequence[tuple[Form, F64 | None]], remainder: F64 | None = None
 ) -> tuple[dict[Symbol, F64], F64 | None]:
-    """Return coefficients and rest of a sum of forms times exact factors (None: 1), and a remainder."""
+    """Return coefficients and rest of a sum of forms times exact factors (None: 1), with a further remainder."""
     parts: dict[Symbol, F64] = {}
     rest = remainder
     for form, factor in terms:
@@ -262,7 +257,7 @@ def shared(form: Form) -> Form:
         return form
     radius = np.broadcast_to(form.rest, np.broadcast_shapes(form.rest.shape, form.centre.shape))
     size = np.ones((1,) * form.centre.ndim)
-    if form.dtype is DOUBLE:  # in proportion to the value: products of many values are numbers of float64 as well
+    if form.dtype is DOUBLE:  # in proportion to the value, so that products of many values stay in float64's range
         size = np.where(np.isfinite(form.centre) & (form.centre != 0), np.ldexp(0.5, np.frexp(form.centre)[1]), 1.0)
         radius = upwards(radius / size, form.dtype, radius)
     return replace(form, parts={**form.parts, Symbol(radius): size}, rest=None)

@@ -1,8 +1,7 @@
-"""Narrowing: a value that every kernel rounds to a narrower dtype is one of its numbers, or one of a few.
+"""Narrowing: a value that every kernel rounds to a narrower dtype is one number of this dtype, or one of a few.
 
 Values in [c - R, c + R] round to numbers between the roundings of both ends. Mostly that is a single number: then every
-kernel has it, whatever its errors were, and the value is exact from there on. That is more than what a rounding by
-itself says, which only adds an error.
+kernel has it, whatever its errors were, and the value is exact from there on. An added rounding error would say less.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from oracles.formula.contract import Contract
 from oracles.rounding import round_to
 
 _ALIKE = 2.0**-38
-"""Two errors of a row may change their order beside other rows, if they differ by less than this."""
+"""Errors that differ by less than this share may compare otherwise if their row is calculated beside other rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +30,7 @@ class Spread:
 
     most: F64 | float
     chance: F64 | float
-    """How much that may differ if the same row is calculated beside other rows."""
+    """By how much `most` is uncertain, as float64 errs and rows may be calculated beside other rows."""
 
 
 ALIKE = Spread(0.0, 0.0)
@@ -39,14 +38,14 @@ ALIKE = Spread(0.0, 0.0)
 
 @dataclass(frozen=True, eq=False)
 class Narrowed:
-    """A form that an operation or a rounding point takes in a dtype which does not hold all its values."""
+    """A form as an operation or a rounding point takes it, in a dtype that does not hold all its values."""
 
     form: Form
     held: F64 | None = None
-    """The common value where every kernel has the same number of the dtype: it replaces the formula's own from here on.
-    NaN: the formula's own value stays."""
+    """The centres that replace the formula's own values from here on: the number that every kernel has, or the middle
+    of a few. NaN: the formula's own value stays."""
     doubt: Mask | None = None
-    """Where float64 decides by chance between one value of the dtype and two."""
+    """Mask of elements for which float64 decides by chance between one value of the dtype and two."""
 
 
 def holds(form: Form, dtype: Format) -> bool:
@@ -55,9 +54,9 @@ def holds(form: Form, dtype: Format) -> bool:
 
 
 def narrowed(form: Form, dtype: Format, contract: Contract, reach: Spread = ALIKE, *, point: bool = False) -> Narrowed:
-    """Return the form rounded to a dtype. Where values may round to more than two numbers, errors are much larger than
-    the rounding, which is added to them: so they can still cancel later, which bounds between two numbers cannot. A
-    declared `point` is always sharp."""
+    """Return the form rounded to a dtype. Where values may round to more than two numbers, errors far exceed the
+    rounding, which is added to them: so they can still cancel later, unlike bounds between two numbers. A declared
+    `point` always gives such bounds."""
     narrow = replace(form, dtype=dtype, bits=min(form.bits, dtype.precision))
     flush = contract.flushes_results
     least = None if form.least is None else np.minimum(_in_dtype(form.least, dtype), 0.0 if flush else np.inf)
@@ -66,7 +65,7 @@ def narrowed(form: Form, dtype: Format, contract: Contract, reach: Spread = ALIK
         return Narrowed(zeroed(replace(narrow, centre=middle, least=least), flush), _held(form, middle, True))
     alike = np.equal(reach.most, 0)
     low, high, doubt = _candidates(form.centre, reach, partial(_ends, dtype=dtype, flush=flush))
-    if flush:  # the value that every kernel has is the middle of what it may be flushed to, as after an operation
+    if flush:  # as after an operation, a value that may be flushed is itself the centre
         low, high = np.where(alike & (low == 0), high, low), np.where(alike & (high == 0), low, high)
     one = low == high
     radius = np.where(one, 0.0, (high - low) / 2)
@@ -75,7 +74,7 @@ def narrowed(form: Form, dtype: Format, contract: Contract, reach: Spread = ALIK
         middle = np.where(below, _in_dtype(form.centre, dtype), middle)
         radius = np.where(below, np.maximum(high - middle, middle - least), radius)
     sharp = one | np.isfinite(radius)
-    if not middle.all():  # zeros have the sign of what they were, if that is known
+    if not middle.all():  # zeros keep the sign of the unrounded value, if it is known
         middle, known = _signed(form, middle, reach)
         sharp &= known
     if not (point or one.all()):
@@ -94,8 +93,7 @@ def narrowed(form: Form, dtype: Format, contract: Contract, reach: Spread = ALIK
 
 
 def maybe_narrowed(form: Form, dtype: Format, contract: Contract) -> Form:
-    """Return a form that some kernels round to a dtype, each element for itself: the same form with such a rounding as
-    a further error."""
+    """Return a form that some kernels round to a dtype: with this rounding as a further error of each element."""
     found = taken(rounded(replace(form, dtype=dtype), Rounding(dtype.u, fused=True), contract), contract)
     beyond = np.zeros(form.size.shape, bool)
     if dtype.max > form.dtype.max:  # rounding up there may exceed the form's own dtype
@@ -107,20 +105,20 @@ def maybe_narrowed(form: Form, dtype: Format, contract: Contract) -> Form:
 
 
 def _held(form: Form, middle: F64, alike: Mask | bool) -> F64 | None:
-    """Return the values that replace the formula's own, where every kernel has the same one and it differs."""
+    """Return the values that replace the formula's own; NaN where every kernel has that one. None: no values."""
     same = alike & (middle == form.centre)
     return None if same.all() else np.where(same, np.nan, middle)
 
 
 def _is_wide(form: Form, reach: Spread, dtype: Format, flush: bool) -> Mask:
-    """Return where values lie further apart than any rounding is large, whatever float64 has wrong: it is no more than
-    `most`. The ends lie 2 `most` apart, and each is moved by u of its size at most, or to zero."""
+    """Return the mask of elements whose values lie further apart than any rounding, however wrong float64 is: by at
+    most `most`. The ends lie 2 `most` apart, and are each rounded by at most u of their size, or to zero."""
     moved = 8 * dtype.u * (form.size + reach.most + dtype.tiny)
     return np.asarray(reach.most > (moved + 2 * dtype.tiny if flush else moved))
 
 
 def _signed(form: Form, middle: F64, reach: Spread) -> tuple[F64, Mask]:
-    """Return the values, with a sign for zeros, and where the sign is known or the value is no zero."""
+    """Return the values with signed zeros, and the mask of values that are not zero or have a known sign."""
     positive = np.zeros(middle.shape, bool) if form.least is None else form.least >= 0
     sign = np.where(positive, 1.0, form.centre)
     known = (np.abs(form.centre) > reach.most) | np.equal(reach.most, 0) | positive
@@ -129,7 +127,7 @@ def _signed(form: Form, middle: F64, reach: Spread) -> tuple[F64, Mask]:
 
 def stepped(form: Form, of: Elementary, arg: Form, reach: Spread) -> Narrowed:
     """Return the form of a function that is constant except at jumps: one value if no jump lies among the argument's
-    values, else those on both sides of it."""
+    values, else the values on both sides of the jump."""
     if arg.is_exact:
         return Narrowed(form)
     value = of.float64.value
@@ -145,7 +143,7 @@ def stepped(form: Form, of: Elementary, arg: Form, reach: Spread) -> Narrowed:
 def _candidates(
     centre: F64, reach: Spread, ends: Callable[[F64, F64 | float], tuple[F64, F64]]
 ) -> tuple[F64, F64, Mask | None]:
-    """Return the least and the largest number that the ends may be rounded to, and where float64 cannot tell."""
+    """Return the numbers that both ends are rounded to, and the mask of those that float64 cannot tell, or None."""
     low, high = ends(centre, reach.most + reach.chance)
     apart = low != high
     if not apart.any():
@@ -156,14 +154,14 @@ def _candidates(
     doubt = np.zeros(apart.shape, bool)
     inner = ends(middle, np.maximum(less, 0.0))
     doubt[apart] = (low[apart] != inner[0]) | (high[apart] != inner[1])
-    del inner, less  # the longest rows take what memory there is
+    del inner, less  # the longest rows need the memory
     low[apart], high[apart] = ends(middle, most)
     doubt &= np.isfinite(low) & np.isfinite(high)
     return low, high, doubt if doubt.any() else None
 
 
 def _ends(centre: F64, reach: F64 | float, dtype: Format, flush: bool) -> tuple[F64, F64]:
-    """Return what the ends round to; an end that may be flushed may be zero."""
+    """Return the numbers that the ends round to; an end that may be flushed is moved to zero."""
     low, high = (_in_dtype(np.asarray(centre + side * reach), dtype) for side in (-1.0, 1.0))
     if flush:
         low = np.where((low > 0) & (low < dtype.tiny), 0.0, low)
@@ -172,6 +170,6 @@ def _ends(centre: F64, reach: F64 | float, dtype: Format, flush: bool) -> tuple[
 
 
 def _in_dtype(values: F64, dtype: Format) -> F64:
-    """Return the values rounded; overflow in a format without infinity gives NaN."""
+    """Return the rounded values; overflow in a format without infinity gives NaN."""
     found = round_to(values, dtype)
     return found if dtype.infinities else np.where(np.isinf(found), np.nan, found)

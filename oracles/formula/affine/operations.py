@@ -1,4 +1,4 @@
-"""Forms of elementwise operations: each adds its own rounding, and the remainder of whatever is not linear."""
+"""Forms of elementwise operations: each adds its own rounding, and the remainder of what is not linear."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from oracles.formula.trace import Kind, Node
 from oracles.rounding import round_to
 
 _STEEP = 2.0**300
-"""The largest slope: products of three such slopes, and of their reciprocals, are numbers of float64."""
+"""The largest slope: products of three such slopes, and of three reciprocals, stay in float64's range."""
 _ROOT = 2.0**-512
-"""Products of two numbers of float64 times this do not overflow."""
+"""Two float64 numbers that are multiplied by this have a product that does not overflow."""
 FAR = 0.05
-"""The relative radius of an argument from which on values at its ends may bound a function better than its tangent."""
+"""The relative radius of an argument above which values at its ends may bound a function better than a tangent."""
 
 
 def added(here: SettledProblem, node: Node, args: Sequence[Form], last: bool) -> Form:
@@ -51,15 +51,15 @@ def added(here: SettledProblem, node: Node, args: Sequence[Form], last: bool) ->
     for each, other, side in ((a, b, 1.0), (b, a, sign)):  # where the sum is infinite with the product rounded or not
         if each.overflows is not None:
             sure = np.isinf(found.centre) & (np.sign(found.centre) == side * np.sign(each.centre))
-            # If float64 has no number for a product, nobody knows what a finite term leaves of it.
+            # If a product overflows in float64, it is unknown what a finite term leaves of it.
             sure = sure & ~(np.isinf(each.centre) & (sign * each.centre * other.centre < 0) & np.isfinite(other.centre))
             found = replace(found, may=marked(found.may, each.overflows & ~sure))
     return found
 
 
 def reached(dtype: Format, centre: F64, scaled: Callable[[], tuple[F64, F64]], share: float = 0.5) -> F64:
-    """Return the centre, with the largest number where float64 has an infinity but some kernels a number. `scaled`
-    gives the result and its error times `share`, which leave the range of float64 later."""
+    """Return the centre, with the largest number where float64 has an infinity but some kernels have a number. `scaled`
+    gives the result and its error, both times `share`, which keeps them in float64's range."""
     if dtype is not DOUBLE or not np.isinf(centre).any():
         return centre
     middle, far = scaled()
@@ -103,22 +103,22 @@ def product(here: SettledProblem, node: Node, args: Sequence[Form], last: bool, 
     relative = 0.0 if last or bits <= dtype.precision else dtype.u
     found = rounded(found, Rounding(relative, 0.0 if last else 0.5, fused), here.contract)
     if added and dtype is DOUBLE and (found.centre == 0).any():
-        # With exact factors it is a zero in every kernel, but not in the exact sum of many.
+        # A product of exact factors may be zero in every kernel, but count in the exact sum of many.
         counts = np.frexp(a.centre)[1] + np.frexp(b.centre)[1] > _SUMMED
         found = _vanished(here, found, args, ~inexact & counts)
-    if fused and np.isinf(found.centre).any():  # it is infinite in float64; unrounded it is a number
+    if fused and np.isinf(found.centre).any():  # it overflows only if it is rounded
         finite = np.isinf(found.centre) & np.isfinite(a.centre) & np.isfinite(b.centre)
         found = replace(found, overflows=marked(found.overflows, finite)) if finite.any() else found
     return found
 
 
 _SUMMED = -1075 - 53
-"""Products below two to this power vanish: even 2^53 of them add up to less than half the smallest number."""
+"""Products below two to this power do not count: even 2^53 of them add up to less than half the smallest number."""
 
 
 def _is_only_added(here: SettledProblem, node: Node) -> bool:
-    """Return whether a product goes only into sums, and these only to outputs or means, such as that under a root. If a
-    sum were multiplied or subtracted from, what each product has lost would show."""
+    """Whether a product goes only into sums, and these only into outputs or means, such as that under a root. If a sum
+    were multiplied or subtracted from, what each product has lost would show."""
     uses = here.inputs.trace.uses
     sums = uses.get(node, (node,))
     return all(use.kind == "sum" and all(each.kind in _AVERAGING for each in uses.get(use, ())) for use in sums)
@@ -128,13 +128,13 @@ _AVERAGING = ("add", "divide", "point")
 
 
 def bits_of_product(a: Form, b: Form) -> int:
-    """Return the number of bits that is enough for the products of two values."""
+    """Return a number of bits that suffices for the products of two values."""
     return a.bits + b.bits if min(a.bits, b.bits) > 1 else max(a.bits, b.bits)
 
 
 def _vanished(here: SettledProblem, found: Form, args: Sequence[Form], among: Mask | bool = True) -> Form:
-    """Return the form with an error where a result is 0 in float64 but not exactly. Only an operation in f64 can make a
-    number of it again; without one the form stays the same."""
+    """Return the form with an error where a result underflowed to 0 in float64. Only an operation in f64 can make a
+    number of it again: without one, the form stays the same."""
     if not here.wide:
         return found
     lost = (found.centre == 0) & among
@@ -144,7 +144,7 @@ def _vanished(here: SettledProblem, found: Form, args: Sequence[Form], among: Ma
 
 
 def _of_either_sign(factor: F64, other: Form) -> Mask | None:
-    """Return where an infinite factor meets a number whose sign differs between kernels."""
+    """Return the mask of products of an infinite factor and a number whose sign differs between kernels."""
     if other.is_exact or np.isfinite(factor).all():
         return None
     return np.isinf(factor) & (other.spread >= np.abs(other.centre)) & (other.spread > 0)
@@ -173,7 +173,7 @@ def quotient(here: SettledProblem, node: Node, args: Sequence[Form], last: bool)
     parts, rest = combined([(a, 1 / b.centre), of_b], remainder)
     ulp = here.contract.ulp("divide")
     exact = b.bits == 1 and node.args[1].kind == "constant" and a.bits <= dtype.precision and not a.spread.any()
-    if exact := exact and here.is_whole(node.args[0]):  # by a power of two: no kernel has another quotient
+    if exact := exact and here.is_whole(node.args[0]):  # by a power of two: every kernel has this quotient
         ulp = 0.0
     relative = 2 * dtype.u * ulp
     if node.args[1].kind == "extent" and here.contract.mean == "reciprocal":
@@ -200,7 +200,7 @@ def quotient(here: SettledProblem, node: Node, args: Sequence[Form], last: bool)
 
 
 def _over(b: Form) -> Form:
-    """Return the errors of b relative to b."""
+    """Return b with its errors divided by it."""
     parts = {symbol: coefficient / b.centre for symbol, coefficient in b.parts.items()}
     return replace(b, parts=parts, rest=None if b.rest is None else b.rest / np.abs(b.centre))
 
@@ -235,7 +235,7 @@ def function(here: SettledProblem, node: Node, args: Sequence[Form], last: bool)
 
 
 def _grown(found: Form, arg: Form, growth: float) -> Form:
-    """Return the form of a function whose error grows with its argument. It grows as a power, so that the errors of
+    """Return the form of a function whose error grows with its argument. It grows exponentially, so that the errors of
     several factors whose arguments add up to one argument are no more than the error at that argument."""
     with np.errstate(all="ignore"):
         share = np.expm1(np.minimum(growth * arg.size, 700.0)) * (1 + DUST)
@@ -254,7 +254,7 @@ def _strayed(here: SettledProblem, of: Elementary, arg: Form, found: Form) -> Fo
 
 
 def _moved(here: SettledProblem, of: Elementary, arg: Form, found: Form, top: F64 | None) -> Form:
-    """Return the form of a function with the errors that follow from its argument's, which is at most `top`."""
+    """Return the form of a function with the errors passed on by its argument, which is at most `top`."""
     far, low, centre, dtype = here.far(arg), here.lowest(arg), found.centre, found.dtype
     high = arg.centre + far
     if of.tangent is None:
@@ -279,14 +279,14 @@ def _moved(here: SettledProblem, of: Elementary, arg: Form, found: Form, top: F6
     found = _bounded(found, away * here.ends, share)
     found = _unbounded(found, (far > 0) & of.meets(low, high))
     beyond = np.isinf(centre) & np.isfinite(arg.centre) & (far > 0)
-    if beyond.any():  # float64, in some kernels only
+    if beyond.any():  # float64 overflows, but only some kernels do
         ends = np.minimum(*(np.abs(Float64().apply(of, end)) for end in (low, high)))
         found = _unbounded(found, beyond & ~(ends > dtype.limit))
     return found
 
 
 def _in_range(of: Elementary, arg: Form, value: F64, bend: Tangent) -> Tangent:
-    """Return the tangent; where the slope is so large or small that float64 might not hold its products with others,
+    """Return the tangent; where the slope is so large or small that products with others might leave float64's range,
     errors are moved into the remainder, where they lose their sign."""
     if of.elasticity is None:
         return bend
@@ -299,7 +299,7 @@ def _in_range(of: Elementary, arg: Form, value: F64, bend: Tangent) -> Tangent:
 
 
 def _bounded(found: Form, far: F64, share: F64) -> Form:
-    """Return the form, without its symbols where another bound of its errors is smaller."""
+    """Return the form, with the errors `far` instead of its own where these are larger."""
     errors = far + np.abs(found.centre) * DUST
     less = (share > FAR) & ~(errors >= found.spread)
     if not less.any():
@@ -310,7 +310,7 @@ def _bounded(found: Form, far: F64, share: F64) -> Form:
 
 
 def _unbounded(found: Form, pole: Mask) -> Form:
-    """Return the form without a bound where a kernel may meet a pole or leave the domain, which float64 need not."""
+    """Return the form, unbounded where the centre is not finite and kernels may meet a pole or leave the domain."""
     pole = pole & ~np.isfinite(found.centre)
     if not pole.any():
         return found
@@ -345,7 +345,7 @@ def chosen(here: SettledProblem, node: Node, args: Sequence[Form], last: bool) -
 
 
 def _is_number_of(node: Node, form: Form, dtype: Format) -> bool:
-    """Return whether a form is one number for each problem, such as -inf, that the dtype holds."""
+    """Whether a form is one number for each problem, such as -inf, that the dtype holds."""
     return not node.dims and form.is_exact and bool((round_to(form.centre, dtype) == form.centre).all())
 
 

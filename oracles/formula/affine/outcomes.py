@@ -1,9 +1,8 @@
 """Outcomes: the possible values where a form says nothing: numbers between two ends, infinities, and NaN.
 
-What overflows in some kernels and not in others is an infinity, NaN, or the number that the form encloses, not just any
-number. Results that follow from it are found by intervals, with IEEE arithmetic for infinities and NaN: x / inf is 0,
-tanh(inf) is 1, and 0 inf is NaN. Intervals know nothing of errors that cancel, so forms are used wherever they say
-something.
+A value that overflows in some kernels only is an infinity, NaN, or a number that its form encloses, but no other
+number. Intervals bound the results of such values, with IEEE arithmetic for infinities and NaN: x / inf is 0, tanh(inf)
+is 1, and 0 inf is NaN. Errors never cancel in intervals, so forms are used wherever they say something.
 """
 
 from __future__ import annotations
@@ -33,17 +32,17 @@ from oracles.rounding import round_to
 NAN = 4
 _EITHER, _ALL = PLUS | MINUS, PLUS | MINUS | NAN
 _OWN = 2.0**-48
-"""The most, relative to itself, that an end is off by in float64 after each operation."""
+"""The largest relative error that float64 adds to an end in each operation."""
 _CENTRE = 2.0**-12
-"""As in `oracles.formula.affine.errors`: the most that a float64 centre's error is of kernels' errors."""
+"""The largest error of a float64 centre as a share of kernels' errors, as in `oracles.formula.affine.errors`."""
 _MOST = float(np.finfo(np.float64).max)
 _CHOOSING = "where", "negate", "point"
-"""Where nothing overflows, only operations that move values use intervals, as means of shares have ends there."""
+"""Operations that use intervals even if exponents are unbounded: they pass on the ends of means of shares."""
 
 
 @dataclass(frozen=True, eq=False)
 class PossibleValues:
-    """The values that are possible. Arrays broadcast against each other."""
+    """The values that elements may have. Arrays broadcast against each other."""
 
     low: F64
     high: F64
@@ -63,21 +62,21 @@ class PossibleValues:
 
     @property
     def is_one(self) -> Mask:
-        """Where every possible number is 1 or -1."""
+        """Mask of elements whose possible numbers are all 1 or -1."""
         return np.asarray((self.nearest == 1) & (self.low >= -1) & (self.high <= 1))
 
     @property
     def numbers(self) -> Mask:
-        """Where a number is possible."""
+        """Mask of elements for which a number is possible."""
         return np.asarray(self.low <= self.high)
 
     def has(self, flag: int) -> Mask:
-        """Return where one of these flags is possible."""
+        """Return the mask of elements for which one of these flags is possible."""
         return np.asarray((self.others & flag) != 0)
 
     @property
     def signs(self) -> tuple[Mask, Mask, Mask]:
-        """Where a value below zero, zero, and a value above zero are possible."""
+        """Masks of elements that may be below zero, zero, and above zero."""
         some = self.numbers
         below, above = (some & (self.low < 0)) | self.has(MINUS), (some & (self.high > 0)) | self.has(PLUS)
         return below, some & (self.low <= 0) & (self.high >= 0), above
@@ -89,7 +88,7 @@ class PossibleValues:
         return [np.broadcast_to(each, own) for each in (self.low, self.high, self.others)]
 
     def either(self, other: PossibleValues, where: Mask | bool = True) -> PossibleValues:
-        """Return the values that are possible here or, in the places of a mask, in `other`."""
+        """Return the union of these values and, in the places of a mask, those of `other`."""
         low, high = np.where(where, other.low, np.inf), np.where(where, other.high, -np.inf)
         others = np.where(where, other.others, 0).astype(np.uint8)
         least = np.minimum(self.nearest, np.where(where, other.nearest, np.inf))
@@ -105,7 +104,7 @@ class PossibleValues:
 def _between(
     low: F64, high: F64, some: Mask | bool, others: NDArray[np.uint8] | int, least: F64 | None = None
 ) -> PossibleValues:
-    """Return the numbers between two ends, in the places of the mask `some`."""
+    """Return as possible the numbers between two ends, in the places of the mask `some`, and `others` everywhere."""
     unknown = np.isnan(low) | np.isnan(high)
     low, high = np.where(unknown, -np.inf, low), np.where(unknown, np.inf, high)
     flags = np.broadcast_to(np.asarray(others, np.uint8), np.broadcast_shapes(np.shape(others), low.shape))
@@ -136,8 +135,8 @@ class Outcomes:
         found, mean = self._made(node), self.here.inputs.trace.shares.means.get(node)
         if mean is None or (ends := hull(self.here, node, mean, self.forms)) is None:
             return found
-        low, high = np.fmax(found.low, ends[0]), np.fmin(found.high, ends[1])  # without values there is no hull
-        others = np.where(found.numbers & self.here.endless, 0, found.others)  # numbers make no infinity
+        low, high = np.fmax(found.low, ends[0]), np.fmin(found.high, ends[1])  # NaN: there is no hull
+        others = np.where(found.numbers & self.here.endless, 0, found.others)  # numbers then give no infinity
         return PossibleValues(low, high, others.astype(np.uint8))
 
     def _made(self, node: Node) -> PossibleValues:
@@ -145,7 +144,7 @@ class Outcomes:
         marked = np.zeros((1,) * form.centre.ndim, bool) if form.may is None else form.may
         make = _MAKERS.get(node.kind) if node.kind in _CHOOSING or not self.here.endless else None
         if node.kind in ("sum", "dot") and not self.here.endless:
-            # its numbers are those of the form if the sum itself overflows
+            # if only the sum itself overflows, its numbers are those of the form
             fresh = ~_any_along(self._are_marked(node), self.here.inputs.axes(node))
             over = _between(told.low, told.high, told.numbers, _ALL)
             return told.chosen(~marked, over.chosen(fresh, self._summed(node, marked & ~fresh)))
@@ -156,7 +155,7 @@ class Outcomes:
         return made.chosen(marked, both)
 
     def _told(self, node: Node) -> PossibleValues:
-        """Return the possible values that follow from a form, where it marks nothing."""
+        """Return the possible values by the form alone, which hold where it marks nothing."""
         form = self.forms[node]
         away = np.where(form.spread > 0, form.spread * (1 + _CENTRE) + np.abs(form.centre) * _OWN, form.spread)
         number = np.isfinite(form.centre)
@@ -176,7 +175,7 @@ class Outcomes:
         return _between(low, high, number, others)
 
     def _are_marked(self, node: Node) -> Mask:
-        """Return where a form does not say what an operation is given."""
+        """Return the mask of elements of which an argument is marked, or would be wrong without its edge."""
         found = np.zeros((1,) * len(self.here.inputs.trace.dims), bool)
         for form in (self.forms[arg] for arg in node.args):
             for mask in (form.may, form.overflows, None if form.edge is None else form.edge.lost):
@@ -219,7 +218,7 @@ class Outcomes:
         found, dtype = self[arg], self.here.dtype(node)
         if node.is_exact or self._is_fused(arg):
             return found
-        if holds(self.forms[arg], dtype):  # unless a rounding to another dtype made it too large
+        if holds(self.forms[arg], dtype):  # a rounding to another dtype may have made it too large
             return self._limited(node, found)
         exact = (found.low == found.high) & (round_to(found.low, dtype) == found.low)
         moved = _off(found.low, found.high, 2 * dtype.u, dtype.eta)
@@ -227,11 +226,11 @@ class Outcomes:
         return self._limited(node, _between(low, high, found.numbers, found.others))
 
     def _is_fused(self, node: Node) -> bool:
-        """Return whether a sum may take a product before it is rounded."""
+        """Whether a sum may take a product unrounded."""
         return node.kind == "multiply" and self.here.contract.fused
 
     def _limited(self, node: Node, made: PossibleValues) -> PossibleValues:
-        """Return the possible results of an operation in its dtype, or in that of a value that is only moved."""
+        """Return the possible results after overflow in an operation's dtype; values that are only moved stay."""
         own, low, high = self.here.dtype(node), made.low, made.high
         point = self.pointed(node) if node.kind == "point" else None
         if node.is_exact and point is None:
@@ -258,7 +257,7 @@ def _any_along(mask: Mask, axes: Sequence[int]) -> Mask:
 
 
 def _off(low: F64, high: F64, relative: float, least: float) -> tuple[F64, F64]:
-    """Return ends that are moved out by a share of themselves, and by at least a fixed amount."""
+    """Return the ends, moved outwards by a share of their magnitudes plus a fixed amount."""
     share = relative + _OWN
     return low - (np.abs(low) * share + least), high + (np.abs(high) * share + least)
 
@@ -273,7 +272,7 @@ def _added(of: Outcomes, node: Node, args: Sequence[PossibleValues]) -> Possible
     plus, minus = a.has(PLUS) | b.has(PLUS), a.has(MINUS) | b.has(MINUS)
     least, started = 0.0 * a.low, False
     for arg, other in zip(node.args, (b, a), strict=True):
-        if of.here.starts(arg):  # it may be the first term of the sum, and is then rounded as often as the others
+        if of.here.starts(arg):  # the sum may start with the other, which is then rounded as often
             size = np.where(other.numbers, np.maximum(np.abs(other.low), np.abs(other.high)), 0.0)
             least, started = 2 * size * (of.here.sum_errors(arg, True)[1] + 2 * of.here.dtype(arg).u), True
     dtype, marked = of.here.dtype(node), of.forms[node].may
@@ -287,7 +286,7 @@ def _added(of: Outcomes, node: Node, args: Sequence[PossibleValues]) -> Possible
 def _multiplied(of: Outcomes, node: Node, args: Sequence[PossibleValues]) -> PossibleValues:
     a, b = args
     (a_below, a_zero, a_above), (b_below, b_zero, b_above) = a.signs, b.signs
-    wild = a.has(_EITHER) | b.has(_EITHER)  # then an infinite factor meets each sign that the other may have
+    wild = a.has(_EITHER) | b.has(_EITHER)  # an infinite factor meets each possible sign of the other
     nan = a.has(NAN) | b.has(NAN) | (a.has(_EITHER) & b_zero) | (b.has(_EITHER) & a_zero)
     plus, minus = (a_above & b_above) | (a_below & b_below), (a_above & b_below) | (a_below & b_above)
     some, dtype = a.numbers & b.numbers, of.here.dtype(node)
@@ -370,13 +369,13 @@ def _applied(of: Outcomes, node: Node, args: Sequence[PossibleValues]) -> Possib
 
 
 def _chosen(of: Outcomes, node: Node, args: Sequence[PossibleValues]) -> PossibleValues:
-    """Return the possible values of a choice: of both sides where kernels may disagree about the condition. A limit is
-    taken where the value that it limits is beyond it."""
+    """Return the possible values of a choice: of both sides where kernels may disagree about the condition. A limit
+    replaces the values beyond it."""
     (condition, *_), (_, a, b) = node.args, args
     mask = of.forms[condition]
     unsure = (mask.spread > 0) | (False if mask.may is None else mask.may)
     yes, no = ~unsure & (mask.centre != 0), ~unsure & (mask.centre == 0)
-    if condition.kind in ("less", "at_most"):  # for an overflow it may be known as well
+    if condition.kind in ("less", "at_most"):  # it may be known even beside an overflow
         always, never = _compared(condition.kind == "less", *(of[arg] for arg in condition.args))
         yes, no = yes | always, no | never
     found = a.chosen(yes, b.chosen(no, a.either(b)))
@@ -393,7 +392,7 @@ def _chosen(of: Outcomes, node: Node, args: Sequence[PossibleValues]) -> Possibl
 
 
 def _compared(is_strict: bool, a: PossibleValues, b: PossibleValues) -> tuple[Mask, Mask]:
-    """Return where one is always less than another, or at most equal, and where it never is, as with NaN."""
+    """Return masks of where `a` is always less than `b`, or at most equal, and where it never is, as with NaN."""
     (a_low, a_high), (b_low, b_high) = (
         (np.where(each.has(MINUS), -np.inf, each.low), np.where(each.has(PLUS), np.inf, each.high)) for each in (a, b)
     )
@@ -402,14 +401,14 @@ def _compared(is_strict: bool, a: PossibleValues, b: PossibleValues) -> tuple[Ma
 
 
 def is_limit(node: Node) -> bool:
-    """Return whether a node is the lesser or the greater of two, chosen by comparing them."""
+    """Whether a node is the lesser or the greater of two, chosen by comparing them."""
     if node.kind != "where" or node.args[0].kind not in ("less", "at_most"):
         return False
     return {*map(_known, node.args[1:])} == {*map(_known, node.args[0].args)}
 
 
 def _known(node: Node) -> Node | tuple[float, float]:
-    """Return a node, or a number that several nodes may be."""
+    """Return the number that a constant is, which several nodes may be, or else the node."""
     return (node.value, node.low) if node.kind == "constant" else node
 
 

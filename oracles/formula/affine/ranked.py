@@ -25,7 +25,7 @@ _LOST = 2.0**-1000
 
 
 def placed(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
-    """Return the form of places: where kernels may disagree, any place is possible."""
+    """Return the form of places of a rank's elements: where kernels may disagree, any place is possible."""
     table, rank = args
     (axis,) = here.inputs.axes(node)
     if not here.inputs.extents[node.label]:
@@ -41,7 +41,7 @@ def placed(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
 
 def ranked(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     """Return the form of elements of a rank. If every kernel chooses the same element, the errors are its own; else
-    they cover all elements of possible ranks."""
+    they cover all elements that may have the rank."""
     table, rank = args
     (axis,) = here.inputs.axes(node)
     if not here.inputs.extents[node.label]:
@@ -79,7 +79,7 @@ def took(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     for symbol, coefficient in table.parts.items():
         if symbol.radius.shape[axis] == 1:
             parts[symbol] = at(coefficient)
-        else:  # several elements may be the same one
+        else:  # several results may be the same element
             errors = at(np.abs(coefficient) * symbol.radius)
             rest = errors if rest is None else rest + errors
     may, dtype, bits = either([table]), table.dtype, max(table.bits, *(each.bits for each in other), 1)
@@ -100,7 +100,7 @@ def took(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     unsure = unsure & (away > 0)
     parts = {symbol: np.where(unsure, 0.0, each) for symbol, each in found.parts.items()}
     rest = np.where(unsure, np.where(np.isnan(away), np.inf, away), none if found.rest is None else found.rest)
-    centre = np.where(unsure, low + away, found.centre)  # like a value of every kernel: both ends are sharp
+    centre = np.where(unsure, low + away, found.centre)  # both ends are sharp, like a value of every kernel
     return replace(found, centre=centre, parts=parts, rest=rest, may=marked(found.may, wild), least=None)
 
 
@@ -111,7 +111,7 @@ def ranks_of(here: SettledProblem, node: Node, args: Sequence[Form]) -> Ranks:
     values = _values(here, node, table)
     number = np.isfinite(values)
     far = np.where(number, np.broadcast_to(here.far(table), values.shape), 0.0)
-    if not table.is_exact:  # where float64 underflows kernels have zeros, which are as equal as others
+    if not table.is_exact:  # where float64 underflows, kernels may have zeros, which are tied
         far = np.where(np.abs(values) <= _LOST, far + 2 * _LOST, far)
     own = np.where(number, _own(here, table), 0.0)
     inner, outer = (window_of(values - each, values + each, axis) for each in (far - own, far + own))
@@ -124,8 +124,7 @@ def ranks_of(here: SettledProblem, node: Node, args: Sequence[Form]) -> Ranks:
 
 
 def _doubted(here: SettledProblem, node: Node, table: Form, rank: Form, order: Order) -> Mask | None:
-    """Return where float64 may have another element at a rank than the exact order has; None, nowhere, if it has all
-    elements exactly."""
+    """Return the mask of ranks at which float64 may have another element than the exact order has, or None."""
     own, values, (axis,) = _own(here, table), _values(here, node, table), here.inputs.axes(node)
     own = np.broadcast_to(np.where(np.isfinite(values), own, 0.0), values.shape)
     if not own.any():
@@ -136,8 +135,8 @@ def _doubted(here: SettledProblem, node: Node, table: Form, rank: Form, order: O
 
 
 def among(index: Form, axis: int, low: F64, high: F64, outside: F64 | None) -> tuple[F64, F64]:
-    """Return the bounds of the elements that an uncertain index may take: those at the places that kernels may have, or
-    else all, and the outside value where there is no place."""
+    """Return the least and the largest element that an uncertain index may take: of those that may have the index's
+    rank, or else of all, including the value `outside` for places that do not exist."""
     ranks = index.ranks
     if ranks is not None and ranks.axis == axis and ranks.rank.shape[axis] == 1:
         possible = ranks.outer.holds(ranks.rank)
@@ -149,7 +148,7 @@ def among(index: Form, axis: int, low: F64, high: F64, outside: F64 | None) -> t
 
 
 def is_unsure(index: Form) -> Mask:
-    """Return where kernels may have another place: where the index may be off by a half or more."""
+    """Return the mask of indices that may be off by a half or more, and so may be another place in a kernel."""
     return np.asarray(index.spread >= _NEXT)
 
 
@@ -161,7 +160,7 @@ def _own(here: SettledProblem, table: Form) -> F64:
 
 
 def _values(here: SettledProblem, node: Node, table: Form) -> F64:
-    """Return the elements, with all places along the axis; NaN counts as any number, since nothing is claimed there."""
+    """Return the elements, with all places along the axis; NaN is 0 here, since nothing is claimed about its place."""
     dims, extents = here.inputs.trace.dims, here.inputs.extents
     shape = [extents[dim] if dim == node.label else size for dim, size in zip(dims, table.centre.shape, strict=True)]
     shape = [*np.broadcast_shapes(tuple(shape), table.spread.shape)]
@@ -169,13 +168,13 @@ def _values(here: SettledProblem, node: Node, table: Form) -> F64:
 
 
 def _wild(table: Form, axis: int) -> Mask | None:
-    """Return where an element is NaN, or may be: kernels sort it in different ways."""
+    """Return the mask of rows with an element that is or may be NaN, which kernels sort in different ways."""
     nan = np.isnan(table.centre)
     return any_along(marked(either([table]), nan if nan.any() else None), (axis,))
 
 
 def _unordered(table: Form, axis: int) -> Mask | None:
-    """Return where some elements are NaN, or may be: in whatever order, an output with nothing but NaN is NaN."""
+    """Return the mask of such rows except those with nothing but NaN, which any order leaves NaN."""
     wild, sure = _wild(table, axis), np.isnan(table.centre)
     if wild is None or not sure.any():
         return wild

@@ -1,4 +1,4 @@
-"""A formula as it was evaluated over forms: the forms of its values, and what is known of each in addition."""
+"""A formula as evaluated over forms: the forms of its values, and what else is known about them."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from oracles.rounding import NAMES
 
 @lru_cache(maxsize=4096)
 def number(value: float, low: float, rank: int, minus: bool) -> Form:
-    """Return a number, with its part beyond float64 as the low part, as a form of `rank` dimensions. `minus` tells -0
-    from 0, which a cache takes for the same."""
+    """Return a number as a form of `rank` dimensions; `low` is its part beyond float64. `minus` tells -0 from 0, which
+    are the same to the cache."""
     rest = np.full((1,) * rank, abs(low)) if low else None
     return Form(np.full((1,) * rank, value), DOUBLE, bits=bits_of(value), rest=rest)
 
 
 def bits_of(value: float) -> int:
-    """Return the bits that are enough for a number: products with one of a single bit are exact."""
+    """Return the bits that suffice for a number: 1 for zero and powers of two, else all that float64 has."""
     return 1 if abs(math.frexp(value)[0]) in (0.0, 0.5) else DOUBLE.precision
 
 
 def bits_of_whole(values: F64) -> int:
-    """Return the bits that are enough for these whole numbers, or all bits if one is no whole number."""
+    """Return the bits that suffice for these whole numbers; all that float64 has if one is not whole."""
     largest = float(np.abs(values).max(initial=0.0))
     if not (largest < np.inf and (np.floor(values) == values).all()):
         return DOUBLE.precision
@@ -65,19 +65,19 @@ class ReadFormula:
     held: dict[tuple[Node, int | None], F64] = field(default_factory=dict)
     """See `Budget.replaced`."""
     doubts: dict[Node, Mask] = field(default_factory=dict)
-    """Where exact values may take another side, or place, than float64's do."""
+    """Mask of elements for which exact values may take another side, or place, than float64's, by node."""
     guesses: dict[Node, Mask] = field(default_factory=dict)
-    """Where forms of the same values may be others beside other rows, see `oracles.formula.affine.narrowing`."""
+    """Mask of elements whose forms may be others if the same row is evaluated beside other rows, by node (see
+    `oracles.formula.affine.narrowing`)."""
     same: dict[Node, Mask] = field(default_factory=dict)
-    """Where it does not matter what a choice takes; of none that is made before anything is in doubt."""
+    """Mask of elements for which it does not matter what a choice takes, by choice; none before the first doubt."""
     mirrored: dict[Node, Mask] = field(default_factory=dict)
-    """Where a value is infinite on either side, see `Signs.mirrored`."""
+    """Mask of elements that are infinite on either side, by node (see `Signs.mirrored`)."""
     errors: dict[Node, F64] = field(default_factory=dict)
     """How far float64's values may be from the formula's, before kernels round them; NaN: unknown."""
 
     def keep(self, node: Node, place: int | None, narrow: Narrowed) -> Form:
-        """Return the form that the node has, or that its argument at that index has, and keep what replaces its
-        value."""
+        """Return the form of a node, or of its argument at an index, and keep the centres that replace its values."""
         if narrow.held is not None:
             self.held[node, place] = narrow.held
         if narrow.doubt is not None:
@@ -86,7 +86,7 @@ class ReadFormula:
 
     @property
     def by_chance(self) -> Mapping[Node, Mask]:
-        """Where it is by chance what a node takes: its doubts and its guesses."""
+        """The mask of elements that float64 decides by chance, by node: doubts and guesses."""
         found = {**self.doubts}
         for node, guess in self.guesses.items():
             found[node] = guess | found[node] if node in found else guess

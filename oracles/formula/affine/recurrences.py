@@ -1,13 +1,13 @@
 """Forms of linear recurrences, h(t) = a(t) h(t - 1) + b(t).
 
-A kernel may go one place after the other, in blocks that are carried on, or as a tree, which multiplies the a of a
-block before it knows h. Whatever it does, a term b(r) reaches h(t) times the product of the a between, by t - r
-products and, in each place between, an addition; a tree has one addition more at each of its levels. So with the
-magnitudes M(t) = |a(t)| M(t - 1) + |b(t)|, in which nothing cancels, the error E is
+A kernel may take one place after the other, or blocks one after the other, or a tree, which multiplies the factors a of
+a block before it knows h. In each case a term b(r) enters h(t) times the product of the a between, after t - r products
+and one addition at each place between; a tree has one more addition at each of its levels. So with the magnitudes M(t)
+= |a(t)| M(t - 1) + |b(t)|, in which nothing cancels, the error E is
 
     E(t) = |a(t)| E(t - 1) + (error of a) |h(t - 1)| + (error of b) + 2 u M(t),  and at last log2(t) u M(t) more.
 
-It is the worst case, since rounding errors that repeat are not random. All errors are each element's own.
+This is the worst case, since rounding errors that repeat are not random. All errors are each element's own.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from oracles.lazy import lazy
 from oracles.summation import Sequential
 
 _SLACK = 1 + 2.0**-20
-"""By how much a product of (1 + u) exceeds the sum of u, over as many places as a dimension has."""
+"""A factor for what a product of 1 + u exceeds 1 plus the sum of u by, over as many places as a dimension has."""
 
 
 def recurrence(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
@@ -157,8 +157,8 @@ class _Steps:
 
 
 def _settled(args: Sequence[Form], shape: Sequence[int], axis: int, dtype: Format) -> Mask:
-    """Return where every kernel has the formula's NaN or infinity: from a given NaN on, and from an infinity on if no
-    product of factors becomes zero or infinite on the way, and no sum of numbers overflows."""
+    """Return the mask of places where every kernel has the formula's NaN or infinity: from a given NaN on, and from an
+    infinity on if no product of factors becomes zero or infinite on the way, and no sum of numbers overflows."""
     wild = marked(either(args), np.zeros((1,) * len(shape), bool))
     unsure = _from_here(wild, shape, axis)
     nan = _from_here(marked(*(np.isnan(each.centre) for each in args)), shape, axis)
@@ -181,7 +181,7 @@ def _settled(args: Sequence[Form], shape: Sequence[int], axis: int, dtype: Forma
 
 
 def _from_here(mask: Mask | None, shape: Sequence[int], axis: int) -> Mask | None:
-    """Return where a mask is set at a place or before it."""
+    """Return the mask of places at or before which a mask is set."""
     if mask is None:
         return None
     found: Any = np.logical_or.accumulate(np.broadcast_to(mask, np.broadcast_shapes(mask.shape, tuple(shape))), axis)

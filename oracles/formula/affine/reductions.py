@@ -1,4 +1,4 @@
-"""Forms of sums, maxima and indexed elements: they move errors between elements of a dimension."""
+"""Forms of sums and maxima, which combine the errors of elements of a dimension."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _total(
     `alike` says where too few terms have a magnitude of their own."""
     axes, dtype = here.inputs.axes(node), here.dtype(node)
     n = here.inputs.count(axes)
-    # Terms of fewer bits are whole numbers of a coarse unit, see `sum_budget`.
+    # Terms of fewer bits are multiples of a coarse unit, see `sum_budget`.
     few = sums.bits < dtype.precision or here.structures is True
     theta, worst, statistical = here.sum_errors(node, few)
     if statistical:
@@ -89,7 +89,7 @@ def _total(
     if np.all(n > 1):
         allowed = allowed + dust(dtype)
         errors = upwards(sums.size * allowed, dtype, sums.size)
-        if less is not None:  # magnitudes may add up to more than float64 has where their sum does not
+        if less is not None:  # magnitudes may add up to infinity in float64 where their sum is a number
             errors = np.where(np.isinf(sums.size), less * allowed / LESS, errors)
         if here.contract.denormals != "preserve":  # every partial sum may be flushed if it is subnormal
             errors = errors + np.where(sums.keeps, 0.0, np.minimum(sums.size, n * dtype.tiny))
@@ -110,14 +110,14 @@ def _total(
 
 
 def _begun(before: Form, found: Form) -> Form:
-    """Return a sum that may not overflow together with the value it starts with, although it would alone."""
+    """Return the form of a sum that overflows alone, but perhaps not with the value that it starts with."""
     over = np.isinf(found.centre) & np.isfinite(before.centre)
     return replace(blended(over, before, found), overflows=marked(found.overflows, over)) if over.any() else found
 
 
 def started(here: SettledProblem, node: Node, args: Sequence[Form], found: Form) -> Form:
-    """Return a sum plus a value that may be its first term. In the worst case that value is rounded as often as the
-    other terms: if it is far smaller, it is lost, which is no random rounding."""
+    """Return the form of a sum plus a value that may be its first term. In the worst case that value is rounded as
+    often as the other terms: if it is far smaller, it is lost, so roundings are not random."""
     for place, arg in enumerate(node.args):
         if not here.starts(arg):
             continue
@@ -140,8 +140,8 @@ def started(here: SettledProblem, node: Node, args: Sequence[Form], found: Form)
 
 
 def _least(here: SettledProblem, node: Node, known: Mask, lowest: F64) -> F64:
-    """Return a lower bound for the sum of terms that are never negative: no addition takes more off it than one
-    rounding, as often as the longest chain says. NaN for others."""
+    """Return a lower bound for the sum of terms that are never negative: each addition of the longest chain takes off
+    at most one rounding. NaN for others."""
     if not is_floored(here, node):
         return np.where(known, 0.0, np.nan)
     _, worst, _ = here.sum_errors(node, True)
@@ -151,7 +151,7 @@ def _least(here: SettledProblem, node: Node, known: Mask, lowest: F64) -> F64:
 
 
 def greatest(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
-    """Return the form of a maximum: it has the errors that all elements share, and at most the largest other."""
+    """Return the form of a maximum: it has the errors that all elements share, and the largest of the others."""
     (arg,) = args
     axes = here.inputs.axes(node)
     parts, rest = dict[Symbol, F64](), None if arg.rest is None else _largest(arg.rest, axes)
@@ -170,7 +170,7 @@ def greatest(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
 
 def _mistaken(arg: Form, centre: F64, axes: Axes) -> F64:
     """Return how far a subnormal maximum may be off if comparisons treat subnormal numbers as zero and the chosen one
-    is returned unchanged: as far as the other elements."""
+    is returned unchanged: as far as the other elements lie from it."""
     tiny = arg.dtype.tiny
     low = (np.abs(arg.centre) - arg.spread < tiny) & (arg.size > 0) & (centre - arg.spread < tiny)
     return _largest(np.where(low, centre - arg.centre + arg.spread, 0.0), axes)
@@ -182,14 +182,14 @@ def _largest(values: F64, axes: Axes) -> F64:
 
 
 def are_alike(terms: F64, axes: Axes, dtype: Format, inputs: Inputs | None = None) -> Mask:
-    """Return where too few of a sum's terms have a magnitude of their own, as kernels see them: small values minus a
-    large mean are all alike."""
+    """Return the mask of sums of which too few terms have a magnitude of their own after rounding, as small values
+    minus a large mean."""
     sizes = round_to(np.abs(terms), dtype)
     sizes = sizes if dtype is DOUBLE else sizes.astype(np.float32)  # sorted in half the time
     others = sizes > 0
     count = others.sum(axis=axes, keepdims=True) if inputs is None else inputs.total(others, axes)
     axis, *more = axes
-    if more:  # in a row
+    if more:  # along one axis
         kept = [at for at in range(sizes.ndim) if at not in axes]
         rows, n = [sizes.shape[at] for at in kept], math.prod(sizes.shape[at] for at in axes)
         sizes, axis = sizes.transpose(*kept, *axes).reshape(*rows, n), len(kept)
@@ -200,7 +200,7 @@ def are_alike(terms: F64, axes: Axes, dtype: Format, inputs: Inputs | None = Non
 
 
 def products_are_alike(a: F64, b: F64, axes: Axes, dtype: Format, inputs: Inputs) -> Mask:
-    """Return where too few of the products of two values have a magnitude of their own."""
+    """Return the mask of sums of which too few products of two values have a magnitude of their own."""
     if not is_contraction(a.shape, b.shape, axes) or inputs.is_filled(axes):
         return are_alike(a * b, axes, dtype, inputs)
     matrices = Matrices.of(a, b, axes)

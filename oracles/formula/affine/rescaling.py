@@ -1,5 +1,5 @@
-"""Forms of sums of exponentials that are kept up to date with a maximum, and scaled again whenever it grows ("online"
-softmax and attention), and of means and variances that are updated term by term."""
+"""Forms of sums of exponentials that are scaled again whenever a running maximum grows ("online" softmax and
+attention), and of means and variances that are updated term by term."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from oracles.summation import Sequential, rescalings
 
 
 def online(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
-    """Return the form of the sum of e^(a - maximum), multiplied by e^(old - new) whenever the maximum grows, at most as
-    often as a term is added.
+    """Return the form of the sum of e^(a - maximum), which is multiplied by e^(old - new) whenever the maximum grows,
+    at most once for each added term.
 
-    The differences of a term and its successive maxima add up to that of the last one, and so do their errors; the part
-    of an exponential's error that grows with its argument does, too. A contract does not say whether a kernel has those
-    differences and the exponentials in the dtype of the sum or in that of everything else: here they are in the coarser
-    one. Where the maximum is infinite, a kernel may have anything.
+    The difference of a term and its first maximum, and those of successive maxima, add up to the difference of the term
+    and the last maximum. So do their errors, and the parts of exponentials' errors that grow with arguments. A contract
+    does not say whether a kernel calculates differences and exponentials in the dtype of the sum or in that of
+    everything else: here it is the coarser one. Where the maximum is infinite, a kernel may have anything.
     """
     (value,) = args
     dtype, n, other = here.dtype(node), here.inputs.number(node), here.format(here.contract.compute)
@@ -58,36 +58,36 @@ def online(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
         kept = math.exp(kept) * (1 - DUST) if 2 * coarser.u * ulp < 0.5 else 0.0
         least = np.maximum(least * kept - n * unit, 0.0)
     errors = np.where(np.isfinite(found.centre), errors * (1 + DUST) + n * unit, 0.0)
-    # A kernel that starts with a term has 1 for it, and needs no difference of two infinities.
+    # A kernel that starts with a term uses 1 for it, without a difference of two infinities.
     endless = np.isinf(most.centre) & (here.inputs.count(here.inputs.axes(node)) > 0)
     may = marked(found.may, endless if endless.any() else None)
     return replace(more(found, errors), least=least, may=may)
 
 
 def online_dot(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
-    """The sum of p v, where p = e^(s - m) and m is the maximum of s, kept up to date with the largest s so far.
+    """Return the form of the sum of p v, with p = e^(s - m) and the maximum m of s, as a running maximum makes it.
 
-    A kernel starts a term as p0 v, where p0 = e^(s - m0) and m0 is the maximum of its block, and multiplies all that it
-    is summed into by f = e^(m' - m'') at most r times, as the maximum grows from m0 to m. It has
+    A kernel starts a term as p0 v, where p0 = e^(s - m0) and m0 is the maximum of the term's block. As the maximum
+    grows from m0 to m, it multiplies the sum by f = e^(m' - m'') at most r times. The term becomes
 
         p0 f1 ... fr v = p v (1 + d) e^t (1 + c)^r,  |1 + d| <= (1 + 2 u ulp)^(r + 1),  |c| <= w,
 
-    with the unit roundoff u of the shares and w of the sum: d is what exponentials err by, and c what the products with
-    factors do. No maximum falls, so that the magnitudes of the differences s - m0, m0 - m', ... add up to that of
-    s - m = log p, and their roundings to |t| <= u |log p|. What exponentials err by that grows with the differences
-    adds up to no more than what the share itself errs by so. Both d and t are errors of a share, as `_scaled` has them.
-    An addition on the way errs by w times what there is then, which is scaled with the rest: by as much as without
-    scaling, relative to the sum of |p v|.
+    with the unit roundoff u of the shares and w of the sum: d is the error of exponentials, and c that of products with
+    factors. The maximum never falls, so the magnitudes of the differences s - m0, m0 - m', ... add up to that of s - m
+    = log p, and their roundings to |t| <= u |log p|. The parts of exponentials' errors that grow with the differences
+    add up to no more than the same part of the share's own error. `_scaled` adds d and t to the share as errors. An
+    addition errs by w times the partial sum, and this error is scaled with the sum: relative to the sum of |p v|, it is
+    as large as without scaling.
 
-    Beside that, a factor and a product may underflow. There are fewer than n products with less than eta lost in each;
-    and a factor that is off by ulp eta multiplies no more than the sum of |v|, since no share is larger than 1: of two
-    such factors the other one makes it smaller. For the same reason what there is on the way may overflow where the sum
-    of |v| does, however small the shares are at the end; beside an infinite v too, a factor that underflows makes NaN
-    of that.
+    Besides, factors and products may underflow. Fewer than n products lose less than eta each. A factor that is off by
+    ulp eta multiplies at most the sum of |v|, since no share is larger than 1; of two such factors, the second makes
+    the error of the first smaller. For the same reason partial sums may overflow where the sum of |v| does, however
+    small the final shares are. This holds beside an infinite v too, as a factor that underflows makes NaN of an
+    infinite sum.
 
-    Where a score is infinite a kernel may have anything: one that starts with a term, or meets a larger score, has 1
-    for its share, and needs no difference of two infinities. Of scores that are all -inf the shares are zeros, and so
-    is all that is made of them.
+    Where a score is +inf, a kernel may have anything: if it starts with that term, or meets it as a larger score, it
+    uses 1 as the share, without a difference of two infinities. If all scores are -inf, the shares are zeros, and so
+    are all sums of them.
     """
     (share, value, scores), dtype, axes = args, here.dtype(node), here.inputs.axes(node)
     times, other = rescalings(here.order(node), here.inputs.number(node)), here.dtype(exponential_of(node.args[0]))
@@ -109,7 +109,7 @@ def online_dot(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     unit = eta * (1 + ulp) if keeping.denormals == "preserve" else (3 + ulp) * tiny
     number = np.isfinite(found.centre)
     errors = np.where(number & ~np.isneginf(most), errors + (here.inputs.count(axes) + sizes) * unit, 0.0)
-    over = here.slack(node.args[2], scores).max(axes, keepdims=True, initial=0.0)  # of each maximum so far
+    over = here.slack(node.args[2], scores).max(axes, keepdims=True, initial=0.0)  # of each running maximum
     reach = sizes * (1 + here.sum_errors(node, True)[1]) * (1 + 4 * other.u * (ulp + bound.growth)) * np.exp(over)
     beyond = ~np.isnan(found.centre) & ~(reach < dtype.limit)
     least = None if found.least is None else np.minimum(found.least, np.maximum(found.least - errors, 0.0))
@@ -117,9 +117,8 @@ def online_dot(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
 
 
 def _scaled(here: SettledProblem, node: Node, share: Form, scores: Form, times: int) -> Form:
-    """Return the shares with the errors of the factors, which are the same in all sums of one kernel that are scaled
-    equally often. If other sums have exponentials of their own, the shares' errors differ between sums, except those of
-    scores and their maximum."""
+    """Return the shares with the errors of the factors, which all sums of a kernel share if they are scaled equally
+    often. If other sums use exponentials of their own, only errors of scores and their maximum are shared."""
     exponential, axes = exponential_of(node.args[0]), here.inputs.axes(node)
     u, parts = here.dtype(exponential).u, share.parts
     with np.errstate(divide="ignore"):
@@ -139,24 +138,24 @@ def _scaled(here: SettledProblem, node: Node, share: Form, scores: Form, times: 
 
 
 def updated(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
-    """Return the mean, or the sum of squared deviations from it, kept up to date term by term or joined from parts.
+    """Return the form of the mean, or of the sum of squared deviations from it, updated term by term or part by part.
 
-    Welford's update by a term and Chan's by a part are one: a part b of n_b terms is joined to a, which is no smaller,
-    with d = mean_b - mean_a and w = n_b / n: the mean is mean_a + w d, and the squares are those of both and c d^2, c =
-    n_a w. The c d^2 of all updates add up to the squares S, the c to at most C: n term by term, n log2(n) / 2 in any
-    case.
+    Welford's update by a term is Chan's update by a part of one term. An update joins a part b of n_b terms to a part
+    a, which is no smaller, with d = mean_b - mean_a and w = n_b / n: the mean is mean_a + w d, and the squares are
+    those of a and b plus c d^2, with c = n_a w. The c d^2 of all updates add up to the squares S, and the c to at most
+    C: n if terms are added one by one, n log2(n) / 2 in any case.
 
-    A mean is a weighted mean of its parts, and so is its error, but for what is rounded at each update: u of the mean,
-    and 4 u of w d (the difference, two in w, the product). Over all updates, of which the longest chain is h, with
-    Cauchy and Schwarz, s = sqrt(S / n), and |mean_p - mean| <= sqrt(S / n_p) for a part of n_p terms, the errors are to
-    first order
+    A mean is a weighted mean of its parts' means, and its error one of their errors, plus the roundings of each update:
+    u of the mean, and 4 u of w d (the difference, two in w, the product). Over all updates, of which the longest chain
+    is h, by Cauchy and Schwarz, with s = sqrt(S / n) and |mean_p - mean| <= sqrt(S / n_p) for a part of n_p terms, the
+    errors are to first order
 
         of the mean          u ((h + 1) (|mean| + s) + 8 s sqrt(C / n))
         of any part's mean   E = u ((h + 1) |mean| + (2 sqrt(h + 1) + 8 sqrt(C / n)) sqrt(S))
         of the squares       (2 h + 6) u S + 4 E sqrt(C S) + 4 C E^2
 
-    since each c d^2 goes through 6 roundings and two an update, and d is off by 2 E. The errors themselves grow by 5 u
-    an update.
+    since each c d^2 is rounded 6 times, and twice in each later update, and d is off by at most 2 E. Each update lets
+    the errors themselves grow by at most 5 u.
     """
     (terms,) = args
     axes, n, dtype = here.inputs.axes(node), here.inputs.number(node), here.dtype(node)
@@ -193,7 +192,7 @@ def updated(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
         centre, reach, least = squares, np.maximum(largest, apart) ** 2 * n, np.zeros((1,) * mean.ndim)
     finite = np.isfinite(centre)
     errors = np.where(finite, errors * (1 + 2.0**-40) + np.abs(centre) * DUST, 0.0)
-    # After an infinity differences are NaN. A kernel that starts with a single term has no squares.
+    # After an infinity, differences are NaN. A kernel that starts with a single term may calculate no squares.
     single = n == 1 and node.kind == "welford_squares"
     may = any_along(marked(either(args), ~np.isfinite(terms.centre) if single else np.isinf(terms.centre)), axes)
     found = Form(centre, dtype, dtype.precision, rest=errors, may=may, least=least)

@@ -26,10 +26,10 @@ from oracles.summation import Summation, is_biased
 
 _U64 = 2.0**-53
 _LEAST_SHARE = 2.0**-30
-"""The least share: half that of f32. With fewer bits the share is so small that float64 errs by more in the logarithm
-of a badly known sum, and every row with one was left to the precise tier."""
+"""The least share: half that of f32. With fewer bits the share would be so small that float64 errs by more in the
+logarithm of a badly known sum, and every row with such a sum would go to the precise tier."""
 _SUNK = 2.0**-1060
-"""Smaller errors come from underflow in float64: they were rounded up to twice their size."""
+"""Smaller errors come from underflow in float64, which rounds them up to as much as twice their size."""
 
 
 @dataclass(frozen=True)
@@ -41,22 +41,22 @@ class JoinedProblem:
     structured: bool
     extents: Mapping[str, int]
     places: int
-    """The number of rows along the first axis; of problems that lie beside each other, each has one row there."""
+    """The number of the problem's rows along the first axis: one if problems lie beside each other."""
 
 
 @dataclass(frozen=True)
 class Joined:
-    """What distinguishes joined problems."""
+    """How problems are joined into one."""
 
     parts: Sequence[JoinedProblem] = ()
-    """One for each problem."""
+    """The problems, in order."""
     lengths: Lengths | Extents | None = None
     parameters: Mapping[str, F64] = field(default_factory=dict)
     """The parameters that differ between problems, as columns."""
     outputs: Mapping[str, str] = field(default_factory=dict)
-    """A problem's outputs with their dtypes."""
+    """The dtypes of a problem's outputs, by name."""
     beside: bool = False
-    """Whether problems lie beside each other: their formula then has the dimension `BESIDE` too."""
+    """Whether problems lie beside each other, along the further dimension `BESIDE` of their formula."""
 
 
 ALONE = Joined()
@@ -86,7 +86,7 @@ class SettledProblem:
         return self._dtypes[node]
 
     def format(self, name: str) -> Format:
-        """Return the format of this name, as operations have it."""
+        """Return the format of this name, with unbounded exponents if the problem is `endless`."""
         return form(name).endless if self.endless else form(name)
 
     @lazy
@@ -106,8 +106,8 @@ class SettledProblem:
         return self.contract.order(self.name(node), node.label)
 
     def sum_errors(self, node: Node, worst_case: bool) -> tuple[F64 | float, F64 | float, bool]:
-        """Return the relative error of a sum, its worst case, and whether the two differ. With contracts for each row
-        there is one error a row."""
+        """Return the relative error of a sum, its worst case, and whether the two differ. For joined problems there is
+        one error for each row."""
         dtype, name, label, over = self.dtype(node), self.name(node), node.label, node.over
         if not self.each:
             order = self.contract.order(name, label)
@@ -131,14 +131,14 @@ class SettledProblem:
 
     @lazy
     def structures(self) -> Mask | bool:
-        """Return where rounding errors are not random."""
+        """Return the mask of rows whose rounding errors are not random, or one answer for all rows."""
         if not self.each:
             return self.structured
         first, *others = {part.structured for part in self.each}
         return self._by_row([part.structured for part in self.each]) if others else first
 
     def starts(self, node: Node) -> bool:
-        """Return whether the accumulator of a sum may start with the value that is added to the sum."""
+        """Whether the accumulator of a sum may start with the value that is added to the sum."""
         return self.contract.addend != "last" and node in self.inputs.trace.started
 
     @lazy
@@ -153,12 +153,12 @@ class SettledProblem:
 
     @lazy
     def tops(self) -> dict[Node, F64]:
-        """Return the upper bounds of differences of values and their maximum."""
+        """Return upper bounds of the differences of values and their maximum, by difference."""
         return {}
 
     def slack(self, values: Node, form: Form) -> F64:
-        """Return how far above zero the difference of a value and the maximum of all may lie, or below it that of the
-        largest: a product may be unrounded in the difference but rounded in the maximum."""
+        """Return how far above zero the difference of a value and the maximum may lie, or below zero that of the
+        largest value: a product may be unrounded in the difference but rounded in the maximum."""
         found = np.zeros((1,) * form.centre.ndim)
         if self.contract.wider or (self.contract.fused and may_be_product(values)):
             u = max(self.dtype(values).u, self.format(self.contract.compute).u)
@@ -176,7 +176,7 @@ class SettledProblem:
     def own_share(self, wide: bool) -> F64 | float:
         """Return an upper bound for the error of a float64 centre (`wide`: of a double-double one) as a share of the
         half-width, apart from the last operation: each operation adds at most this share of its own part of the
-        half-width. It has one number for each row if rows have contracts of their own."""
+        half-width. For joined problems it has one number for each row."""
         if wide not in self._shares:
             share: F64 | float = 0.0 if wide else _LEAST_SHARE
             for node in self.inputs.trace.nodes:
@@ -210,14 +210,14 @@ class SettledProblem:
         return self.wide and any(dtype.removeprefix(MAYBE) != DOUBLE.name for dtype in used)
 
     def far(self, form: Form) -> F64:
-        """Return how far a kernel's value and the exact one may lie from the form's centre, for the part that a tangent
-        leaves out: of both together, so that the square of this is at least the sum of both squares."""
+        """Return how far a kernel's value and the exact value may lie from the form's centre together, for the
+        remainder of a tangent: the square of this is at least the sum of the squares of both distances."""
         if not self.wide or form.is_exact:
             return form.spread
         return np.where(form.spread > _SUNK, form.spread * (1 + 2 * self.own_share(False)), form.spread)
 
     def lowest(self, form: Form) -> F64:
-        """Return the smallest value that a kernel, and the exact formula, may have."""
+        """Return the smallest value that a kernel or the exact formula may have."""
         if not self.wide:
             return form.lowest
         found: F64 = form.centre - self.far(form) * (1 + DUST)
@@ -225,6 +225,5 @@ class SettledProblem:
 
     @lazy
     def ends(self) -> float:
-        """Return how many times as much a function's values at two places may differ as from its value at the
-        centre."""
+        """Return how many times farther a function's values may lie apart than from its value at the centre."""
         return 2.0 if self.wide else 1.0

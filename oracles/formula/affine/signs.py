@@ -1,8 +1,8 @@
-"""Signs: which sign a value has, zeros included, where every correct kernel has the same.
+"""Signs: the sign of a value, zeros included, where every correct kernel has the same.
 
-IEEE arithmetic gives each zero a sign, but a sum's depends on how it is formed: x + 0.0 is +0 for x = -0.0, and a
-kernel that leaves the 0.0 out has -0. Products, quotients and odd functions leave no choice; but a kernel may add a
-zero in place of an absent addend, and then only a result that rounds to zero has a certain sign.
+IEEE arithmetic gives each zero a sign, but that of a sum depends on how the kernel adds: x + 0.0 is +0 for x = -0.0,
+and a kernel that leaves the 0.0 out has -0. Products, quotients and odd functions leave no choice. But a kernel may add
+a zero in place of an absent addend, and then the sign of a zero is certain only if a nonzero value was rounded to it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from oracles.lazy import lazy
 
 _POSITIVE: tuple[Kind, ...] = ("extent", "position", *TOLD)
 _SIGNING: tuple[Kind, ...] = ("multiply", "divide", "negate")
-"""The operations that make a zero of either sign from a zero."""
+"""The operations that may change the sign of a zero."""
 _CERTAIN = 1.0 + 2.0**-20
 """A value certainly has the sign of its centre if the centre is larger than its possible error by this factor; the
 error is known to many more bits."""
@@ -51,8 +51,8 @@ class Signs:
         return self._found[node]
 
     def mirrored(self, node: Node, value: Form, zeros_have_signs: bool) -> Mask | None:
-        """Return where a value is infinite on the side of a zero's sign, which differs between kernels: 1 / (a + b),
-        where a sum that starts from 0.0 is never -0. None: nowhere."""
+        """Return the mask of infinities with the sign of a zero, which differs between kernels, as in 1 / (a + b): a
+        sum that starts from 0.0 is never -0. None: nowhere."""
         poles = np.isinf(value.centre) & (True if value.may is None else ~value.may)
         if node.kind not in ("divide", "function") or not poles.any():
             return None
@@ -84,8 +84,8 @@ class Signs:
 
     @lazy
     def _integral(self) -> frozenset[Node]:
-        """Return the whole numbers that are made from integers alone, by operations that give a zero a sign: a kernel
-        that calculates them as integers has no -0."""
+        """Return the nodes of whole numbers that are made from integers alone, by operations that give a zero a sign: a
+        kernel that calculates them as integers has no -0."""
         trace, plain, signed = self.inputs.trace, set[Node](), set[Node]()
         for node in trace.nodes:
             given = node.kind == "parameter" or (node.kind == "tensor" and node.label not in self.inputs.integers)
@@ -104,7 +104,7 @@ class Signs:
         return first
 
     def _of_zero(self, node: Node, args: list[Flags]) -> Flags:
-        """Return the sign of a zero as far as it follows from the signs of the arguments."""
+        """Return the sign of a zero that follows from the signs of the arguments, or 0."""
         kind = node.kind
         if kind in ("multiply", "divide"):
             return args[0] * args[1]
@@ -137,5 +137,5 @@ class Signs:
             return arg
         if of.sign == "positive":
             return np.full((1,) * arg.ndim, _PLUS)
-        # The sine of a nonzero number has another sign than the number now and then.
+        # The sine of a nonzero number may have another sign than the number.
         return np.where(of.keeps_zeros & (self.forms[node.args[0]].centre == 0), arg, _FREE)

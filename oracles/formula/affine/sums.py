@@ -1,4 +1,4 @@
-"""Sums along axes of the fields of terms' forms, from which the form of a sum is made.
+"""Sums of the fields of terms' forms along axes, from which the form of a sum is made.
 
 The terms need not all exist at once: sums over parts of an axis add up to those over all of it, so products of two
 values are formed for some places of the axes at a time. For ordinary numbers no products are formed at all, since sums
@@ -24,7 +24,7 @@ from oracles.formula.exact.contraction import LARGE, SMALL, Axes, Places, contra
 from oracles.formula.trace import Node
 
 LESS = 2.0**-64
-"""A share of the largest number: magnitudes below it add up to no infinity, since there are fewer than 1 / it."""
+"""A scale for magnitudes: multiplied by it, they add up to no infinity, since there are fewer than 1 / `LESS`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class Sums:
     """Sums of the fields of terms' forms along axes, which are kept. Arrays broadcast against each other."""
 
     bits: int
-    """A number of significant bits that is enough for each term."""
+    """A number of significant bits that suffices for each term."""
     centre: F64
     size: F64
     """The sums of the largest magnitudes."""
@@ -48,11 +48,11 @@ class Sums:
     low: F64
     """A number with the sign of the smallest term, or zero; infinite or NaN where a term is."""
     high: F64
-    """The largest term."""
+    """The same for the largest term."""
     least: tuple[Mask, F64] | None
-    """Whether no term is ever negative, and a lower bound of their sum if `is_floored`; None: some may be negative."""
+    """Mask of sums without negative terms, and their lower bounds if `is_floored`; None: any may have some."""
     keeps: Mask
-    """Whether each term is zero, or positive and normal in the dtype of the sum: no partial sum is flushed then."""
+    """Mask of sums whose terms are each zero, or positive and normal in the sum's dtype: no partial sum is flushed."""
 
     def __add__(self, other: Sums) -> Sums:
         size, far = self.size + other.size, None
@@ -72,22 +72,22 @@ class Sums:
 
     @property
     def is_mixed(self) -> Mask:
-        """Whether terms have both signs."""
+        """Mask of sums with terms of both signs."""
         return (self.low < 0) & (self.high > 0)
 
     @property
     def is_nan(self) -> Mask:
-        """Where terms add up to NaN in any order. Elsewhere partial sums may overflow to both sides by chance."""
+        """Mask of sums that are NaN in any order. Others may be NaN if partial sums overflow to both sides."""
         return np.isnan(self.low) | (np.isinf(self.low) & np.isinf(self.high))
 
 
 def is_floored(here: SettledProblem, node: Node) -> bool:
-    """Return whether a sum of never negative terms may lose so much of them that a lower bound of it matters."""
+    """Whether a sum of never negative terms may lose so much of them that a lower bound of it matters."""
     return not here.contract.flushes_results and bool(np.any(here.sum_errors(node, True)[1] > FAR))
 
 
 def sums_of(here: SettledProblem, node: Node, terms: Form, counts: Sequence[float | F64]) -> Sums:
-    """Return the sums of `counts` terms along the axes, with one element for each place or one for all."""
+    """Return the sums of `counts` terms along the axes, from one element for each place or one for all."""
     inputs, axes = here.inputs, here.inputs.axes(node)
     number = dict(zip(axes, counts, strict=True))
 
@@ -175,8 +175,7 @@ def _formed(here: SettledProblem, node: Node, args: Sequence[Form], counts: Sequ
 
 
 def _at(form: Form, axes: Axes, places: Places, own: dict[Symbol, Symbol]) -> Form:
-    """Return the form at some places of axes. A symbol whose errors differ along them becomes another, kept in
-    `own`."""
+    """Return the form at some places of axes. A symbol whose errors differ along them becomes a new one in `own`."""
     for symbol in form.parts:
         alike = all(symbol.radius.shape[axis] == 1 for axis in axes)
         own.setdefault(symbol, symbol if alike else Symbol(part(symbol.radius, axes, places)))
@@ -188,8 +187,9 @@ def _at(form: Form, axes: Axes, places: Places, own: dict[Symbol, Symbol]) -> Fo
 def _are_ordinary(here: SettledProblem, node: Node, a: Form, b: Form) -> bool:
     """Whether no product under- or overflows, and the factors share no errors.
 
-    With spreads s and |c| >= 4 s, the magnitude of a product is at least |c c'| - |c| s' - |c'| s - s s', less a
-    rounding by 2^-4 of it at most, which is more than half of (|c| - 4 s) (|c'| - 4 s')."""
+    With spreads s and |c| >= 4 s, the magnitude of a product is at least |c c'| - |c| s' - |c'| s - s s', minus a
+    rounding of at most 2^-4 of it; that is more than half of (|c| - 4 s) (|c'| - 4 s').
+    """
     dtype = here.dtype(node)
     floor, top = 0.5, 2.0
     for each in (a, b):
@@ -253,7 +253,7 @@ def _by_matrices(here: SettledProblem, node: Node, a: Form, b: Form, lengths: Se
 
 
 def any_along(mask: Mask | None, axes: Axes) -> Mask | None:
-    """Return where a mask is set somewhere along axes."""
+    """Return the mask of rows along axes in which a mask is set somewhere."""
     return None if mask is None else np.asarray(np.logical_or.reduce(mask, axes, keepdims=True))
 
 

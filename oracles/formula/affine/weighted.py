@@ -1,12 +1,12 @@
-"""Shares, and means that shares weight: bounds that hold however wrong the values are from which the shares are made.
+"""Bounds of shares, and of means weighted by shares, that hold however wrong the values are that shares are made from.
 
-Each kernel subtracts its own largest value, however far off its values x are. So exp(x - max) is 1 there and at most 1
-elsewhere, except if x is a product that is unrounded in the difference and rounded in the maximum: that moves it by
-`slack`. The sum is at least that 1. With weights w that are not negative, the same in both sums, a kernel's mean is sum
-w v (1 + d) / sum w (1 + e) = sum w' v (1 + d) / (1 + e), w' = w (1 + e) / sum w (1 + e), a mean of the v, each off by
-its share of the errors d and e: so it lies between the least and the largest v, moved by these.
+Each kernel subtracts its own largest value, however far off its values x are. So exp(x - max) is 1 for that value and
+at most 1 for others, unless x is a product that is unrounded in the difference and rounded in the maximum: that moves
+it by `slack`. The sum is at least that 1. With weights w that are not negative, the same in both sums, a kernel's mean
+is sum w v (1 + d) / sum w (1 + e) = sum w' v (1 + d) / (1 + e), with w' = w (1 + e) / sum w (1 + e). That is a mean of
+the v, each with errors d and e: so it lies between the least and the largest v, moved by these errors.
 
-The form still says to first order how float64's centre errs, which is no part of the bound.
+The half-width includes the first-order error besides, for the error of float64's centre, which the bounds do not cover.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from oracles.formula.trace import Node
 from oracles.summation import rescalings
 
 _OWN = 1 / 16
-"""If float64's own error of a difference is larger, its exponential says nothing about the exact one."""
+"""If a difference has a larger error in float64, its exponential says nothing about the exact one."""
 _STEEPEST = 2.5
 """If weights are off by e^t with |t| up to 1/16, their mean moves by less than this times t of its values' range."""
 _ROUNDINGS = 8
 """The most roundings of a mean of shares in addition to those of its sums and exponentials: of the arguments of sums
-and of the quotient, of products, and of the quotient."""
+and of the quotient, of products, and of the quotient itself."""
 
 
 _HALF = 0.5 + 2.0**-10
-"""The most that roundings of products of a value and the smallest numbers add up to, in units of their sum."""
+"""How far a mean may be moved by roundings of products with weights that are smallest numbers, see `hull`."""
 
 
 def at_least(here: SettledProblem, node: Node, most: Node, forms: Mapping[Node, Form], found: Form) -> Form:
-    """Return a lower bound of a sum of exponentials whose largest one is 1."""
+    """Return the form of a sum of exponentials, of which the largest is 1, with a lower bound."""
     if not _is_loose(found).any():
         return found
     values, axes = forms[most.args[0]], here.inputs.axes(node)
@@ -55,19 +55,19 @@ def at_least(here: SettledProblem, node: Node, most: Node, forms: Mapping[Node, 
 
 
 def _vanishing(here: SettledProblem, node: Node) -> float:
-    """Return the most that an exponential, and the sum of them, lose by underflow."""
+    """Return the most that an exponential or the sum of exponentials loses by underflow."""
     exponential = node.args[0].args[0] if node.args[0].kind == "point" else node.args[0]
     formats = [here.dtype(node)] + ([here.dtype(exponential)] if node.kind != "online" else [])
     return max(each.tiny if here.contract.flushes_results else 2 * each.eta for each in formats)
 
 
 def _is_loose(mass: Form) -> Mask:
-    """Return where the form of a sum of exponentials says little about it."""
+    """Return the mask of sums of exponentials about which their form says little."""
     return ~(mass.spread <= FAR * mass.centre)
 
 
 def _least_of_largest(values: Form, off: F64, axes: Axes) -> F64:
-    """Return how far below zero the largest difference of a row may lie, over kernels that all subtract their own
+    """Return how far below zero the largest difference of a row may lie in kernels, which each subtract their own
     maximum; infinite where the maximum is no number."""
     floor = np.where(np.isfinite(values.size), values.centre - values.spread, -np.inf).max(
         axes, keepdims=True, initial=-np.inf
@@ -82,7 +82,7 @@ def _least_of_largest(values: Form, off: F64, axes: Axes) -> F64:
 
 
 def _of_exponentials(here: SettledProblem, node: Node, exponential: Node, off: F64) -> F64:
-    """Return the logarithm of the error of a largest value's exponential, including its scale factors."""
+    """Return the logarithm of the error factor of a largest value's exponential, with its scale factors."""
     exponential = exponential.args[0] if exponential.kind == "point" else exponential
     label = exponential.label if exponential.kind == "function" else "exp"
     bound, u = here.contract.bound(label), _unit(here, (node, exponential))
@@ -97,7 +97,7 @@ def _unit(here: SettledProblem, nodes: Sequence[Node]) -> float:
 
 
 def within(here: SettledProblem, node: Node, mean: Mean, forms: Mapping[Node, Form], found: Form) -> Form:
-    """Return the form of a share, or of a mean that shares weight: between the least and the largest of the values."""
+    """Return the form of a share, or of a mean weighted by shares, between the least and the largest value."""
     mass = forms[mean.mass]
     loose = _is_loose(mass) & (found.spread > 0) & np.isfinite(found.centre)
     if mass.least is None or not loose.any():
@@ -125,12 +125,12 @@ def within(here: SettledProblem, node: Node, mean: Mean, forms: Mapping[Node, Fo
 
 
 def hull(here: SettledProblem, node: Node, mean: Mean, forms: Mapping[Node, Form]) -> tuple[F64, F64] | None:
-    """Return the ends of all numbers that a mean may be, whatever its weights are, even where some overflow or vanish;
-    None if its two sums have weights of their own.
+    """Return the least and the largest number that a mean may be, whatever its weights are, even where some overflow or
+    vanish; None if its two sums have different weights or dtypes.
 
-    A weight that is not zero is at least the smallest number, twice the possible rounding error of its product: if
-    weights are added up once, that moves the mean by half at most, and if sums are scaled again, by no more than there
-    are roundings. Weights that add up to infinity leave a zero.
+    A weight that is not zero is at least the smallest number, twice the possible rounding error of its product: if sums
+    are not scaled again, that moves the mean by at most 1/2, else by at most 1/2 for each rounding. If the weights add
+    up to infinity, the mean may be zero.
     """
     summed = [each for each in (mean.mass, mean.summed) if each is not None]
     if len({here.dtype(each) for each in (node, mean.exponential, *summed)}) > 1 or not _is_one(here, summed):
@@ -155,14 +155,13 @@ def hull(here: SettledProblem, node: Node, mean: Mean, forms: Mapping[Node, Form
 
 
 def _is_one(here: SettledProblem, summed: Sequence[Node]) -> bool:
-    """Whether the same exponentials are in both sums."""
+    """Whether both sums have the same exponentials."""
     scaled = [each for each in summed if each.kind in ("online", "online_dot")]
     return not scaled or (len({*map(here.order, scaled)}) < 2 and all(each.kind == "online_dot" for each in summed))
 
 
 def _between(found: Form, sure: Mask, low: F64, high: F64, first: F64, wild: Mask | None) -> Form:
-    """Return the form of a value that certainly lies between two ends. Its half-width includes the first-order
-    error."""
+    """Return the form of a value that certainly lies between two ends. Its rest includes the first-order error."""
     away = np.maximum(np.maximum(high - found.centre, found.centre - low), 0.0) + first
     less = sure & ~(away >= found.spread)
     rest = np.zeros((1,) * less.ndim) if found.rest is None else found.rest
@@ -209,7 +208,7 @@ def _lost(here: SettledProblem, node: Node, mean: Mean) -> float:
 
 
 def _hull(here: SettledProblem, exponential: Form, value: Form | None, axes: Axes) -> tuple[F64, F64, Mask]:
-    """Return the least and the largest value that has a weight, and where there may be none. Shares are from 0 to 1."""
+    """Return the least and the largest value with a weight (0 and 1 for shares), and where a value may be no number."""
     one = np.ones((1,) * exponential.centre.ndim)
     if value is None:
         return 0.0 * one, one, np.zeros(one.shape, bool)

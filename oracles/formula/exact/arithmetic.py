@@ -1,4 +1,4 @@
-"""Three arithmetics for one formula: float64, double-double and mpmath."""
+"""Three arithmetics in which a formula is evaluated: float64, double-double and mpmath."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Mask = NDArray[np.bool_]
 
 
 class Arithmetic(Protocol):
-    """What evaluating a formula needs of an arithmetic. Reductions keep their axis, with one element."""
+    """The operations of an arithmetic that evaluate a formula. Reductions keep their axis, with one element."""
 
     def lift(self, values: F64) -> Values:
-        """Return exact values in this arithmetic."""
+        """Return float64 values, which are exact, as an array of this arithmetic."""
         ...
 
     def apply(self, function: Elementary, values: Values) -> Values:
-        """Return an elementary function; outside its domain the result of IEEE 754."""
+        """Return an elementary function of values; outside its domain the result is that of IEEE 754."""
         ...
 
     def operate(self, kind: Kind, a: Values, b: Values) -> Values:
@@ -45,7 +45,7 @@ class Arithmetic(Protocol):
         ...
 
     def greatest(self, values: Values, axis: int) -> Values:
-        """Return the maximum along an axis; NaN if one is NaN, -inf without elements."""
+        """Return the maximum along an axis; NaN if an element is NaN, -inf if there are no elements."""
         ...
 
     def where(self, mask: Mask, a: Values, b: Values) -> Values:
@@ -53,21 +53,21 @@ class Arithmetic(Protocol):
         ...
 
     def compare(self, kind: Kind, a: Values, b: Values) -> Mask:
-        """Return a <= b or a < b."""
+        """Return the mask of a <= b for the kind "at_most", of a < b for "less"."""
         ...
 
     def take(self, table: Values, index: Values, axis: int, outside: Values | None = None) -> Values:
-        """Return the elements of the table along an axis at the places in the index, which has one element there, and
-        `outside` where that is no place."""
+        """Return the elements of the table at the places along an axis that the index holds. The index has one element
+        along that axis. Where its value is no place of the table, the result is `outside`."""
         ...
 
     def joined(self, parts: Sequence[Values], axis: int) -> Values:
-        """Return values one after the other along an axis."""
+        """Return the parts joined along an axis."""
         ...
 
 
 def along(operation: Callable[[Values, int], Values], values: Values, axes: Axes) -> Values:
-    """Return a total or a maximum along several axes, one after the other."""
+    """Return a total or a maximum over several axes: the operation is applied along one axis after the other."""
     for axis in axes:
         values = operation(values, axis)
     return values
@@ -86,7 +86,7 @@ def summed_products(self: Arithmetic, a: Values, b: Values, axes: Axes) -> Value
 
 
 class Float64:
-    """float64: the fast centre, with the same bits on every processor except for the order of sums."""
+    """The arithmetic of float64, for fast centres. Apart from orders of sums, bits are the same on every processor."""
 
     def lift(self, values: F64) -> F64:
         return values
@@ -127,11 +127,11 @@ class Float64:
 
 
 class Precise:
-    """mpmath at its current working precision, element by element: the judge of single elements."""
+    """The arithmetic of mpmath at its current working precision, which decides about single elements."""
 
     def __init__(self) -> None:
         self.vanished = False
-        """Whether a sum, a difference or a function became zero though its arguments are not: more bits may show it."""
+        """Whether a sum, a difference or a function of nonzero arguments became zero, which more bits may change."""
 
     def lift(self, values: F64) -> NDArray[Any]:
         return _each(mpmath.mpf)(values)
@@ -190,7 +190,7 @@ class Precise:
 
 
 class Double:
-    """Double-double arithmetic, for kernels in float64. Infinities and NaN are those of float64."""
+    """The arithmetic of double-double, for kernels in float64. Infinities and NaN come out as in float64."""
 
     def lift(self, values: F64) -> DoubleDouble:
         return DoubleDouble(values)
@@ -241,7 +241,7 @@ _OPERATORS: Mapping[Kind, Callable[[Any, Any], Any]] = {
 
 
 def within(index: NDArray[Any], count: int) -> Mask:
-    """Return where an index is one of `count` places."""
+    """Return where an index is a whole number from 0 to `count` - 1."""
     places = index.astype(np.float64)
     found: Mask = (places >= 0) & (places < count) & (places == np.floor(places))
     return found
@@ -268,7 +268,8 @@ def took(table: NDArray[Any], index: NDArray[Any], axis: int, outside: NDArray[A
 
 
 def _took_apart(table: NDArray[Any], places: NDArray[Any], axis: int, own: Sequence[int]) -> NDArray[Any]:
-    """Return the elements taken by an index with dimensions of its own, one index place at a time."""
+    """Return the elements of the table at these places, for an index that shares no dimension with the table except the
+    one taken from: one `take` of NumPy serves all of them."""
     kept = [at for at in range(table.ndim) if at != axis and at not in own]
     flat = table.transpose(*kept, axis, *(at for at in own if at != axis))
     flat = flat.reshape([*(table.shape[at] for at in kept), table.shape[axis]])

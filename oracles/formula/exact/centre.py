@@ -1,6 +1,6 @@
-"""The exact value of a formula: one interpreter, over any of the arithmetics. Arrays have one axis for each dimension
-of the trace, in its order; if a value lacks a dimension its axis has one element, so that values broadcast like NumPy's
-arrays."""
+"""The exact value of a formula, from one interpreter that works in any of the arithmetics. Arrays have one axis for
+each dimension of the trace, in the order of `Trace.dims`. If a value lacks a dimension, that axis has one element, so
+that values broadcast like arrays of NumPy."""
 
 from __future__ import annotations
 
@@ -29,36 +29,36 @@ from oracles.formula.trace import FormulaError, Node, Trace, ordered
 from oracles.lazy import lazy
 
 Fixed = frozenset[tuple[str, int]]
-"""Dimensions that are evaluated at a single place."""
+"""Pairs of a dimension and a place: the formula is evaluated only at that place of the dimension."""
 Replaced = Mapping[tuple[Node, int | None], F64]
-"""What replaces a node's argument at an index, or, for None, the node's own value; NaN where nothing is replaced."""
+"""Values that replace the argument of a node at that index, or the node's own value (None). NaN replaces nothing."""
 NOTHING: Replaced = MappingProxyType({})
 
 _REMEMBERED = 1 << 16
-"""The number of values that the precise tier keeps for other elements of the same problem."""
+"""The number of values that `Exact` keeps, at most, to reuse them for other elements of the same problem."""
 _WHOLE: Fixed = frozenset()
 _WINDOW = 16
-"""If an index takes at most this many places of a table, only these are calculated."""
+"""If an index takes at most this many places of a table, only those places of the table are calculated."""
 _AT_ONCE = 16
-"""Calculated in one array, all elements take this many times less time than one by one, if calls of NumPy dominate."""
+"""How many times longer all elements take one by one than in one array, if calls of NumPy take most of the time."""
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a formula is evaluated for: tensors, parameters and extents."""
+    """The inputs of a formula's evaluation: tensors, parameters and extents."""
 
     trace: Trace
     tensors: Mapping[str, NDArray[Any]]
-    """The tensors, with an axis for each of their dimensions, in their own order."""
+    """The tensors by name. Each has an axis for each of its dimensions, in the tensor's own order of them."""
     parameters: Mapping[str, float | F64]
-    """The parameters: numbers for one problem; for joined ones perhaps columns, with one element for each row or
+    """The parameters by name: numbers; for joined problems a parameter may be a column with one element for each row or
     problem."""
     lengths: Lengths | Extents | None = None
-    """The lengths of rows or problems that were filled up to one length; None if nothing was."""
+    """The lengths of rows, or the extents of problems, that were filled up to the longest; None without any."""
 
     @lazy
     def extents(self) -> Mapping[str, int]:
-        """Return the number of elements along each dimension. Raises FormulaError if tensors differ in it."""
+        """Return the number of elements along each dimension. Raises FormulaError if tensors disagree about one."""
         found: dict[str, int] = {}
         for name, dims in self.trace.tensors.items():
             shape = self.tensors[name].shape
@@ -78,43 +78,43 @@ class Inputs:
 
     @property
     def integers(self) -> frozenset[str]:
-        """The tensors of integers, and of flags."""
+        """The names of the tensors whose dtype is an integer or bool."""
         return frozenset(name for name, tensor in self.tensors.items() if tensor.dtype.kind in "biu")
 
     def axes(self, node: Node) -> Axes:
-        """Return the axes that a node is reduced along, or that it takes from."""
+        """Return the axes that a node reduces or takes from."""
         if strange := [dim for dim in node.over if dim not in self.trace.dims]:
             raise FormulaError(f"{strange[0]!r} is no dimension of what is returned")
         return tuple(map(self.trace.dims.index, node.over))
 
     def number(self, node: Node) -> int:
-        """Return the number of places along a node's dimensions; for joined problems, that of the longest."""
+        """Return the number of terms of a node's reduction; for joined problems, of the longest one."""
         return math.prod(self.extents[dim] for dim in node.over)
 
     def count(self, axes: Axes) -> int | F64:
-        """Return the number of places along axes; one number for each row if rows were filled up."""
+        """Return the number of places along axes; if rows were filled up, an array with the number of each row."""
         dims, lengths = [self.trace.dims[axis] for axis in axes], self.lengths
         return math.prod(self.extents[dim] if lengths is None else lengths.count(dim) for dim in dims)
 
     def total(self, values: NDArray[Any], axes: Axes) -> NDArray[Any]:
-        """Return the sum along axes, in the same order whatever was filled up."""
+        """Return the sum along axes of elements from before filling up, added in the same order as without it."""
         for axis in axes:
             values = self.lengths.total(values, axis) if self.lengths else values.sum(axis=axis, keepdims=True)
         return values
 
     def is_filled(self, axes: Axes) -> bool:
-        """Whether what lies along one of the axes has several lengths and was filled up to one."""
+        """Whether rows or problems have several lengths along one of the axes, and were filled up to the longest."""
         return self.lengths is not None and any(self.lengths.is_filled(self.trace.dims[axis]) for axis in axes)
 
     def own_places(self, index: Values, axes: Axes, arithmetic: Arithmetic) -> Values:
-        """Return an index into what lies along an axis, with no place where only what is filled up has one."""
+        """Return the index, with -1 where it points behind the end of its own row, to an element that was filled up."""
         if not self.is_filled(axes):
             return index
         own = arithmetic.compare("less", index, arithmetic.lift(np.asarray(self.count(axes))))
         return arithmetic.where(own, index, arithmetic.lift(np.full(self._single, -1.0)))
 
     def filled_up(self, values: Values, axes: Axes, arithmetic: Arithmetic) -> Values:
-        """Return values along an axis, each place behind the last one of a row, or problem, as the last."""
+        """Return the values with each element behind the end of a row or problem replaced by its last one."""
         if not self.is_filled(axes):
             return values
         places = np.arange(values.shape[axes[0]], dtype=np.float64)
@@ -127,11 +127,11 @@ class Inputs:
         return (1,) * len(self.trace.dims)
 
     def spans(self, shape: tuple[int, ...], axes: Axes) -> Sequence[Places]:
-        """Yield slices along axes that split an array of this shape into parts of not too many elements."""
+        """Return slices that split an array along axes, of about `AT_ONCE` elements each; one for filled-up rows."""
         return [(slice(None),) * len(axes)] if self.is_filled(axes) else spans(shape, axes)
 
     def leaf(self, node: Node, fixed: Fixed = frozenset()) -> F64:
-        """Return the exact values of a node without arguments, at the evaluated places."""
+        """Return the exact values of a node without arguments, at the `fixed` places."""
         if node.kind == "tensor":
             dims, order = self.trace.tensors[node.label], self.trace.orders[node.label]
             values = self.tensors[node.label].transpose(order)
@@ -165,7 +165,7 @@ def _looked_at(dim: str, fixed: Fixed) -> slice:
 
 
 def step(node: Node, args: list[Values], arithmetic: Arithmetic, inputs: Inputs) -> Values:
-    """Return the value of a node from those of its arguments."""
+    """Return the value of a node, calculated from the values of its arguments."""
     kind = node.kind
     if kind in ("add", "subtract", "multiply", "divide"):
         return arithmetic.operate(kind, args[0], args[1])
@@ -215,7 +215,7 @@ def _lifted(node: Node, values: NDArray[Any], arithmetic: Arithmetic) -> Values:
 
 
 def evaluate(inputs: Inputs, arithmetic: Arithmetic, replaced: Replaced = NOTHING) -> Mapping[Node, Values]:
-    """Return the values of all nodes."""
+    """Return the values of all nodes, with `replaced` values in their place."""
     found: dict[Node, Values] = {}
     changed = {node for node, _ in replaced}
 
@@ -245,8 +245,8 @@ def elements(
     replaced: Replaced,
     known: dict[tuple[Node, Fixed], Values],
 ) -> Values:
-    """Return all elements that have this place in some dimensions, in mpmath. Only what they depend on is evaluated;
-    `known` keeps that for other elements at the same precision."""
+    """Return, in mpmath, all elements of the output that have these places along the dimensions in `place`. Only the
+    values that they depend on are evaluated; `known` keeps those for other elements at the same precision."""
 
     def value(node: Node, fixed: Fixed) -> Values:
         fixed = frozenset((dim, at) for dim, at in fixed if dim in node.dims)
@@ -262,17 +262,17 @@ def elements(
         if node.kind == "scan" and (place := dict(fixed).get(node.label)) is not None:
             whole = value(node, frozenset(each for each in fixed if each[0] != node.label))
             return at_place(whole, inputs.axes(node)[0], place)
-        if node.kind in ("ranked", "place"):  # a rank may have the dimension that it is one along
+        if node.kind in ("ranked", "place"):  # the rank may have the selection's own dimension
             mine = frozenset(each for each in fixed if each[0] != node.label)
             looked_at = zip(node.args, (mine, fixed), strict=True)
             args = [other(node, place, some, partial(value, arg, some)) for place, (arg, some) in enumerate(looked_at)]
             return step(node, args, arithmetic, inputs)
-        # What is reduced here is no dimension of the node, and so is fixed in no argument.
+        # The node lacks the dimensions that it reduces, so that they are fixed in no argument.
         args = [other(node, place, fixed, partial(value, arg, fixed)) for place, arg in enumerate(node.args)]
         return step(node, args, arithmetic, inputs)
 
     def taken(node: Node, fixed: Fixed) -> Values:
-        """Return the elements taken from a table, without calculating the rest: a window of a row, say."""
+        """Return elements taken from a table. If they are few, such as a window, no others are calculated."""
         table, index, *outside = node.args
         (axis,), (dim,) = inputs.axes(node), node.over
         at = other(node, 1, fixed, partial(value, index, fixed))
@@ -305,14 +305,14 @@ def elements(
 
 @dataclass(frozen=True, eq=False)
 class Exact:
-    """Exact values of single elements in mpmath; what several have in common is calculated once."""
+    """Exact values of single elements in mpmath. Values that several elements depend on are calculated once."""
 
     inputs: Inputs
     replaced: Replaced = field(default_factory=dict)
     _known: dict[int, dict[tuple[Node, Fixed], Any]] = field(default_factory=dict)
     _arithmetics: dict[int, Precise] = field(default_factory=dict)
     _asked: dict[tuple[Node, int], int] = field(default_factory=dict)
-    """The number of elements of each node that were asked for."""
+    """The number of elements that were asked for, by node and working precision."""
     _most: dict[Node, int] = field(default_factory=dict)
 
     def element(self, node: Node, place: Mapping[str, int]) -> mpmath.mpf:
@@ -334,13 +334,12 @@ class Exact:
 
     @property
     def vanished(self) -> bool:
-        """Whether zeros of the elements so far may be none at more bits than mpmath works with now; see `Precise`."""
+        """Whether a zero among the values so far may be another number at a higher working precision; see `Precise`."""
         arithmetic = self._arithmetics.get(mpmath.mp.prec)
         return arithmetic is not None and arithmetic.vanished
 
     def _terms(self, node: Node) -> int:
-        """Return the most numbers that any step makes on the way to all elements of a node, including the terms of
-        sums."""
+        """Return the size of the largest array on the way to all elements of a node, counting the terms of sums."""
         if node not in self._most:
             steps = (each.dims.union(*(arg.dims for arg in each.args)) for each in ordered([node]))
             self._most[node] = max(math.prod(self.inputs.extents[dim] for dim in dims) for dims in steps)
@@ -348,7 +347,7 @@ class Exact:
 
 
 def recurred(arithmetic: Arithmetic, args: Sequence[Values], axis: int, count: int) -> Values:
-    """Return h at all places along an axis, of a, b and what h is before the first."""
+    """Return h(t) = a(t) h(t - 1) + b(t) at all `count` places along an axis. `args` are a, b and h(-1)."""
     a, b, h = args
     if count and isinstance(arithmetic, Rigorous):
         return rigorous.recurred(a, b, h, axis, count)
@@ -357,11 +356,11 @@ def recurred(arithmetic: Arithmetic, args: Sequence[Values], axis: int, count: i
         each, more = (at_place(values, axis, place) for values in (a, b))
         h = arithmetic.operate("add", arithmetic.operate("multiply", each, h), more)
         found.append(h)
-    if not found:  # no element, along axes as long as those of its arguments
+    if not found:  # no elements: the result broadcasts a, b and h along the other axes
         return at_place(arithmetic.operate("add", arithmetic.operate("multiply", a, h), b), axis, slice(0, 0))
     return arithmetic.joined(found, axis)
 
 
 def at_place(values: Any, axis: int, place: int | slice) -> Any:
-    """Return one place along an axis, or a slice; all of it if there is one element."""
+    """Return the values at one place, or a slice of places, along an axis; all values if the axis has one element."""
     return part(values, (axis,), (place if isinstance(place, slice) else slice(place, place + 1),))

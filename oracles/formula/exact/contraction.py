@@ -1,7 +1,7 @@
 """Contractions: sums of products along one or several axes, without an array of all products. In float64 they are
-products of matrices, which may add in any order and may fuse a product with its addition. In other arithmetics, and if
-a number is special, products at some places of the axes are formed and added up at a time. Either way no more is held
-than the operands, the results and about `AT_ONCE` products."""
+calculated as products of matrices, which may add in any order and may fuse a product with its addition. In other
+arithmetics, and if a result is not finite, the products at some places of the axes are formed and added up at a time.
+Both ways hold the operands, the results and about `AT_ONCE` products in memory."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from oracles.doubledouble import F64
 Shape = tuple[int, ...]
 Axes = tuple[int, ...]
 Places = tuple[slice, ...]
-"""Some places along each of some axes."""
+"""One slice for each of some axes."""
 
 AT_ONCE = 1 << 15
-"""The number of products formed at once: an array of them is 256 KiB and stays in a processor's own cache."""
+"""The number of products that are formed at once: 256 KiB of float64 fit into the cache of a processor core."""
 SMALL, LARGE = 2.0**-960, 2.0**960
-"""Products between these are numbers of float64 to their last bit, and add up to no infinity along any axis."""
+"""Bounds of magnitudes: products between them are normal numbers of float64, and their sums do not overflow."""
 _EDGE = 64
-"""The edge of blocks in which matrices are multiplied, at most 64^3 products each. OpenBLAS gives larger ones to
-threads, which then wait for more work for 20 ms: measured, 39 of 40 ms of CPU time for 128 x 1024 x 128."""
+"""The edge of blocks in which matrices are multiplied, at most 64^3 products each. OpenBLAS spreads larger products
+over threads, which then wait 20 ms for more work: measured, 39 of 40 ms of CPU time for 128 x 1024 x 128."""
 
 
 def is_contraction(a: Shape, b: Shape, axes: Axes) -> bool:
-    """Return whether arrays of these shapes have too many products, for all to be formed, compared with elements and
-    sums."""
+    """Whether arrays of these shapes have too many products along axes to form them all at once: more than `AT_ONCE`,
+    and more than either array has elements."""
     size = math.prod(map(max, a, b))  # a tenth of the time of `np.broadcast_shapes`
     return size > AT_ONCE and size > max(math.prod(a), math.prod(b)) and any(max(a[at], b[at]) > 1 for at in axes)
 
 
 def spans(shape: Shape, axes: Axes) -> Sequence[Places]:
-    """Return parts along axes of an array of this shape, each of about `AT_ONCE` elements or one place; at least
-    one."""
+    """Return slices along axes that split an array of this shape into parts of about `AT_ONCE` elements. A part has at
+    least one place, and there is at least one part."""
     axis, *more = axes
     length = max(shape[axis], 1)
     places = max(1, AT_ONCE // max(1, math.prod(shape) // length))
@@ -50,36 +50,37 @@ def spans(shape: Shape, axes: Axes) -> Sequence[Places]:
 
 
 def part(array: Any, axes: Axes, places: Places) -> Any:
-    """Return these places of an array, or of anything that is sliced like one, along axes; all of it along those where
-    it has one element."""
+    """Return the slice `places` along axes of an array, or of an object that is sliced like one. An axis with one
+    element is kept whole."""
     for axis, each in zip(axes, places, strict=True):
         array = array if array.shape[axis] == 1 else array[(*(slice(None),) * axis, each)]
     return array
 
 
 def extremes(values: F64) -> tuple[float, float]:
-    """Return the least magnitude that is not zero, and the largest: infinite or NaN if there are such values."""
+    """Return the least nonzero magnitude and the largest magnitude; they may be infinite or NaN if values are."""
     sizes = np.abs(values)
     return float(np.min(sizes, initial=np.inf, where=sizes != 0)), float(np.max(sizes, initial=0.0))
 
 
 @dataclass(frozen=True, eq=False)
 class Matrices:
-    """Two arrays as stacks of matrices whose rows are multiplied with each other."""
+    """Two arrays as stacks of matrices. Each row of a left matrix is multiplied with each row of the right matrix."""
 
     left: F64
     """Shape (stack, rows, length)."""
     right: F64
     """Shape (stack, columns, length)."""
     axes: Sequence[int]
-    """The axes of the arrays in the order of these matrices, the summed ones last."""
+    """The axes of the original arrays in the order in which the matrices hold them, the summed axes last."""
     over: Axes
     shape: Shape
-    """The shape of an array of all products."""
+    """The shape that an array of all products would have."""
 
     @staticmethod
     def of(a: F64, b: F64, over: Axes) -> Matrices:
-        """Return arrays that are multiplied along axes, along which one of them may have one element."""
+        """Return the matrices of two arrays whose products are summed `over` axes. There either may have one
+        element."""
         shape = np.broadcast_shapes(a.shape, b.shape)
         each = [at for at in range(len(shape)) if at not in over]
         rows = [at for at in each if b.shape[at] == 1 < a.shape[at]]
@@ -106,8 +107,8 @@ class Matrices:
         return found
 
     def products(self) -> Iterator[tuple[tuple[int, slice, slice], F64]]:
-        """Yield about `AT_ONCE` products at a time, (rows, columns, length), with their place in (stack, rows,
-        columns)."""
+        """Yield blocks of about `AT_ONCE` products, shape (rows, columns, length), each after its index into (stack,
+        rows, columns)."""
         (stack, rows, length), columns = self.left.shape, self.right.shape[1]
         wide = min(columns, max(1, AT_ONCE // max(length, 1)))
         high = max(1, AT_ONCE // max(wide * length, 1))
@@ -118,18 +119,18 @@ class Matrices:
                     yield place, self.left[at, place[1], None, :] * self.right[at, None, place[2], :]
 
     def arranged(self, found: NDArray[Any]) -> NDArray[Any]:
-        """Return values for each sum, (stack, rows, columns), with the arrays' axes; summed axes have one element."""
+        """Return an array (stack, rows, columns) with the axes of the original arrays; summed axes have one element."""
         sizes = [1 if at in self.over else self.shape[at] for at in self.axes]
         return found.reshape(sizes).transpose(np.argsort(self.axes))
 
 
 def contracted(a: F64, b: F64, axes: Axes) -> F64:
-    """Return the sums of a * b along axes, which are kept; one of the arrays may have one element there.
+    """Return the sums of a * b over axes, which are kept. Along those axes either array may have one element.
 
-    The order is any: if nothing underflows, each of n terms is within n 2^-53 / (1 - n 2^-53) of its sum of magnitudes
-    (Higham 2002, section 3.1). A zero is +0, as in NumPy's sums.
+    The order of the additions is open. If nothing underflows, a sum of n products has an error of at most n 2^-53 / (1
+    - n 2^-53) times the sum of their magnitudes (Higham 2002, section 3.1). A zero is +0, as in NumPy's sums.
     """
-    if len(axes) > 1:  # dimensions of one operand alone are added up first
+    if len(axes) > 1:  # an axis that one operand lacks is summed in the other first
         a, b = (
             np.add.reduce(each, tuple(at for at in axes if other.shape[at] == 1), keepdims=True)
             for each, other in ((a, b), (b, a))

@@ -1,5 +1,5 @@
 """The whole numbers in a formula: those that it counts with, which kernels calculate in integers, and the possible
-values of integer outputs, since no kernel rounds to an integer by chance."""
+values of integer outputs. A kernel returns only such values there, since it does not round to an integer by chance."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from oracles.formula.node import COMPARED, TOLD
 from oracles.formula.trace import Kind, Node, Trace, ordered
 
 _WHOLE: tuple[Kind, ...] = ("add", "subtract", "multiply", "negate", "where", "at_most", "less")
-"""Operations that make whole numbers from whole numbers. A quotient counts if it is an index or the argument of
-`floor`: it differs from its neighbours by more than float64 rounds off."""
+"""Operations that make whole numbers from whole numbers. A quotient of whole numbers is accepted as an index or as the
+argument of `floor`: two different quotients differ by more than the rounding of float64."""
 _PARTS = 1024.0
-"""Numbers with fractions such as 0.5, which stands between two places, are exact beside them."""
+"""A constant counts as whole if it is a multiple of 1 / `_PARTS`, such as 0.5: float64 adds it to a place exactly."""
 
 
 def counted(trace: Trace, integers: Collection[str]) -> frozenset[Node]:
-    """Return the nodes that every kernel calculates alike in integers, or nearly: those made from places and indices.
-    `integers` are the tensors of integers. Kernels may form their quotients as floats, so that `floor`, and everything
-    made from it, has one of two values there."""
+    """Return the nodes made from positions and indices, which every kernel calculates in integers and so without
+    errors. `integers` are the names of tensors of integers. Kernels may form a quotient of inputs in floats, so that
+    `floor` has one of two values: then nodes count only if a `take` uses them as index."""
     whole, parts, placed, either = set[Node](), set[Node](), set[Node](), set[Node]()
     for node in trace.nodes:
         if not node.args:
@@ -49,7 +49,7 @@ _MADE = ("floor", "round", "sign")
 
 
 def whole(trace: Trace, integers: Collection[str]) -> frozenset[Node]:
-    """Return the nodes whose values are whole numbers, or infinite. `integers` are the tensors of integers."""
+    """Return the nodes whose values are whole numbers or infinite. `integers` are the names of tensors of integers."""
     found = set[Node]()
     for node in trace.nodes:
         if _is_whole(node, found, integers):

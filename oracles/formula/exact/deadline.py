@@ -1,4 +1,4 @@
-"""A deadline for calculations in mpmath: one element of a long sum may take minutes."""
+"""A deadline for calculations in mpmath, since one element of a long sum may take minutes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class LateError(Exception):
 
 
 class _Limit:
-    """A time limit that is checked between calls of mpmath."""
+    """A limit of processor time, which is checked between calls of mpmath."""
 
     def __init__(self, until: float, tell: Callable[[], None]) -> None:
         self._until, self._tell = until, tell
@@ -38,8 +38,8 @@ _clock = _Limit(math.inf, lambda: None)
 
 @contextmanager
 def deadline(until: float, tell: Callable[[], None]) -> Iterator[None]:
-    """Raise LateError inside the block once that time has come, on the clock of time.process_time. Until then `tell` is
-    called once a second."""
+    """Raise LateError inside the block once `time.process_time()`, in seconds, reaches `until`. Until then `tell` is
+    called about once a second."""
     global _clock
     before, _clock = _clock, _Limit(until, tell)
     try:
@@ -49,5 +49,5 @@ def deadline(until: float, tell: Callable[[], None]) -> Iterator[None]:
 
 
 def look_at_the_clock() -> None:
-    """Raise LateError if a deadline has passed. Between two calls there is one call of mpmath or NumPy."""
+    """Raise LateError if the deadline has passed. Each call of mpmath or NumPy comes after a call of this function."""
     _clock.look()

@@ -1,4 +1,4 @@
-"""The arithmetic of extended double-double: exact centres of values that leave the range of float64 on the way."""
+"""The arithmetic of extended double-double: exact centres if intermediate values leave the range of float64."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from oracles.formula.exact.centre import Inputs, Replaced, evaluate
 from oracles.formula.trace import Kind, Node
 
 _VANISHING: tuple[Kind, ...] = ("dot", "online", "online_dot", "welford_squares")
-"""Operations whose zero may be something that underflowed."""
+"""Operations that may return zero because a product or a function inside underflowed."""
 
 
 class Extended:
-    """The arithmetic of extended double-doubles, see `oracles.formula.exact.arithmetic`."""
+    """The arithmetic of extended double-doubles, an `oracles.formula.exact.arithmetic.Arithmetic`."""
 
     def lift(self, values: F64) -> ExtendedDouble:
         return ExtendedDouble.of(DoubleDouble(values))
@@ -45,7 +45,7 @@ class Extended:
             return self.lift(np.full([1 if at == axis else size for at, size in enumerate(values.shape)], -np.inf))
         before = (slice(None),) * axis
         while (n := values.shape[axis]) > 1:
-            half = (n + 1) // 2  # with three, the one in the middle is in both
+            half = (n + 1) // 2  # if n is odd, the middle element is in both halves
             a, b = values[(*before, slice(half))], values[(*before, slice(n - half, n))]
             values = self.where(self.compare("less", a, b) | np.isnan(b.fraction.high), b, a)
         return values
@@ -77,7 +77,7 @@ def _parts(values: ExtendedDouble) -> Sequence[NDArray[Any]]:
 
 
 def wide_values(inputs: Inputs, replaced: Replaced) -> Mapping[Node, Any]:
-    """Return the values of all nodes in double-double, or in extended double-double if one of them leaves its range."""
+    """Return the values of all nodes in double-double, or in extended double-double if a value leaves that range."""
     found = evaluate(inputs, Double(), replaced)
     if any(_leaves_range(node, found) for node in found):
         return evaluate(inputs, Extended(), replaced)
@@ -85,7 +85,8 @@ def wide_values(inputs: Inputs, replaced: Replaced) -> Mapping[Node, Any]:
 
 
 def _leaves_range(node: Node, values: Mapping[Node, Any]) -> bool:
-    """Return whether a value may be beyond the range of double-double. Infinities and zeros are always included."""
+    """Whether a value of the node may be outside the range of double-double. An infinity always counts as outside, and
+    so does a zero that may have underflowed."""
     value = values[node]
     if not isinstance(value, DoubleDouble):
         return False
@@ -93,7 +94,7 @@ def _leaves_range(node: Node, values: Mapping[Node, Any]) -> bool:
     zero = size == 0
     if (~(zero | (size >= 2.0**-ORDINARY) & (size <= 2.0**ORDINARY))).any():
         return True
-    if node.kind in ("multiply", "divide"):  # a zero that was made from nonzero numbers
+    if node.kind in ("multiply", "divide"):  # a zero that is made from nonzero numbers has underflowed
         zero = zero & (values[node.args[0]].high != 0)
         zero = zero & (values[node.args[1]].high != 0) if node.kind == "multiply" else zero
         return bool(zero.any())

@@ -1,9 +1,9 @@
-"""Lengths: rows of different lengths in one array, or whole problems, so that they are enclosed together.
+"""Lengths of rows, or extents of whole problems, that are joined in one array, so that one pass encloses all of them.
 
-Each row is filled up with its own last element, so that maxima, minima and whether all elements have a property stay
-those of the row. Sums and counts use the row's own elements alone, in the order in which an array of rows of that
-length is summed: so a row gives the same result as by itself. Problems whose rows depend on each other lie beside each
-other along a dimension of their own, and are filled up along all others.
+Each row is filled up with its own last element, which changes neither its maximum and minimum nor whether all its
+elements have a property. Sums and counts use only the elements that the row had before, in the order in which an array
+of rows of that length is summed: so each row has the same result as by itself. Problems whose rows depend on each other
+are stacked along an additional dimension, and filled up along all others.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from oracles.lazy import lazy
 from oracles.rounding import round_to
 
 BESIDE = "#"
-"""The first dimension of problems that lie beside each other. No op has one of this name."""
+"""The name of the first dimension of stacked problems. No op has a dimension of this name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class Lengths:
     """Rows of different lengths, one after the other."""
 
     runs: Sequence[tuple[int, int]]
-    """The number of rows, with their length."""
+    """Pairs: a number of neighbouring rows, and their length before they were filled up."""
     longest: int
     """The length of all rows when they are filled up."""
 
@@ -40,7 +40,7 @@ class Lengths:
         return self._column
 
     def is_filled(self, dim: str) -> bool:
-        """Whether rows are shorter than the longest."""
+        """Whether some row was filled up."""
         return any(length != self.longest for _, length in self.runs)
 
     @lazy
@@ -50,7 +50,7 @@ class Lengths:
 
     @lazy
     def _spans(self) -> Sequence[tuple[slice, int]]:
-        """Return neighbouring rows of one length."""
+        """Return pairs: a slice of neighbouring rows that have one length, and that length."""
         found, start = list[tuple[slice, int]](), 0
         for length, runs in groupby(self.runs, key=lambda run: run[1]):
             end = start + sum(count for count, _ in runs)
@@ -64,7 +64,7 @@ class Lengths:
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
     def filled(self, arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """Return the rows of these arrays as one array, shorter rows filled up with their last element."""
+        """Return the rows of these arrays as one array, shape (rows, longest), filled up with their last elements."""
         found, start = np.empty((sum(count for count, _ in self.runs), self.longest), arrays[0].dtype), 0
         for array, (count, length) in zip(arrays, self.runs, strict=True):
             found[start : start + count, :length] = array
@@ -75,25 +75,25 @@ class Lengths:
 
 @dataclass(frozen=True, eq=False)
 class Extents:
-    """Problems that lie beside each other, with their extents. Arrays of them have an axis for `BESIDE`, the first, and
-    one for each dimension."""
+    """The extents of stacked problems. Arrays of stacked problems have first an axis for `BESIDE`, then one for each
+    dimension."""
 
     sizes: Sequence[Mapping[str, int]]
-    """The sizes of each problem, in the order of the axes."""
+    """For each problem its extents by dimension, in the order of the axes."""
     widest: Mapping[str, int]
-    """The sizes of all problems when they are filled up."""
+    """The extents that all problems have after they are filled up."""
 
     def count(self, dim: str) -> F64:
-        """Return the extent of each problem, with an axis for each dimension."""
+        """Return the extent of each problem, shape (problems, 1, 1, ...) with an axis for each dimension."""
         sizes = np.array([each[dim] for each in self.sizes], dtype=np.float64)
         return sizes.reshape(-1, *(1 for _ in self.widest))
 
     def is_filled(self, dim: str) -> bool:
-        """Whether problems are shorter than the longest along a dimension."""
+        """Whether some problem was filled up along a dimension."""
         return any(size[dim] != self.widest[dim] for size in self.sizes)
 
     def total(self, values: NDArray[Any], axis: int) -> NDArray[Any]:
-        """Return the sum of each problem along an axis, which is kept."""
+        """Return the sum of each problem's own elements along an axis, which is kept."""
         dim = [*self.widest][axis - 1]
         runs = [(size, len([*run])) for size, run in groupby(each[dim] for each in self.sizes)]
         if len(runs) == 1:
@@ -108,14 +108,14 @@ class Extents:
         return np.concatenate(parts)
 
     def filled(self, arrays: Sequence[NDArray[Any]], dims: Sequence[str]) -> NDArray[Any]:
-        """Return the arrays of all problems, with these dimensions, filled up and stacked."""
+        """Return the arrays of all problems, each with these dimensions, filled up with last elements and stacked."""
         if not dims:
             return np.concatenate([array.reshape(1) for array in arrays])
         found = np.empty((len(arrays), *(self.widest[dim] for dim in dims)), arrays[0].dtype)
         for each, array in zip(found, arrays, strict=True):
             own = tuple(slice(0, size) for size in array.shape)
             each[own] = array
-            for axis, size in enumerate(array.shape):  # what one axis added, the next repeats
+            for axis, size in enumerate(array.shape):  # elements added along one axis are repeated along the next
                 rest = *((slice(None),) * axis), slice(size, None), *own[axis + 1 :]
                 last = *((slice(None),) * axis), slice(size - 1, size), *own[axis + 1 :]
                 each[rest] = each[last]
@@ -123,7 +123,7 @@ class Extents:
 
 
 def rows_of(arrays: Sequence[NDArray[Any]], lengths: Lengths | None) -> NDArray[Any]:
-    """Return arrays one after the other, with their rows filled up if they have several lengths."""
+    """Return arrays joined along the first axis, with their rows filled up if `lengths` is given."""
     return np.concatenate(arrays) if lengths is None or arrays[0].ndim == 1 else lengths.filled(arrays)
 
 
@@ -132,9 +132,9 @@ Places = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Ragged:
-    """Segments of different lengths joined into one flat array, so that one pass serves many problems. Only results
-    that do not depend on the order of evaluation are calculated over segments (maxima, minima, and whether all elements
-    have a property): so a segment gives the same wherever it lies, in any company. No segment is empty."""
+    """Segments of different lengths joined into one flat array, so that one pass serves many problems. Over segments
+    only results are calculated that do not depend on the order of evaluation (maxima, minima, and whether all elements
+    have a property). So the result of a segment does not depend on its place or on others. No segment is empty."""
 
     lengths: Places
 
@@ -150,12 +150,12 @@ class Ragged:
 
     @lazy
     def slices(self) -> Sequence[slice]:
-        """Return the places of each segment."""
+        """Return the slice of each segment in the flat array."""
         starts = self.starts.tolist()
         return [slice(start, start + length) for start, length in zip(starts, self.lengths.tolist(), strict=True)]
 
     def slice_of(self, segment: int) -> slice:
-        """Return the places of one segment."""
+        """Return the slice of one segment in the flat array."""
         start = int(self.starts[segment])
         return slice(start, start + int(self.lengths[segment]))
 
@@ -170,14 +170,14 @@ class Ragged:
         return smallest
 
     def every(self, mask: Mask) -> Mask:
-        """Whether a mask is set in a whole segment."""
+        """Return, for each segment, whether the mask is set at all its places."""
         if mask.all():  # nearly always true, and takes a tenth of the time
             return np.ones(len(self.lengths), bool)
         every: Mask = np.logical_and.reduceat(mask, self.starts)
         return every
 
     def places_from(self, firsts: Places) -> Places:
-        """Return the places of segments with the same lengths that begin at `firsts` in another array."""
+        """Return all places of segments that have these lengths but begin at the places `firsts` of another array."""
         return self.spread(firsts - self.starts) + np.arange(int(self.lengths.sum()))
 
     def first(self, mask: Mask) -> Places:
@@ -187,7 +187,7 @@ class Ragged:
         return np.minimum(found[np.searchsorted(found, self.starts)] - self.starts, self.lengths - 1)
 
     def rounded(self, values: F64, formats: Sequence[Format | None]) -> F64:
-        """Return the values of each segment, rounded to its own format; None: not rounded."""
+        """Return the values, with each segment rounded to its own format, or not rounded for None."""
         first, *others = dict.fromkeys(formats)
         if not others:
             return values if first is None else round_to(values, first)
@@ -199,10 +199,10 @@ class Ragged:
         return found
 
     def spread(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return one value of each segment, repeated at each of its places."""
+        """Return a flat array in which the value of each segment is repeated at each place of the segment."""
         return values.repeat(self.lengths)
 
 
 def joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Return arrays of one dtype one after the other, flat."""
+    """Return arrays of one dtype joined into one flat array."""
     return np.concatenate(arrays, axis=None)

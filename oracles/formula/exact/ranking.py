@@ -1,4 +1,4 @@
-"""The order of elements along an axis, in any arithmetic: the largest one first."""
+"""Elements along an axis by rank, in any arithmetic: rank 0 is the largest element."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ Order = NDArray[np.int64]
 
 
 def order_of(values: Values, axis: int, *, last: bool = False) -> Order:
-    """Return the places of elements along an axis, the largest one first; of equal ones the first, or the last."""
+    """Return the places of elements along an axis, in the order from the largest element to the smallest. Of equal
+    elements the first comes first, or the `last`."""
     keys = _keys(values)
-    if last:  # backwards, seen from the other end
+    if last:  # in ascending order, seen from the other end
         return np.flip(_ascending(keys, axis), axis)
     return _ascending([-key for key in keys], axis)
 
 
 def _keys(values: Values) -> list[NDArray[Any]]:
-    """Return sort keys for `np.lexsort`: the last one counts most."""
+    """Return sort keys for `np.lexsort`, of which the last key counts most."""
     if isinstance(values, ExtendedDouble):
         high = values.fraction.high
         size = np.sign(high) * np.where(np.isinf(high), 2.0**60, values.exponent + 2.0**30)
@@ -39,8 +40,8 @@ def _keys(values: Values) -> list[NDArray[Any]]:
 
 
 def dense(values: Sequence[mpmath.mpf]) -> F64:
-    """Return whole numbers in the same order as these values, equal where they are. Comparing mpmath's numbers takes
-    long, so it is done only for those that are the same in float64."""
+    """Return whole numbers that have the same order as the values, and are equal where the values are. Comparing
+    numbers of mpmath takes long, so that only values with the same float64 are compared."""
     rounded = np.array([float(each) for each in values])
     order = np.argsort(rounded, kind="stable")
     found, before, key = np.empty(len(values)), None, -1.0
@@ -59,7 +60,7 @@ def _ascending(keys: list[NDArray[Any]], axis: int) -> Order:
 
 
 def ranked(arithmetic: Arithmetic, table: Values, rank: Values, axis: int) -> Values:
-    """Return the elements of these ranks along an axis; of nothing the maximum, -inf."""
+    """Return the elements of these ranks along an axis; without elements -inf, the maximum of nothing."""
     if not table.shape[axis]:
         return arithmetic.lift(_of_nothing(table.shape, rank.shape, axis, -np.inf))
     if isinstance(table, Near) and not isinstance(table.error, float):
@@ -72,7 +73,8 @@ def _sorted(arithmetic: Arithmetic, table: Values, axis: int) -> Values:
 
 
 def _between(arithmetic: Arithmetic, table: Near, rank: Values, axis: int) -> Near:
-    """Return the bounds of an unknown element: no rank is below what it would be with all at their lower ends."""
+    """Return the elements of these ranks if the table's values are known up to an error. The element of a rank lies
+    between those of the same rank among all lower ends and among all upper ends."""
     ends = [Near(table.value + side * table.error * (1 + 2.0**-20)) for side in (-1.0, 0.0, 1.0)]
     low, middle, high = (arithmetic.take(_sorted(arithmetic, each, axis), rank, axis).value for each in ends)
     error = np.maximum(high - middle, middle - low) + np.abs(middle) * 2.0**-52
@@ -80,7 +82,7 @@ def _between(arithmetic: Arithmetic, table: Near, rank: Values, axis: int) -> Ne
 
 
 def placed(arithmetic: Arithmetic, table: Values, rank: Values, axis: int, *, last: bool) -> Values:
-    """Return the places of these ranks along an axis; of nothing 0."""
+    """Return the places of these ranks along an axis; without elements 0. Raises UncertainError if values err."""
     if not table.shape[axis]:
         return arithmetic.lift(_of_nothing(table.shape, rank.shape, axis, 0.0))
     if isinstance(table, Near) and not isinstance(table.error, float) and np.any(table.error != 0):

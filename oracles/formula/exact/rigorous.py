@@ -1,4 +1,4 @@
-"""Float64 with a bound of its own error."""
+"""The arithmetic of float64 with a bound of the error of each value."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from oracles.formula.exact.contraction import LARGE, SMALL, Axes, contracted, ex
 from oracles.formula.trace import Kind
 
 _U = 2.0**-53 * (1 + 2.0**-20)
-"""The relative error of one operation, also of those that calculate its bound."""
+"""The bound of an operation's relative error, slightly enlarged for the rounding of the bounds themselves."""
 _MANTISSA = (1 << 52) - 1
 """The mantissa bits, which are zero in a power of two."""
 _SMALL = 2.0**-960
-"""Errors of smaller numbers may be subnormal, and inexact themselves."""
+"""The magnitude below which a number's rounding error may be subnormal, so that the error itself is not exact."""
 _LOST = 2.0**-1072
-"""The most that a product or quotient that underflows, and its error, are off by."""
+"""The bound of the error of a product or quotient that underflows, including the rounding of this bound."""
 
 
 class UncertainError(Exception):
-    """Float64 cannot tell what a formula chooses."""
+    """The bounds of float64 leave open which branch or place a formula chooses."""
 
 
 @dataclass(frozen=True, eq=False)
 class Near:
-    """Values, and how far exact ones may be from them."""
+    """Values in float64, with bounds of their distance from the exact values."""
 
     value: F64
     error: F64 | float = 0.0
     largest: float | None = None
-    """The largest magnitude, which is finite, if it is known already."""
+    """The largest magnitude of the values, which is finite; None if it is not known yet."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -55,7 +55,7 @@ class Near:
 
 
 class Rigorous:
-    """The arithmetic of float64 with error bounds, see `oracles.formula.exact.arithmetic`."""
+    """The arithmetic of float64 with error bounds, an `oracles.formula.exact.arithmetic.Arithmetic`."""
 
     def __init__(self) -> None:
         self._plain = Float64()
@@ -82,7 +82,7 @@ class Rigorous:
         return _special(found, size, error, values)
 
     def _moved(self, function: Elementary, values: Near, found: F64, size: F64) -> F64 | float:
-        """Return how far the value of an exact function moves if its argument does."""
+        """Return the bound of the change of an exact function's value if its argument moves by the argument's error."""
         if isinstance(values.error, float):
             return values.error
         away = values.error * (1 + 2.0**-20)
@@ -96,8 +96,8 @@ class Rigorous:
         if kind in ("add", "subtract"):
             moved = _is_rounded(kind, a.value, b.value, found)
             if isinstance(a.error, float) and isinstance(b.error, float) and not moved.any():
-                return Near(found)  # like sums of extents, with which places are compared
-            error = np.where(moved, error, 0.0)  # for each element, whatever else is there
+                return Near(found)  # such as sums of extents, with which places are compared
+            error = np.where(moved, error, 0.0)  # an exact element has no error, whatever the others have
             return _special(found, size, error + a.error + b.error, a, b)
         if kind == "divide" and isinstance(a.error, float) and isinstance(b.error, float):
             # Dividing by a power of two rounds nothing, such as in the mean of one element.
@@ -210,13 +210,13 @@ def along_axis(places: F64, axis: int) -> F64:
 
 
 def _are_ordinary(a: F64, b: F64) -> bool:
-    """Return whether no product of these underflows, and no sum of `count` of them overflows."""
+    """Whether no product of an element of a and one of b underflows, and no sum of such products overflows."""
     (least, largest), (other_least, other_largest) = extremes(a), extremes(b)
     return least * other_least >= SMALL and largest * other_largest < LARGE
 
 
 def _is_rounded(kind: Kind, a: F64, b: F64, found: F64) -> Mask:
-    """Return where a sum or difference of numbers was rounded, by the remainder of Knuth's TwoSum, or is no number."""
+    """Return where a sum or difference was rounded (the remainder of Knuth's TwoSum is not zero), or is not finite."""
     b = -b if kind == "subtract" else b
     with np.errstate(invalid="ignore"):
         taken = found - a
@@ -224,7 +224,8 @@ def _is_rounded(kind: Kind, a: F64, b: F64, found: F64) -> Mask:
 
 
 def _special(found: F64, size: F64, error: F64 | float, *args: Near) -> Near:
-    """Return a result that is exact where an argument is infinite or NaN, and unknown where it became so."""
+    """Return a result with error 0 where an argument is infinite or NaN, and with an unknown error where the result
+    became infinite or NaN although no argument is."""
     largest = float(np.maximum.reduce(size, axis=None, initial=0.0))
     if largest < np.inf:
         return Near(found, error, largest)

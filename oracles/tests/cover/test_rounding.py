@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from oracles.doubledouble import LOST, ULP, DoubleDouble, absolute, plus, root, sticky, two_sum
 from oracles.dtypes import FORMATS, DtypeError, Format, form
-from oracles.rounding import STORAGE, _stored, add_rounded, bits, half_gap, half_gap_of, round_precise, round_to
+from oracles.rounding import STORAGE, add_rounded, bits, half_gap, half_gap_of, round_precise, round_to, stored
 
 NARROW = [name for name in FORMATS if name != "f64"]
 
@@ -183,7 +183,7 @@ def test_bits_and_names() -> None:
 )
 def test_a_row_that_is_wrong_of_its_format_is_refused(row: tuple[Any, ...], said: str) -> None:
     with pytest.raises(DtypeError) as caught:
-        _stored(Format(*row))
+        stored(Format(*row))
     assert str(caught.value).startswith(said)
 
 

@@ -1,2 +1,2 @@
-"""The worker process of Python kernels: it speaks the frames of `transport/frames.py` and watches tensors' memory. It
-is started as a program of its own, or forked by a server that has already imported what takes seconds."""
+"""The worker process of Python kernels. It speaks the protocol of `transport/frames.py` and watches the memory of
+tensors. It is started as a program of its own, or forked by a server that has already imported slow modules."""

@@ -1,4 +1,4 @@
-"""`python -m fuzz.core.transport.python serve IMPORT... DESCRIPTOR`; or `run SPEC DESCRIPTOR`, for one worker."""
+"""`python -m fuzz.core.transport.python serve IMPORT... DESCRIPTOR`, or `run SPEC DESCRIPTOR` for one worker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def main() -> None:
         from fuzz.core.transport.python.server import serve
 
         serve(socket.socket(fileno=int(descriptor)), words)
-        os._exit(0)  # nothing is left to save, and Triton tells of its leaks where the interpreter is taken apart
+        os._exit(0)  # else Triton would report leaks when the interpreter shuts down
     else:
         from fuzz.core.transport.python.worker import work
 

@@ -22,7 +22,7 @@ _FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Answer:
-    """What a call did, ready to be sent; `unwritten` has, for each output, which elements still hold the poison."""
+    """What a call did, ready to be sent. `unwritten` has, for each output, a mask of elements that hold the poison."""
 
     status: int
     outputs: Mapping[str, bytes]
@@ -37,8 +37,8 @@ class Answer:
 
     @property
     def doubtful(self) -> bool:
-        """Whether poison survived that may also be a result that looks like it. Another run with another poison
-        decides."""
+        """Whether some output elements hold the poison, which a kernel may also have returned by chance. A second run
+        with another poison decides."""
         return self.clean and any(held.any() for held in self.unwritten.values())
 
 
@@ -47,8 +47,8 @@ _NOTHING = Touched(-1, records.UNKNOWN_BYTE, -1, 0)
 
 
 def failed(error: Exception, *, own: bool) -> Answer:
-    """Return the answer to a case in which our own part of the worker raised: an error of ours, unless the kernel's
-    `own` code was at work again, such as a class that it made of an array, or a signal handler."""
+    """Return the answer for a case in which an exception was raised outside the call. It is an internal error, unless
+    the kernel's `own` code was at work again, such as a class that it made of an array, or a signal handler."""
     if own:
         return Answer(records.RAISED, {}, (), {}, f"after the call: {said(error)}")
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).parent == _FOLDER]
@@ -57,17 +57,17 @@ def failed(error: Exception, *, own: bool) -> Answer:
 
 
 def said(error: Exception) -> str:
-    """Return an error in one line."""
+    """Return the type and the message of an error, in one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())[:_WORDS_LIMIT]}"
 
 
 def is_of_device(error: Exception) -> bool:
-    """Whether it tells of a GPU that is lost to this process."""
+    """Whether the error tells that this process has lost its GPU."""
     return type(error).__name__ == "AcceleratorError" or "CUDA" in str(error)
 
 
 def respond(position: int, case: Case, first: Answer, second: Answer | None, changes: Sequence[Change] = ()) -> bytes:
-    """Return the response to a case: that of its first run, unless the second one shows more."""
+    """Return the response to a case: the answer of its first run, unless the second run shows more."""
     answer = second if second is not None and not second.clean else first
     names = list(case.tensors)
     missed = []

@@ -1,4 +1,4 @@
-"""The arrays of a framework: the views of memory that its kernels are given, and what they return."""
+"""The arrays of a framework: views of memory that are passed to its kernels, and arrays that kernels return."""
 
 from __future__ import annotations
 
@@ -14,48 +14,48 @@ from oracles.dtypes import DTYPES
 
 
 class UnreadableArrayError(Exception):
-    """An array without elements in memory. The message names its kind."""
+    """An array that has no elements in memory. The message names its kind."""
 
 
 class Arrays(Protocol):
     """Operations on the arrays of one framework."""
 
     noun: str
-    """What its users call an array."""
+    """The word that users of the framework have for an array."""
     library: Any
-    """Its module."""
+    """The module of the framework."""
     dtypes: Mapping[str, Any]
-    """Its dtypes, by their names in cases."""
+    """The dtypes of the framework, by their names in cases."""
     no_memory: tuple[type[BaseException], ...]
-    """What it raises if memory does not suffice."""
+    """The exceptions that the framework raises if memory does not suffice."""
 
     def view(self, slab: Slab) -> Any:
-        """Return the array in placed memory that the kernel is given."""
+        """Return an array in the slab's memory, to be passed to the kernel."""
         ...
 
     def owns(self, found: Any) -> bool:
-        """Return whether it is an array of this framework."""
+        """Return whether a value is an array of this framework."""
         ...
 
     def bits(self, found: Any) -> bytes:
-        """Return the elements in C order. Raises UnreadableArrayError for an array without any in memory."""
+        """Return the elements of an array in C order. Raise UnreadableArrayError if it has none in memory."""
         ...
 
     def is_plain(self, found: Any) -> bool:
-        """Return whether it is an array of the framework's own class: subclasses may refuse anything."""
+        """Return whether an array is of the framework's own class. Subclasses may refuse any operation."""
         ...
 
     def same_place(self, one: Any, other: Any) -> bool:
-        """Return whether they are one array, perhaps seen in two ways."""
+        """Return whether two arrays start at the same address, so that they are one array or two views of it."""
         ...
 
     def threads(self, wanted: float | int | None) -> AbstractContextManager[None]:
-        """Return the context in which a call has `wanted` threads; without a wish as many as there are."""
+        """Return a context in which a call has `wanted` threads, or the usual number if `wanted` is None."""
         ...
 
 
 class NumpyArrays:
-    """NumPy's arrays; formats that NumPy does not have are dtypes of ml_dtypes."""
+    """NumPy's arrays. Formats that NumPy lacks are dtypes of ml_dtypes."""
 
     noun = "array"
     library: Any = np
@@ -79,7 +79,7 @@ class NumpyArrays:
         return bool(one.size == 0 or one.ctypes.data == other.ctypes.data)
 
     def threads(self, wanted: float | int | None) -> AbstractContextManager[None]:
-        return nullcontext()  # NumPy cannot be told
+        return nullcontext()  # NumPy has no setting for it
 
 
 class TorchArrays:
@@ -111,7 +111,7 @@ class TorchArrays:
             raise UnreadableArrayError(
                 f"a {'quantized' if found.is_quantized else kind} tensor has no elements in memory"
             )
-        # Copied whatever its strides are: a tensor of one element counts as contiguous with any of them.
+        # Copy whatever the strides are, since a tensor of one element counts as contiguous with any strides.
         flat = torch.empty(found.numel(), dtype=found.dtype, device="cpu", layout=torch.strided)
         flat.view(found.shape).copy_(found.detach())
         data: bytes = flat.view(torch.uint8).numpy().tobytes()
@@ -123,7 +123,7 @@ class TorchArrays:
     def same_place(self, one: Any, other: Any) -> bool:
         try:
             return bool(one.numel() == 0 or one.data_ptr() == other.data_ptr())
-        except RuntimeError:  # a tensor without memory of its own
+        except RuntimeError:  # the tensor has no memory
             return False
 
     @contextmanager
@@ -139,12 +139,12 @@ class TorchArrays:
 
 
 def arrays_of(framework: str) -> Arrays:
-    """Return the operations for a framework, which is imported."""
+    """Import a framework, and return the operations on its arrays."""
     if framework == "numpy":
         return NumpyArrays()
     return TorchArrays()
 
 
 def torch_dtypes(torch: Any) -> Mapping[str, Any]:
-    """Return the dtypes that this torch has, by their names in cases."""
+    """Return the dtypes that this version of torch has, by their names in cases."""
     return {name: getattr(torch, each.spelling) for name, each in DTYPES.items() if hasattr(torch, each.spelling)}

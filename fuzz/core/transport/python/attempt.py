@@ -1,4 +1,4 @@
-"""Calls of the kernel, each on fresh memory: launched, collected, and made again if the first leaves a doubt."""
+"""Calls of the kernel, each in fresh memory. A call is launched, collected, and repeated if a doubt is left."""
 
 from __future__ import annotations
 
@@ -29,34 +29,33 @@ from oracles.dtypes import DTYPES, ITEMSIZE
 _T = TypeVar("_T")
 
 _BLOTS, _MOST_BLOTTED = 8, 1 << 24
-"""How many pieces of memory of an output's size are overwritten after a call, and the largest size for which that is
-done."""
+"""How many pieces of memory of an output's size are overwritten after a call, and the smallest size in bytes for which
+that is not done."""
 _SEEN_FROM, _SEEN = 1 << 18, 64
-"""The size in bytes from which memory is sampled before it is overwritten, since writing takes longer beyond a
-cache, and the number of bytes that are sampled. The steps between them are odd, because the lowest byte of many
-floats is 0."""
+"""The size in bytes from which memory is sampled before it is overwritten, since writing takes longer beyond a cache,
+and the number of sampled bytes. The steps between samples are odd, because the lowest byte of many floats is 0."""
 
 
 class Callee(Protocol):
-    """What is called: a kernel in its worker, or a function of a test suite."""
+    """A kernel in its worker, or a function of a test suite."""
 
     @property
     def returns(self) -> Collection[str]:
-        """The outputs without a parameter, which it returns; a case may lack some of them."""
+        """The outputs for which the callee has no parameter, so that it returns them. A case may lack some of them."""
         ...
 
     def takes(self, name: str) -> bool: ...
 
     def is_own(self, error: BaseException) -> bool:
-        """Whether code of its own was at work when that was raised."""
+        """Whether the callee's own code was at work when the error was raised."""
         ...
 
     def call(self, tensors: Mapping[str, Any], params: Mapping[str, float | int], way: Way | None = None) -> Any: ...
 
 
 class Attempt:
-    """A case whose tensors are staged. It is launched after they were sent; on a GPU the call is only queued when
-    `launch` returns."""
+    """One call for a case whose tensors are staged. It is launched after the tensors were sent. On a GPU the call is
+    only queued when `launch` returns."""
 
     def __init__(self, case: Case, kernel: Callee, arrays: Arrays, memory: CallMemory, again: bool) -> None:
         self._case = case
@@ -89,15 +88,15 @@ class Attempt:
         )  # fmt: skip
         with self._arrays.threads(self._case.params.get(THREADS)):
             self._memory.watch()
-            if self._is_on_gpu and self._memory.margin:  # a tool, without a margin, checks each of 15 million stores
+            if self._is_on_gpu and self._memory.margin:  # a tool checks each of 15 million stores
                 fill_shared_memory(self._asks)
             with filled_memory(self._asks):
                 self._returned = called(placed)
-            if self._is_on_gpu:  # what it keeps and returns again is the next call's before anybody has read it
+            if self._is_on_gpu:  # else the next call could overwrite memory that the kernel keeps and returns again
                 self._returned = kept_apart(placed, self._returned)
 
     def _views(self, placed: Mapping[str, Slab]) -> Mapping[str, Any]:
-        """Return what the kernel is given."""
+        """Return the arrays that are passed to the kernel, by name."""
         names = [name for name in self._case.tensors if name in self._case.inputs or self._kernel.takes(name)]
         return {name: self._arrays.view(placed[name]) for name in names}
 
@@ -112,10 +111,10 @@ class Attempt:
         return self._views(found)
 
     def collect(self) -> Answer:
-        """Return what the kernel left behind; on a GPU only after everything queued is done."""
+        """Return what the kernel left behind. On a GPU, call this only after everything queued is done."""
         answer = self._left()
         self._returned = None
-        # Asked last: reading what it returned may touch it too, if that is a view beyond a tensor's end.
+        # Checked last, since reading a returned view may touch memory beyond a tensor's end too.
         touched = self._memory.touched(list(self._own()))
         return answer if touched is None else Answer(records.FAULT, {}, answer.damages, {}, touched=touched)
 
@@ -160,7 +159,7 @@ class Attempt:
         return Answer(records.RAN, outputs, damages, unwritten)
 
     def returned_sizes(self) -> Iterator[int]:
-        """Yield the bytes of each output that it returns."""
+        """Yield the size in bytes of each output that the kernel returns."""
         for name, output in self._case.outputs.items():
             if not self._kernel.takes(name):
                 yield output.layout.size * ITEMSIZE[output.dtype]
@@ -170,8 +169,8 @@ class Attempt:
         return iter({slab.index: slab for slab in self._slabs.values()}.values())
 
     def _returned_twice(self) -> str:
-        """Return what is wrong if it returned a tensor for an output that has a parameter. Returning the output itself
-        is usual; with another tensor, nobody can tell which of the two is the result."""
+        """Return an error message if the kernel returned a tensor for an output that has a parameter, else ''.
+        Returning the output itself is usual. With another tensor, nobody can tell which of the two is the result."""
         written = [name for name in self._case.outputs if self._kernel.takes(name)]
         if isinstance(self._returned, dict):
             beside = [(name, [self._returned[name]]) for name in written if name in self._returned]
@@ -188,7 +187,7 @@ class Attempt:
         return ""
 
     def _returned_others(self, expected: Sequence[str]) -> str:
-        """Return what the kernel should return, if several tensors are expected and it did not return one for each."""
+        """Return an error message if the kernel did not return one tensor for each of several outputs, else ''."""
         found = self._returned
         if len(expected) < 2 or (isinstance(found, dict) and {*expected} <= {*found}):
             return ""
@@ -223,9 +222,9 @@ class Attempt:
 
 
 class CaseRunner:
-    """Runs groups of cases. The caller handles the exceptions of a lost device. If calls are only queued, as on a GPU,
-    `finish` waits for those of a group, after which `end` ends what they left running. `reported` returns what a
-    watching tool said of the latest of them."""
+    """Runs groups of cases. The caller handles the exception of a lost device. If calls are only queued, as on a GPU,
+    `finish` waits for those of a group. `end` then ends processes that the calls left running. `reported` returns the
+    report of a watching tool on the latest calls."""
 
     def __init__(
         self,
@@ -242,8 +241,8 @@ class CaseRunner:
     def answers(
         self, cases: Sequence[tuple[Case, bool]], most_s: float = math.inf
     ) -> list[tuple[Case, Answer, Answer | None]]:
-        """Return each case with the answers of its first run and, if it asked for two, of its second. If calls are only
-        queued, later cases are left out once memory is full, or queueing took `most_s` seconds, as it does when
+        """Return each case with the answer of its first run and, if there was a second run, that answer too. If calls
+        are only queued, later cases are left out once memory is full or queueing took `most_s` seconds, as it does when
         programs are compiled."""
         first = self._run([case for case, _ in cases], again=False, most_s=most_s)
         cases = cases[: len(first)]
@@ -256,12 +255,12 @@ class CaseRunner:
         return [(case, first[number], second.get(number)) for number, (case, _) in enumerate(cases)]
 
     def _run(self, cases: Sequence[Case], again: bool, most_s: float = math.inf) -> list[Answer]:
-        if self._finish is None:  # memory may hold one call's tensors at a time
+        if self._finish is None:  # memory may hold only one call's tensors at a time
             return [answer for case in cases for answer in self._together([case], again, most_s)]
         return self._together(cases, again, most_s)
 
     def _together(self, cases: Sequence[Case], again: bool, most_s: float) -> list[Answer]:
-        """Return what came of the first cases, as many as memory holds and as are launched in the time."""
+        """Return the answers for the first cases, as many as fit into memory and are launched in time."""
         attempts, until = list[Attempt | Answer](), time.monotonic() + most_s
         for case in cases:
             attempts.append(self._staged(case, again))
@@ -305,8 +304,8 @@ class CaseRunner:
         return attempt if isinstance(attempt, Answer) else self._guarded(attempt.collect)
 
     def _blot(self, attempts: Sequence[Attempt | Answer], answers: Sequence[Answer]) -> None:
-        """Overwrite memory that held returned outputs: an allocator could give it, unchanged, to the next call, which
-        could return it."""
+        """Overwrite memory that held returned outputs. Otherwise an allocator could give it, unchanged, to the next
+        call, which could return it as its own result."""
         library, place = self._arrays.library, {} if self._finish is None else {"device": "cuda"}
         found = [each for each in attempts if isinstance(each, Attempt)]
         for size in sorted({size for each in found for size in each.returned_sizes()}):
@@ -314,14 +313,14 @@ class CaseRunner:
                 clean = _clean(size, answers) if size >= _SEEN_FROM and not place else frozenset()
                 with suppress(*self._arrays.no_memory):
                     pieces = [library.empty((size,), dtype=library.uint8, **place) for _ in range(_BLOTS)]
-                    for piece in pieces if place else map(np.asarray, pieces):  # by torch, 2 threads would spin for it
+                    for piece in pieces if place else map(np.asarray, pieces):  # torch would need 2 threads
                         if not clean or frozenset(piece[:: size // _SEEN | 1].tolist()) not in clean:
                             piece[:] = 255
                     del pieces
 
     def _guarded(self, step: Callable[[], _T]) -> _T | Answer:
-        """Return what the step makes, or the answer that says why it could not: exceptions of the kernel are caught in
-        its call. The exception of a lost device is left to the caller."""
+        """Return the result of a step, or the answer that says why it failed. Exceptions of the kernel itself are
+        caught in its call. The exception of a lost device is left to the caller."""
         try:
             return step()
         except self._arrays.no_memory:
@@ -333,15 +332,15 @@ class CaseRunner:
 
 
 def _clean(size: int, answers: Sequence[Answer]) -> Collection[Collection[int]]:
-    """Return the bytes that may be sampled in memory of that size without a result: overwritten, or new from the system
-    and so all zeros, unless some result looks like zeros too."""
+    """Return the sets of bytes that samples of memory of this size may have if it holds no result: memory that was
+    overwritten, or that is new and so all zeros. Zeros are left out if some result looks like zeros too."""
     returned = [found for each in answers for found in each.outputs.values() if len(found) == size]
     zeros = any(not any(found[:: size // _SEEN | 1]) for found in returned)
     return {frozenset({255})} if zeros else {frozenset({255}), frozenset({0})}
 
 
 def _damages(slab: Slab, after: Any, rejected: bool) -> Iterator[bytes]:
-    """Yield one record per kind and place of damage."""
+    """Yield one record for each kind and place of damage."""
     changed = slab.changes(after, rejected)
     if not changed.any():
         return

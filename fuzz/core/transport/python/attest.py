@@ -1,4 +1,4 @@
-"""What a worker really is, as the text of its hello."""
+"""The attestation of a worker, as the text of its hello."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fuzz.core.transport.python.kernel import LoadedKernel, Spec
 
 def attested(spec: Spec, kernel: LoadedKernel, library: Any) -> str:
     """Return lines of name=value, or the one line 'missing=reason' if the worker cannot run here. `library` is the
-    module whose arrays the kernel is given."""
+    module whose arrays are passed to the kernel."""
     if spec.device == "cuda" and not library.cuda.is_available():
         version = f"torch {library.__version__}"
         built = f"{version} is built without it" if library.version.cuda is None else "torch finds none"
@@ -27,7 +27,7 @@ def attested(spec: Spec, kernel: LoadedKernel, library: Any) -> str:
 
 
 def _loop_fault() -> str:
-    """Return why Triton's interpreter cannot be used here; '' if it can."""
+    """Return why Triton's interpreter cannot be used here, or '' if it can."""
     import numpy as np
     import triton
 
@@ -62,13 +62,13 @@ def _facts(spec: Spec, kernel: LoadedKernel, library: Any) -> Iterator[tuple[str
 
 
 def _version(package: str) -> str:
-    """Return the version that an imported package states, else that of the installed one."""
+    """Return the version that an imported package states, or else that of the installed distribution."""
     found = getattr(sys.modules.get(package), "__version__", None)
     return found if isinstance(found, str) else installed_version(package) or "of no known version"
 
 
 def installed_version(package: str) -> str | None:
-    """Return the version of the distribution that a package, by the name of its import, comes with."""
+    """Return the version of the distribution that provides the import name `package`, or None if not installed."""
     names = metadata.packages_distributions().get(package, [package])
     try:
         return metadata.version(names[0])
@@ -90,7 +90,7 @@ def _triton_facts(spec: Spec, kernel: LoadedKernel) -> Iterator[tuple[str, str]]
 
 
 def interpreted_faults(functions: Iterable[Any]) -> Mapping[str, str]:
-    """Return what Triton's interpreter gets wrong, by dtype, if it runs one of the functions."""
+    """Return the errors of Triton's interpreter, by dtype, if it runs one of the functions; else an empty mapping."""
     return _faults() if is_interpreted(functions) else {}
 
 
@@ -107,12 +107,12 @@ def _faults() -> Mapping[str, str]:
 
 
 def _is_machine_code(program: Any) -> bool:
-    """Return whether a launch returned a program that the device's own compiler has finished."""
+    """Return whether a launch returned a program that was compiled to the device's machine code."""
     return bool(getattr(program, "asm", {}).get("cubin"))
 
 
 def _modes(values: Iterable[Any]) -> Iterator[str]:
-    """Yield how each Triton function among the values would run, below whatever tunes it."""
+    """Yield 'compiled' or 'interpreted' for each Triton function among the values, also inside tuning wrappers."""
     from triton.runtime.interpreter import InterpretedFunction
     from triton.runtime.jit import JITFunction
 
@@ -127,7 +127,7 @@ def _modes(values: Iterable[Any]) -> Iterator[str]:
 
 
 def _processor() -> str:
-    """Return the processor's maker, model and vector instructions, by which libraries choose how they add."""
+    """Return the processor's maker, model and vector instructions, on which libraries' orders of sums depend."""
     named = ("vendor_id", "cpu family", "model", "CPU implementer", "CPU part")
     vectors = ("avx2", "fma", "avx512f", "asimd", "sve")
     try:

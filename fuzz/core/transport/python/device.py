@@ -1,4 +1,4 @@
-"""Memory of a GPU: what the kernels of a frame are given travels there together, and back together."""
+"""Memory of a GPU. Tensors of all calls of a frame are copied there together, and back together."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from fuzz.core.transport.python.slab import Slab
 _ALIGNED = 512
 """The alignment of tensors in bytes, as in torch's own allocator."""
 _STAGED_BYTES, _KEPT_BYTES = 32 << 20, 16 << 20
-"""The most bytes that travel to a GPU and back at a time, with margins, and that kernels returned meanwhile: some 300
-cases."""
+"""The largest numbers of bytes copied to a GPU and back at a time: tensors with their margins, and tensors that kernels
+returned meanwhile. They suffice for some 300 cases."""
 
 
 class _Mirrored:
-    """Bytes of a GPU, and pinned bytes of the host, copied as a whole: each copy waits for the GPU, which other
-    processes use too, so that one copy per tensor took longer than everything else."""
+    """Bytes of a GPU, and pinned bytes of the host, copied as a whole. Each copy waits for the GPU, which other
+    processes use too: one copy for each tensor took longer than everything else."""
 
     def __init__(self, torch: Any, size: int, device: str) -> None:
         self.device = torch.empty(size, dtype=torch.uint8, device=device)
@@ -38,8 +38,8 @@ class _Mirrored:
 
 
 class DeviceMemory(Margins):
-    """Memory of a GPU. What is staged travels there and back together. Under a tool, which watches the ends of
-    allocations and needs no margin, each tensor is an allocation of its own. Tests use another `device`."""
+    """Memory of a GPU. Staged slabs are copied there and back together. A watching tool checks the ends of allocations
+    and needs no margin, so without a margin each tensor is an allocation of its own. Tests use another `device`."""
 
     def __init__(self, margin: int, torch: Any, device: str = "cuda") -> None:
         super().__init__(margin)
@@ -51,7 +51,7 @@ class DeviceMemory(Margins):
         self._kept: _Mirrored | None = None
         self._kept_size = 0
         self._copies: dict[int, tuple[Any, int]] = {}
-        """By its id, each copy that was handed out, and where its bytes are."""
+        """Each copy that was handed out, by its id, and the offset of its bytes."""
         self._home: list[tuple[Slab, int]] = []
 
     @property
@@ -72,7 +72,7 @@ class DeviceMemory(Margins):
         if not staged:
             return
         if self._sent is None or len(self._sent) < size:
-            self._sent = None  # before another one is made: both would need memory
+            self._sent = None  # release it before making the new one, so that both need not fit into memory
             self._sent = _Mirrored(self._torch, max(size, _STAGED_BYTES), self._device)
         for slab in staged:
             self._home.append((slab, at))
@@ -121,8 +121,7 @@ class DeviceMemory(Margins):
 
 @lru_cache(maxsize=2)
 def device_memory(margin: int) -> DeviceMemory:
-    """Return the memory with that margin, which kernels of this process have in turn: each has tens of megabytes
-    pinned."""
+    """Return the memory with this margin. Kernels of this process use it in turn, since it pins tens of megabytes."""
     import torch
 
     return DeviceMemory(margin, torch)

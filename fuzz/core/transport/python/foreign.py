@@ -1,5 +1,4 @@
-"""Arrays of other libraries: made of those in the memory of a case, and read again, by DLPack if there is no other
-way."""
+"""Arrays of other libraries: made from arrays in the memory of a case, and converted back, by DLPack if need be."""
 
 from __future__ import annotations
 
@@ -10,27 +9,27 @@ from typing import Any
 import numpy as np
 
 Maker = Callable[[Any], Any]
-"""Makes an array of a library from one of NumPy or a tensor of torch, as `jax.numpy.array` does."""
+"""A function that makes an array of a library from one of NumPy or a tensor of torch, such as `jax.numpy.array`."""
 
 
 def maker(name: str) -> Maker:
-    """Return the function of that name, given with its module. Raises ImportError, and AttributeError if the module has
-    no such function."""
+    """Return the function of this dotted name, with its module. Raise ImportError or AttributeError if there is
+    none."""
     module, _, function = name.rpartition(".")
     found: Maker = getattr(import_module(module), function)
     return found
 
 
 def jax_array(tensor: Any) -> Any:
-    """Return an array of JAX's on a GPU. It is a copy, aligned as XLA takes for granted."""
+    """Return an array of JAX on a GPU. It is a copy, with the alignment that XLA assumes."""
     import jax
 
     return jax.dlpack.from_dlpack(tensor.detach().clone())
 
 
 def opened(value: Any, library: Any = np) -> Any:
-    """Return what a kernel returned, with arrays of other libraries replaced by those of NumPy, or by tensors if the
-    library is torch."""
+    """Return a kernel's result with arrays of other libraries replaced by NumPy's or, if `library` is torch, by
+    tensors."""
     if isinstance(value, Mapping):
         return {name: opened(each, library) for name, each in value.items()}
     if isinstance(value, (tuple, list)):
@@ -40,5 +39,5 @@ def opened(value: Any, library: Any = np) -> Any:
         return library.from_dlpack(value) if foreign else value
     if isinstance(value, np.ndarray | np.generic) or not hasattr(value, "__dlpack__"):
         return value
-    # DLPack has no bf16 in NumPy, and NumPy has no way to what another library alone can convert.
+    # NumPy has no bf16 in DLPack, and for some arrays only their own library has a conversion
     return np.asarray(value) if hasattr(value, "__array__") else np.from_dlpack(value)

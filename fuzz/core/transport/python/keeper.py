@@ -1,6 +1,6 @@
-"""The process above a worker, as `native/keeper.c` is for C kernels. No kernel runs in it: it waits for the worker,
-ends what the kernel started and left running, and ends the way the worker did. A kernel that signals its parent signals
-this one, and not the server of all workers."""
+"""The process above a worker of Python kernels; `native/keeper.c` does the same for C kernels. No kernel runs in it. It
+waits for the worker, ends the processes that the kernel left running, and then ends the way the worker did. A kernel
+that signals its parent signals this process, and not the server of all workers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from typing import NoReturn
 from fuzz.core.base.outcome import Change
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
-"""The numbers are those of <linux/prctl.h>."""
+"""The numbers of <linux/prctl.h>."""
 
 
 def keep_worker() -> None:
-    """Fork the worker and return in it; the keeper stays in here until the worker has ended."""
+    """Fork the worker, and return in it. The keeper stays in this function until the worker has ended."""
     prctl = ctypes.CDLL(None).prctl
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
     prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)  # a hung kernel must not outlive a server that was killed
@@ -28,7 +28,7 @@ def keep_worker() -> None:
     if worker:
         _keep(worker)
     prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    prctl(_PR_SET_CHILD_SUBREAPER, 1)  # so that an orphan of the kernel's is seen to be its child
+    prctl(_PR_SET_CHILD_SUBREAPER, 1)  # so that an orphan of the kernel becomes the worker's child
     if os.getppid() != keeper:
         os._exit(0)
 
@@ -41,7 +41,7 @@ def _keep(worker: int) -> NoReturn:
             os.kill(pid, signal.SIGKILL)
 
     signal.signal(signal.SIGTERM, stop)
-    os.closerange(0, 2)  # or nobody would see that the worker has closed its ends
+    os.closerange(0, 2)  # else nobody would see that the worker has closed its ends
     _, status = os.waitpid(worker, 0)
     running.clear()
     _end_children()
@@ -55,31 +55,30 @@ def _keep(worker: int) -> NoReturn:
 
 
 class Children:
-    """The processes below a worker, orphans among them: those that a call leaves behind are ended and reported."""
+    """The descendants of a worker, including orphans. Those that a call leaves behind are ended and reported."""
 
     def __init__(self, *, keeps: bool) -> None:
-        """`keeps`: the kernel declares that it keeps some, so all are left alone."""
+        """`keeps` says that the kernel declares to keep processes running, so that none is ended."""
         self._keeps, self._known, self._left = keeps, frozenset[int](), False
 
     def know(self) -> None:
-        """Note the processes that exist now: no call left them behind."""
+        """Remember the processes that exist now as not left behind by a call."""
         self._known = _children()
 
     def end(self) -> None:
-        """End the others, after a call."""
+        """End all other processes, after a call."""
         if not self._keeps and _children() - self._known:
             self._left = True
             _end_children(self._known)
 
     def changes(self) -> tuple[Change, ...]:
-        """Return what calls have left since this was last asked."""
+        """Return whether calls have left processes behind since this was last asked, as changes."""
         left, self._left = self._left, False
         return (Change("children", "a process that still runs, or that nobody waited for"),) if left else ()
 
 
 def _end_children(known: Collection[int] = ()) -> None:
-    """End orphans, which become children of this process, the reaper of all its descendants: any child that still
-    exists was left behind."""
+    """End all children but the `known` ones, orphans included: this process is the reaper of its descendants."""
     while left := _children() - {*known}:
         for pid in left:
             with contextlib.suppress(OSError):
@@ -98,7 +97,7 @@ def _children() -> frozenset[int]:
 
 def _parent_of(process: Path) -> int:
     try:
-        # The name, in parentheses, may contain anything.
+        # The name of the process, in parentheses, may contain anything.
         return int((process / "stat").read_text(errors="replace").rpartition(")")[2].split()[1])
     except (OSError, IndexError, ValueError):
         return 0

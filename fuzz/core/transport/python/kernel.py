@@ -1,4 +1,4 @@
-"""The kernel inside its worker: its description, its module, how it is called, and how a call ended."""
+"""The kernel in its worker: its description, its module, how it is called, and how a call ended."""
 
 from __future__ import annotations
 
@@ -23,58 +23,58 @@ from fuzz.core.transport.python.module import loaded
 from oracles.operand import AXIS
 
 Way = Callable[[Callable[[], Any]], Any]
-"""Calls the function that it is given, and returns what that returned; or raises."""
+"""A function that calls the function it is given, and returns the result or raises."""
 MARGIN_BYTES = 16 * 1024
-"""The bytes that are poisoned and checked on every side of a tensor without an inaccessible page: enough that a kernel
-that strays by a row still lands in them."""
+"""The number of bytes that are poisoned and checked on every side of a tensor without an inaccessible page. An access
+that is wrong by a row still lands in them."""
 _WORDS_LIMIT = 1500
-"""The most characters of an error message that are kept: compilers repeat the whole source."""
+"""The largest number of characters of an error message that are kept, since compilers repeat the whole source."""
 _REASON_LIMIT = 200
-"""The most characters of the reason why nothing can be built: it is printed in one line of a table."""
+"""The largest number of characters of the reason why nothing can be built. It is printed in one line of a table."""
 
 
 @dataclass(frozen=True)
 class Spec:
-    """The kernel to run, and where."""
+    """The kernel to run, and where to run it."""
 
     source: str
-    """The file to run: a copy of the kernel's source with its edits, next to copies of the files in its folder, as they
-    were when the run began."""
+    """The file to run: a copy of the kernel's source, with its edits. Beside it are copies of the files in the source's
+    folder as they were when the run began."""
     folder: str
-    """The folder of the kernel's own source: its `__file__` is there, and what it imports from there is not all
-    copied."""
+    """The folder of the kernel's own source. The module's `__file__` is there, and not everything that it imports from
+    there is copied."""
     op: str
     entry: str
     framework: str
     device: str
     options: Mapping[str, str | int | float | bool]
     environment: Mapping[str, str]
-    """Environment variables: those of frameworks, folders for what they compile, and those that the kernel asks for."""
+    """Environment variables: those of frameworks, folders for compiled programs, and those that the kernel declares."""
     arguments: Mapping[str, str] = field(default_factory=dict)
-    """The op's tensors and parameters for those of the function's parameters that are called otherwise."""
+    """The names of the op's tensors and parameters, by function parameters that have other names."""
     margin: int = MARGIN_BYTES
     variables: Sequence[str] = ()
-    """The names of the variables that the kernel asks for."""
+    """The names of the environment variables that the kernel declares."""
     packages: Sequence[str] = ()
     """The packages that the kernel names."""
     siblings: Sequence[str] = ()
-    """Modules beside it that are imported as if its folder came first on the path."""
+    """Modules beside the source that are imported as if its folder came first on the path."""
     outputs: Sequence[str] = ()
-    """The op's outputs that it declares to have."""
+    """The outputs of the op that the kernel declares to have."""
     neutral: Mapping[str, float] = field(default_factory=dict)
-    """The op's parameters that a case may omit, with their values then."""
+    """The neutral values of the op's parameters, for cases that omit them."""
     tensors: int = 0
-    """The most tensors of a case of its op."""
+    """The largest number of tensors of a case of the op."""
     programs: str = ""
-    """The file to which the names of compiled programs are added, if any."""
+    """The file to which the keys of compiled programs are appended; '' for none."""
     arrays: str = ""
-    """A function with its module that makes its arrays, if they are another library's."""
+    """The dotted name of a function that makes the kernel's arrays, if they are another library's."""
     watcher: str = ""
-    """The library that notes accesses to inaccessible pages; without it they end the worker."""
+    """The path of the library that records accesses to inaccessible pages. Without it an access ends the worker."""
     sanitizer: str = ""
-    """The tool that the worker runs under, if any."""
+    """The tool that watches the worker; '' for none."""
     keeps: Sequence[str] = ()
-    """The changes to its process that the kernel declares."""
+    """The kinds of changes to its process that the kernel declares."""
 
     @property
     def torch_device(self) -> str:
@@ -95,8 +95,7 @@ def decoded(text: str) -> Spec:
 
 
 def source_digest(texts: Mapping[str, str]) -> str:
-    """Return a digest of the kernel's text and of every Python file in its folder, which it may import, by their
-    names."""
+    """Return a digest of the kernel's source and of all Python files in its folder. `texts` are by file name."""
     digest = hashlib.sha256()
     for name in sorted(texts):
         digest.update(name.encode() + b"\0" + texts[name].encode() + b"\0")
@@ -111,11 +110,11 @@ _NO_CUDA = (
     "CUDA_HOME environment variable is not set", "Torch not compiled with CUDA enabled", "Found no NVIDIA driver",
     "No CUDA GPUs are available",
 )  # fmt: skip
-"""What torch says on a machine without CUDA when it loads a source that compiles for CUDA or uses it."""
+"""The messages of torch if a source that needs CUDA is loaded on a machine without it."""
 
 
 _NO_DRIVER = "0 active drivers"
-"""What Triton says if it finds no GPU."""
+"""The message of Triton if it finds no GPU."""
 
 
 class NeedsCudaError(Exception):
@@ -127,12 +126,12 @@ class Raised:
     """A call that raised instead of returning."""
 
     rejected: bool
-    """Whether the kernel itself raised ValueError or NotImplementedError: it does not take this input."""
+    """Whether the kernel itself raised ValueError or NotImplementedError, so that it does not take this input."""
     words: str
     built: bool = True
-    """Whether torch.compile can build anything on this machine; if not, the kernel was not run."""
+    """Whether torch.compile can build anything on this machine. If not, the kernel was not run."""
     misused: bool = False
-    """Whether the kernel was called in a way that can never work; the words say what to write."""
+    """Whether the kernel was called in a way that can never work. The words say what to write."""
 
 
 class LoadedKernel:
@@ -159,7 +158,8 @@ class LoadedKernel:
                 said = f"it is declared with {name}={wanted!r}, and its source makes that {found!r}"
                 raise KernelError(f"{Path(spec.source).name}: {said}")
         self._device, self._has_returned = spec.device, False
-        """A call that ends for lack of CUDA is no failure until one has returned: a kernel may not choose its cases."""
+        """Whether a call has returned. Until then, an error for lack of CUDA is no failure; later it is, since a kernel
+        may not choose its cases."""
         self._name = spec.entry
         self._entry: Callable[..., Any] = getattr(self.module, spec.entry, None)  # type: ignore[assignment]
         if not callable(self._entry):
@@ -178,15 +178,15 @@ class LoadedKernel:
         self.returns = [name for name in spec.outputs if not self.takes(name)]
 
     def takes(self, name: str) -> bool:
-        """Return whether the function has a parameter of that name; an output without one is returned."""
+        """Return whether the function has a parameter of this name. It returns outputs for which it has none."""
         return self._takes_all or name in self._names
 
     def is_own(self, error: BaseException) -> bool:
         return has_own_frame(error, self._folders)
 
     def call(self, tensors: Mapping[str, Any], params: Mapping[str, float | int], way: Way | None = None) -> Any:
-        """Return what the function returns, or what it raised, as `Raised`; `way` makes the call if given."""
-        # What it has no parameter for has its neutral value, and the axis is the last one, as the kernel declares.
+        """Return the function's result, or a `Raised` if it raised. `way` makes the call, if given."""
+        # parameters that the function lacks have their neutral value, and the axis is the last one, as declared
         named, needless = {**self._neutral, **params}, {*self._neutral, AXIS}
         given = {name: value for name, value in named.items() if self.takes(name) or name not in needless}
         try:
@@ -196,7 +196,7 @@ class LoadedKernel:
             found = call() if way is None else way(call)
             self._has_returned = True
             return found if self._made is None else opened(found, self._library)
-        except BaseException as error:  # sys.exit too: whatever a kernel raises is its outcome
+        except BaseException as error:  # any exception is an outcome of the kernel, even SystemExit
             if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
                 raise
             if _is_of_compiler(error) and (missing := _builds_nothing()):
@@ -211,18 +211,18 @@ class LoadedKernel:
             return Raised(is_rejection(error, self._folders), words)
 
     def _asks_for_cuda(self, error: BaseException, words: str) -> bool:
-        """Whether it ends for want of CUDA, as torch says or a statement of its own."""
+        """Whether the call ended for lack of CUDA: torch says so, or a statement in the kernel's own files."""
         stated = _is_stated(error, self._folders) and "cuda" in words.lower()
         tuned = self._device == "interpret" and _NO_DRIVER in str(error)  # by Triton's autotune, which measures times
         return stated or tuned or any(each in str(error) for each in _NO_CUDA)
 
     def _words(self, error: BaseException) -> str:
         """Return the error in one line, with the last line of the kernel's file that was reached."""
-        # Triton's interpreter wraps what was raised inside a program, and keeps only its repr.
+        # Triton's interpreter wraps errors raised inside a program, and keeps only their repr.
         shown = error.__cause__ if type(error).__name__ == "InterpreterError" and error.__cause__ else error
         said = " ".join(str(shown).split())
         said = said if len(said) <= _WORDS_LIMIT else said[:_WORDS_LIMIT] + " ..."
-        ours = isinstance(error, LaunchError)  # raised by lines of ours
+        ours = isinstance(error, LaunchError)  # raised by lines of the engine
         lines = [frame for frame in _frames(error) if frame.filename == self._path and not ours]
         where = f" ({Path(self._path).name} line {lines[-1].lineno}: {lines[-1].line})" if lines else ""
         return f"{type(shown).__name__}{': ' if said else ''}{said}{where}"
@@ -235,8 +235,8 @@ _NOT_CALLED = re.compile(
 
 
 def misuse_of(error: BaseException, *, wrapper: str, interpreter: str) -> str:
-    """Return what to write if a call can never work as it is made: its arguments do not fit the function, which a
-    `wrapper` mends; or a Triton program finds no GPU, for which it needs an `interpreter`. '' for other errors."""
+    """Return what to write instead if a call can never work as it is made, else ''. Either its arguments do not fit the
+    function, and a `wrapper` helps; or a Triton program finds no GPU, and needs an `interpreter`."""
     trace, said = error.__traceback__, " ".join(str(error).split())
     entered = trace is None or trace.tb_next is not None
     if isinstance(error, TypeError) and not entered and _NOT_CALLED.search(said):
@@ -250,7 +250,7 @@ _COMPILER_ERRORS = {"CppCompileError", "InvalidCxxCompiler"}
 
 
 def _is_of_compiler(error: BaseException) -> bool:
-    """Whether a compiler could not build what torch.compile had generated."""
+    """Whether a compiler could not build the code that torch.compile had generated."""
     names, cause = set[str](), error
     while cause is not None and type(cause).__name__ not in names:
         names.add(type(cause).__name__)
@@ -260,8 +260,8 @@ def _is_of_compiler(error: BaseException) -> bool:
 
 @lru_cache(maxsize=1)
 def _builds_nothing() -> str:
-    """Return why torch.compile cannot build x + 1 either: its compiler is broken or missing, and no kernel to blame. ''
-    if it can."""
+    """Return why torch.compile cannot build even x + 1, or '' if it can. If not, its compiler is broken or missing, and
+    no kernel is to blame."""
     import torch
 
     try:
@@ -279,19 +279,19 @@ def _builds_nothing() -> str:
 _REJECTIONS = (ValueError, NotImplementedError)
 _INSTALLED = {"site-packages", "dist-packages"}
 _OURS = [Path(__file__).resolve().parents[1], Path(oracles.__file__).resolve().parent]
-"""Our own code that takes part in a call; it may lie below the folder of a kernel."""
+"""The folders of the engine's own code that takes part in a call. They may lie below the folder of a kernel."""
 _RAISES = dis.opmap["RAISE_VARARGS"]
 
 
 def is_rejection(error: BaseException, own: Collection[str]) -> bool:
-    """Return whether `error` is a ValueError or NotImplementedError that a `raise` statement in the kernel's own files
-    raised: those in `own`, files and folders, but no package that is installed below them. What a library raises, in
+    """Return whether `error` is a ValueError or NotImplementedError from a `raise` statement in the kernel's own files.
+    `own` lists files and folders; packages installed below them do not count. An exception raised by a library, in
     Python or in machine code, is a crash of the kernel that called it."""
     return isinstance(error, _REJECTIONS) and _is_stated(error, own)
 
 
 def _is_stated(error: BaseException, own: Collection[str]) -> bool:
-    """Whether a statement of the kernel's own files raised it, `raise` or `assert`."""
+    """Whether a `raise` or `assert` statement in the kernel's own files raised the error."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -302,19 +302,19 @@ def _is_stated(error: BaseException, own: Collection[str]) -> bool:
 
 
 def has_own_frame(error: BaseException, own: Collection[str]) -> bool:
-    """Return whether a function in the kernel's own files and folders `own` was at work when it was raised."""
+    """Return whether a function in the kernel's own files and folders was at work when the error was raised."""
     paths = [Path(frame.filename).resolve() for frame in traceback.extract_tb(error.__traceback__)]
     return any(_is_below(path, own) and not any(map(path.is_relative_to, _OURS)) for path in paths)
 
 
 def _is_below(path: Path, own: Collection[str]) -> bool:
-    """Return whether it is one of those files, or in one of those folders, but in no package installed below them."""
+    """Return whether the path is one of the files, or in one of the folders but in no package installed below them."""
     places = [Path(place).resolve() for place in own]
     below = [path.relative_to(place).parts for place in places if path.is_relative_to(place)]
     return any(_INSTALLED.isdisjoint(parts) for parts in below)
 
 
 def _frames(error: BaseException) -> list[traceback.FrameSummary]:
-    """Return the frames from the entry inwards, through the causes that an error was raised from."""
+    """Return the frames of an error and of its causes, from the entry inwards."""
     found = list(traceback.extract_tb(error.__traceback__))
     return found + (_frames(error.__cause__) if error.__cause__ is not None else [])

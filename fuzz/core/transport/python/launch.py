@@ -1,4 +1,4 @@
-"""Launches of functions in a cubin, in a worker: the code that is generated from a prototype calls these."""
+"""Launches of functions in a cubin, in a worker. Code generated from a prototype calls these functions."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from collections.abc import Sequence
 from typing import Any
 
 _STATIC_SHARED_BYTES = 48 << 10
-"""A function must be told if it has more shared memory than this."""
+"""The bytes of shared memory above which CUDA requires that a function's limit is raised before a launch."""
 _TYPES: dict[str, Any] = {
     "p": ctypes.c_void_p, "f": ctypes.c_float, "d": ctypes.c_double,
     **{f"i{size}": kind for size, kind in
        ((1, ctypes.c_int8), (2, ctypes.c_int16), (4, ctypes.c_int32), (8, ctypes.c_int64))},
 }  # fmt: skip
-"""The types of arguments: pointers, floats, and integers by their bytes."""
+"""The types of arguments: pointers, floats, and integers by their size in bytes."""
 
 
 class LaunchError(RuntimeError):
-    """A function that cannot be launched like this."""
+    """A function that cannot be launched in this way."""
 
 
 class CubinFunction:
-    """A function of a cubin. It is loaded when it is first launched: earlier, the process may have no device."""
+    """A function of a cubin. It is loaded at its first launch, since the process may have no device before."""
 
     def __init__(self, cubin: str, symbol: str, name: str, types: Sequence[str]) -> None:
         self._cubin, self._symbol, self._name = cubin, symbol, name
@@ -31,10 +31,10 @@ class CubinFunction:
         self._room = _STATIC_SHARED_BYTES
 
     def __call__(self, grid: Sequence[int], block: Sequence[int], shared: int, *given: Any) -> None:
-        """Launch it after what torch has queued. Raises LaunchError."""
+        """Launch the function after the work that torch has queued. Raise LaunchError."""
         import torch
 
-        if 0 in grid:  # CUDA refuses such a grid, and every caller leaves it out
+        if 0 in grid:  # CUDA refuses an empty grid, and callers have nothing to do then
             return
         driver = _driver()
         self._enter(driver)
@@ -55,15 +55,14 @@ class CubinFunction:
         )  # fmt: skip
 
     def _enter(self, driver: Any) -> None:
-        """Make the device's context, which is torch's too, current in this thread: the kernel may be called from a new
-        one."""
+        """Make the device's context, which torch uses too, current in this thread, which may be a new one."""
         if int(self._made(driver.cuCtxGetCurrent(), "asked for")) == 0:
             self._made(
                 driver.cuCtxSetCurrent(self._made(driver.cuDevicePrimaryCtxRetain(0), "given a device")), "entered"
             )
 
     def _made(self, answer: tuple[Any, ...], what: str) -> Any:
-        """Return what the driver made. Raises LaunchError, which says what failed."""
+        """Return the result of a call of the driver. Raise LaunchError, which says what failed, for an error."""
         error, *found = answer
         if int(error) != 0:
             said = _driver().cuGetErrorString(error)[1]
@@ -87,17 +86,17 @@ def _shown(size: Sequence[int]) -> str:
 
 
 def cdiv(whole: int, part: int) -> int:
-    """Return a quotient that is rounded up."""
+    """Return the quotient, rounded up."""
     return -(-whole // part)
 
 
 def extent(tensor: Any, from_end: int) -> int:
-    """Return the extent of a dimension, counted from the last one."""
+    """Return the extent of a dimension, counted from the last one; 1 if the tensor has no such dimension."""
     return int(tensor.shape[-from_end]) if from_end <= tensor.dim() else 1
 
 
 def rows(tensor: Any, own: int) -> int:
-    """Return how many rows a tensor has; its last `own` dimensions are the row's own."""
+    """Return the number of rows of a tensor whose last `own` dimensions form one row."""
     count = 1
     for size in tensor.shape[: tensor.dim() - own]:
         count *= int(size)
@@ -105,6 +104,6 @@ def rows(tensor: Any, own: int) -> int:
 
 
 def stride(tensor: Any) -> int:
-    """Return the elements from one row of a tensor to the next."""
+    """Return the distance in elements from one row of a tensor to the next."""
     sizes = [*zip(tensor.shape, tensor.stride(), strict=True)][:-1]
     return next((int(step) for size, step in reversed(sizes) if size > 1), extent(tensor, 1))

@@ -14,40 +14,40 @@ from fuzz.core.transport.python.slab import Slab
 from fuzz.core.transport.records import UNKNOWN_BYTE
 
 _GUARD_BYTES = 64 << 20
-"""The least inaccessible bytes before and after each tensor's pages: a stray by many rows still hits them."""
+"""The least inaccessible bytes before and after a tensor's pages. An access many rows away still hits them."""
 _SMALLEST_BYTES = 64 << 10
-"""The pages of a tensor at first; they are kept from case to case, and doubled when they do not suffice."""
+"""The initial size in bytes of a tensor's pages. They are kept from case to case, and doubled if too small."""
 _LARGEST_BYTES = STORAGE_LIMIT + (1 << 20)
-"""The largest storage, with its margin and its distance from the inaccessible page."""
+"""The size in bytes of the largest storage, with its margin and its distance from the inaccessible page."""
 _KEEP_BYTES = 16 << 20
-"""Pages beyond this are given back after the case: many workers run the same large case at once."""
+"""The size in bytes above which pages are given back after a case, since many workers run one large case at once."""
 _SLOT_BYTES = 2 * _GUARD_BYTES + _LARGEST_BYTES
-"""The addresses of one tensor. Those that are never used cost nothing."""
+"""The size in bytes of the range of addresses for one tensor. Unused addresses cost nothing."""
 _NONE, _READ_AND_WRITE = 0, mmap.PROT_READ | mmap.PROT_WRITE
 
 
 @dataclass(frozen=True)
 class Touched:
-    """The first byte that a kernel touched in the inaccessible pages around a tensor."""
+    """The first access of a kernel to inaccessible pages around a tensor."""
 
     index: int
     """The tensor's index in the case."""
     byte: int
-    """It counts from the nearest end of the storage, as in `Fault`."""
+    """The offset of the byte from the nearest end of the storage, as in `Fault`."""
     element: int
     access: int
 
 
 class CallMemory(Protocol):
-    """Where the tensors of a case are placed for a call."""
+    """Memory in which the tensors of a case are placed for a call."""
 
     guarded: bool
-    """Whether they lie flush against inaccessible pages. Then it holds one call's tensors at a time."""
+    """Whether tensors lie flush against inaccessible pages. Then the memory holds the tensors of one call at a time."""
     margin: int
     """The bytes that are poisoned and checked on every side of a tensor without an inaccessible page."""
 
     def place(self, slab: Slab) -> None:
-        """Put the slab's image into memory. Raises MemoryError."""
+        """Put the slab's image into memory. Raise MemoryError."""
         ...
 
     def stage(self, slab: Slab) -> None:
@@ -56,40 +56,40 @@ class CallMemory(Protocol):
 
     @property
     def is_full(self) -> bool:
-        """Whether what is staged should be sent before more is."""
+        """Whether the staged slabs should be sent before more are staged."""
         ...
 
     def send(self) -> None:
-        """Put everything that is staged into memory. What was there before is forgotten."""
+        """Put all staged slabs into memory, and forget the slabs that were there before."""
         ...
 
     def fetch(self) -> None:
-        """Bring back what was sent, and what was kept since, as it is now."""
+        """Copy back the slabs that were sent and the arrays kept since, with their present contents."""
         ...
 
     def keep(self, found: Any) -> Any:
-        """Return a copy of what a kernel returned that no later call can reach."""
+        """Return a copy of an array that a kernel returned. No later call can reach the copy."""
         ...
 
     def kept_bytes(self, found: Any) -> bytes | None:
-        """Return the elements, in C order, of what was kept and then fetched; None for other arrays."""
+        """Return the elements, in C order, of an array that was kept and then fetched, or None for other arrays."""
         ...
 
     def watch(self) -> None:
-        """Begin to note accesses to inaccessible memory."""
+        """Start to record accesses to inaccessible memory."""
         ...
 
     def touched(self, slabs: list[Slab]) -> Touched | None:
-        """Return the first access since `watch`, and around which of these slabs it was."""
+        """Return the first access since `watch`, with the slab around which it was, or None."""
         ...
 
     def release(self) -> None:
-        """Give large memory back."""
+        """Give large pieces of memory back to the system."""
         ...
 
 
 class Placing:
-    """Memory in which each slab is placed by itself, and read where it is."""
+    """Memory in which each slab is placed separately, and read in place."""
 
     @property
     def is_full(self) -> bool:
@@ -129,7 +129,7 @@ class Margins(Placing):
 
 
 class FreshMemory(Margins):
-    """Memory of this process, new for every call."""
+    """Memory of this process that is new for every call."""
 
     def place(self, slab: Slab) -> None:
         room = np.empty(len(slab.image) + CACHE_LINE, np.uint8)
@@ -139,15 +139,15 @@ class FreshMemory(Margins):
 
 
 class _Fault(ctypes.Structure):
-    """The structure of `faults.c`."""
+    """The structure in `faults.c` that describes an access."""
 
     _fields_ = (("address", ctypes.c_uint64), ("access", ctypes.c_uint32), ("claimed", ctypes.c_uint32))
 
 
 class Arena(Placing):
-    """Guarded memory: addresses are reserved once, and each tensor has a slot of them, in which it lies flush with the
-    end of the accessible pages or with their start, as its layout says. `watcher` is the library made from `faults.c`,
-    which notes what a kernel touches beyond them; without it an access ends the process."""
+    """Guarded memory. Addresses are reserved once, with one slot for each tensor. A tensor lies flush with the end or
+    with the start of its slot's accessible pages, as its layout says. `watcher` is the library made from `faults.c`,
+    which records accesses beyond these pages. Without it, such an access ends the process."""
 
     guarded = True
 
@@ -177,7 +177,7 @@ class Arena(Placing):
         slab.memory[:] = slab.image
 
     def watch(self) -> None:
-        if self._seen.address:  # nobody asked what it was
+        if self._seen.address:  # an access that nobody asked about
             self._close()
         if self._watch is not None:
             self._watch(self._start, self._size, self._seen)
@@ -190,10 +190,10 @@ class Arena(Placing):
         self._seen.address = 0
         index = (address - self._start) // _SLOT_BYTES
         slab = next((each for each in slabs if each.index == index), None)
-        if slab is None:  # so far from every tensor that it says nothing
+        if slab is None:  # too far from every tensor to tell anything
             return Touched(-1, UNKNOWN_BYTE, -1, access)
         start = address - slab.memory.ctypes.data - slab.start
-        inside = 0 <= start < slab.size  # a kernel that kept an earlier, larger call's memory, or closed its own
+        inside = 0 <= start < slab.size  # in memory of an earlier, larger call, or closed by the kernel
         byte = UNKNOWN_BYTE if inside else start if start < 0 else start - slab.size
         return Touched(index, byte, slab.nearest(start), access)
 
@@ -204,7 +204,7 @@ class Arena(Placing):
                 self._open[index] = 0
 
     def _fit(self, index: int, size: int) -> None:
-        """Open as many pages of a slot as are needed."""
+        """Make enough pages of a slot accessible for `size` bytes. Raise MemoryError if the slot is too small."""
         if size > _LARGEST_BYTES:
             raise MemoryError
         room = self._open[index] or _SMALLEST_BYTES
@@ -215,7 +215,7 @@ class Arena(Placing):
             self._open[index] = min(room, _LARGEST_BYTES)
 
     def _close(self) -> None:
-        """Make what was opened around tensors inaccessible again, and forget what was written there."""
+        """Make the pages that were opened around tensors inaccessible again, and drop their contents."""
         for index, size in enumerate(self._open):
             start = index * _SLOT_BYTES
             behind = _GUARD_BYTES + size

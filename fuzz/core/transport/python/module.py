@@ -1,5 +1,5 @@
-"""The module of a kernel in its worker: copies of its source and of the files beside it, which believe that they are
-the originals."""
+"""The module of a kernel in its worker. It runs from copies of its source and neighbours, which seem to be
+originals."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from types import ModuleType
 
 
 def loaded(text: str, copy: Path, home: Path, siblings: Collection[str], top: str) -> ModuleType:
-    """Return the module of a text that the file `copy` has; kernels of one file share it, as if they imported it. It
-    belongs to a private package `top`, so that it can import its neighbours relatively, and some `siblings` by their
-    names alone."""
+    """Return the module with source `text`, from the file `copy`. Kernels of one file share it, as if they imported it.
+    It belongs to a private package `top`, so it can import its neighbours relatively, and `siblings` by their names."""
     beside = _Beside(f"{top}.{home.name}", siblings, copy.parent, home)
     known = sys.modules.get(f"{beside.package}.{copy.stem}")
     if known is not None and known.__spec__ is not None and known.__spec__.origin == str(copy):
@@ -24,7 +23,7 @@ def loaded(text: str, copy: Path, home: Path, siblings: Collection[str], top: st
         start, folders = places[-1] / "__init__.py", [*map(str, places)]
         package = importlib.util.spec_from_file_location(name, start, submodule_search_locations=folders)
         assert package is not None
-        sys.modules[name] = importlib.util.module_from_spec(package)  # which is not run
+        sys.modules[name] = importlib.util.module_from_spec(package)  # it is not run
     sys.meta_path.insert(0, beside)
     loading = importlib.util.spec_from_file_location(f"{beside.package}.{copy.stem}", copy)
     assert loading is not None
@@ -41,8 +40,7 @@ def loaded(text: str, copy: Path, home: Path, siblings: Collection[str], top: st
 
 @dataclass(frozen=True)
 class _Beside:
-    """Finds the modules beside a kernel, and nothing else there: a file in its folder may have the name of a
-    library."""
+    """Finds the modules beside a kernel, and no others in its folder, where a file may have the name of a library."""
 
     package: str
     siblings: Collection[str]
@@ -50,7 +48,7 @@ class _Beside:
     home: Path
 
     def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:
-        """Return the spec of a module; Python calls this at each import."""
+        """Return the spec of a module, or None if it is not beside the kernel. Python calls this at each import."""
         if name not in self.siblings and name.rpartition(".")[0] != self.package:
             return None
         found = PathFinder.find_spec(name, [str(self.copies), str(self.home)])
@@ -60,13 +58,13 @@ class _Beside:
 
 
 class _Copy(SourceFileLoader):
-    """Loads a module that reads what lies beside the original."""
+    """Loads a copied module as if it were the original, so that it can read files beside the original."""
 
     def __init__(self, name: str, path: str, home: Path) -> None:
         super().__init__(name, path)
         self._home = home
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run it."""
+        """Run the module."""
         module.__file__ = str(self._home / Path(self.path).name)
         super().exec_module(module)

@@ -1,4 +1,4 @@
-"""`python -m fuzz.core.transport.python.nvrtc SOURCE OPTION... -o CUBIN`: NVRTC as a compiler without nvcc."""
+"""`python -m fuzz.core.transport.python.nvrtc SOURCE OPTION... -o CUBIN`: NVRTC as a compiler, without nvcc."""
 
 from __future__ import annotations
 

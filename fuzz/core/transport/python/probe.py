@@ -1,4 +1,4 @@
-"""Small Triton programs that show how they are run, and what is wrong there."""
+"""Small Triton programs that show whether Triton compiles or interprets programs, and what goes wrong."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _multiply(x, y, out, SIZE: tl.constexpr):
 
 @triton.jit
 def _widen(x, y, out, SIZE: tl.constexpr):
-    """Exact sums of a few bits, so that no rounding is asked for."""
+    """Copy numbers of few bits by way of wider types, so that nothing is rounded."""
     place = tl.arange(0, SIZE)
     tl.store(out + place, tl.load(x + place).to(tl.float32).to(tl.int32).to(tl.float32).to(out.dtype.element_ty))
 
@@ -63,7 +63,7 @@ def _sum(x, y, out, SIZE: tl.constexpr):
 
 
 def launched(device: str) -> Any:
-    """Return what the launch of a program returns: the compiled program, or nothing from an interpreter."""
+    """Return the result of launching a program: the compiled program, or None from an interpreter."""
     x, out = torch.ones(_SIZE, device=device), torch.zeros(_SIZE, device=device)
     compiled = _copy[(1,)](x, x, out, SIZE=_SIZE)
     if not torch.equal(x, out):
@@ -72,20 +72,19 @@ def launched(device: str) -> Any:
 
 
 def loop_fault() -> str:
-    """Return what is wrong with loops whose ends are arguments, as in old interpreters with a new NumPy; '' if nothing
-    is."""
+    """Return what is wrong with loops whose ends are arguments, as in old interpreters with a new NumPy, or ''."""
     x, out = torch.ones(2 * _SIZE), torch.zeros(2 * _SIZE)
     try:
         _copy_in_steps[(1,)](x, out, 2 * _SIZE, SIZE=_SIZE)
-    except Exception as error:  # whatever it is, no kernel with a loop runs
+    except Exception as error:  # whatever it is, no kernel with a loop would run
         cause = error.__cause__ or error
         return f"{type(cause).__name__}: {' '.join(str(cause).split())}"
     return "" if torch.equal(x, out) else "it stops early"
 
 
 def bf16_faults() -> list[str]:
-    """Return operations on bf16 whose results are not correctly rounded here."""
-    # Products of odd 8-bit significands need rounding, some of them upwards; sums of these need none.
+    """Return the operations on bf16 whose results are not correctly rounded here."""
+    # Products of odd 8-bit significands need rounding, some of them upwards. Sums of these numbers need none.
     x = (129 + 2 * torch.arange(_SIZE)).to(torch.bfloat16)
     y = (255 - 4 * torch.arange(_SIZE)).to(torch.bfloat16)
     product, sums = (x.double() * y.double()).to(torch.bfloat16), (x.double() + y.double()).to(torch.bfloat16)
@@ -104,7 +103,7 @@ def bf16_faults() -> list[str]:
         out = torch.zeros(_SIZE, dtype=torch.bfloat16)
         try:
             program[(1,)](first, y, out, SIZE=_SIZE)
-        except Exception:  # what it cannot do at all is wrong too
+        except Exception:  # an operation that fails is wrong too
             faults.append(name)
             continue
         if not torch.equal(out, result):

@@ -1,4 +1,4 @@
-"""Probes in the worker: how a call is made that a right kernel cannot tell from the usual one."""
+"""Probes in the worker: ways to make a call that a correct kernel cannot tell from the usual one."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from fuzz.core.transport.python.kernel import Raised, Way
 from fuzz.core.transport.python.slab import Slab
 
 _LONG_S = 1.0
-"""Seconds for which the calls before the judged one are repeated at most."""
+"""The longest time in seconds for which the calls before the judged one are repeated."""
 _LOOP = 4
 _SLOW_CYCLES = 20_000_000
-"""A GPU takes some 10 ms for these cycles: far longer than launching a kernel."""
+"""The length of a delay on a GPU, some 10 ms. Launching a kernel takes far less."""
 _CALLING = """
 def benchmark(kernel, count, found, failed):
     try:
@@ -34,39 +34,39 @@ exec(compile(_CALLING, "benchmark.py", "exec"), _SCOPE)
 
 @dataclass(frozen=True)
 class Placed:
-    """A case in memory, and how it is called."""
+    """A case in memory, and how to call the kernel with it."""
 
     case: Case
     slabs: Mapping[str, Slab]
     given: Mapping[str, Any]
-    """The arrays in that memory, which the kernel is given."""
+    """The arrays in that memory that are passed to the kernel, by name."""
     arrays: Arrays
     call: Callable[[Mapping[str, Any], Way | None], Any]
     image: Callable[[Case], Mapping[str, Slab]]
-    """Gives slabs of the same places to another case with the same layouts."""
+    """Returns slabs at the same places for another case with the same layouts."""
     elsewhere: Callable[[Case], Mapping[str, Any]]
-    """Gives arrays in other memory to such a case."""
+    """Returns arrays in other memory for a case with the same layouts."""
     keep: Callable[[Any], Any]
-    """Copies a tensor to where no later call can reach it."""
+    """Copies a tensor to memory that no later call can reach."""
     returned: Sequence[str]
     """The outputs that the kernel returns."""
     is_on_gpu: bool
     """Whether calls are only queued."""
 
     def made(self, way: Way | None = None) -> Any:
-        """Return what a call returned, or why it did not."""
+        """Return the result of a call, or why there is none."""
         return self.call(self.given, way)
 
     def fill(self, slabs: Mapping[str, Slab]) -> None:
-        """Write what the slabs hold at a call into the memory of the case, without touching the arrays: they remain the
-        same objects, with the same version."""
+        """Write the images of the slabs into the memory of the case without touching the arrays, which remain the same
+        objects with the same version."""
         for name, slab in self.slabs.items():
             image = slabs[name].image
             slab.memory[:] = self.arrays.library.from_numpy(image) if self.is_on_gpu else image
 
 
 def called(placed: Placed) -> Any:
-    """Return what came of the call that the probe of the case asks for."""
+    """Return the result of the call that the probe of the case asks for."""
     return _WAYS[probes.probe_of(placed.case)](placed)
 
 
@@ -89,7 +89,7 @@ def _fresh(placed: Placed) -> Any:
         if time.monotonic() > until:
             break
     found = placed.made()
-    if placed.is_on_gpu:  # until then the memory of the old address lasts
+    if placed.is_on_gpu:  # memory at the old address must last until then
         placed.arrays.library.cuda.synchronize()
     return found
 
@@ -100,7 +100,7 @@ def _by_another(placed: Placed) -> Any:
 
 
 def _in_a_loop(call: Callable[[], Any]) -> Any:
-    """Return the result of a call in a thread, so that nothing of this file is among its callers."""
+    """Return the result of a call in another thread, so that nothing of this file is among its callers."""
     found, failed = list[Any](), list[BaseException]()
     thread = threading.Thread(target=_SCOPE["benchmark"], args=(call, _LOOP, found, failed))
     thread.start()
@@ -111,9 +111,9 @@ def _in_a_loop(call: Callable[[], Any]) -> Any:
 
 
 def _captured(placed: Placed, usual: Any) -> Any:
-    """Return what a graph of the call leaves behind when it is replayed. A call that cannot be captured, because it
-    waits for the GPU, is judged by the loop; the loop has compiled it and filled its caches, as everybody does before
-    capturing."""
+    """Return the outputs of a graph of the call after it is replayed. A call that cannot be captured, because it waits
+    for the GPU, is judged by the loop instead. That has compiled it and filled its caches, as is usual before a
+    capture."""
     torch = placed.arrays.library
     if isinstance(usual, Raised):
         return usual
@@ -125,7 +125,7 @@ def _captured(placed: Placed, usual: Any) -> Any:
             found = placed.made()
             if isinstance(found, Raised):
                 raise RuntimeError(found.words)
-    except Exception:  # whatever the driver says of it
+    except Exception:  # whatever the driver says about it
         torch.cuda.synchronize()
         for name, memory in written.items():
             placed.slabs[name].memory.copy_(memory)
@@ -138,14 +138,14 @@ def _captured(placed: Placed, usual: Any) -> Any:
 
 
 def _behind(placed: Placed) -> Any:
-    """Return the result of a call on a side stream; the inputs come late, on that stream alone, and the outputs are
-    read on it."""
+    """Return the result of a call on a side stream. Inputs arrive late, on that stream alone, and outputs are read on
+    it."""
     if not placed.is_on_gpu:
         return placed.made()
     torch, earlier = placed.arrays.library, placed.image(probes.before(placed.case))
     images = {name: torch.from_numpy(each.image).to(each.memory.device) for name, each in placed.slabs.items()}
     placed.fill(earlier)
-    placed.made()  # it compiles, which takes longer than the fill
+    placed.made()  # the kernel compiles, which takes longer than the fill
     placed.fill(earlier)
     torch.cuda.synchronize()
     side = torch.cuda.Stream()
@@ -159,7 +159,7 @@ def _behind(placed: Placed) -> Any:
 
 
 def _nothing(placed: Placed) -> Any:
-    """Return arrays as they come, in place of those that the kernel would return."""
+    """Return uninitialised arrays in place of those that the kernel would return."""
     place = {"device": "cuda"} if placed.is_on_gpu else {}
     outputs = {name: placed.case.outputs[name] for name in placed.returned}
     return {
@@ -179,7 +179,7 @@ _WAYS: Mapping[str, Callable[[Placed], Any]] = {
 
 
 def kept_apart(placed: Placed, found: Any) -> Any:
-    """Return what a call on a GPU returned, with copies of plain tensors other than those that it was given."""
+    """Return the result of a call on a GPU, with plain tensors replaced by copies unless they were arguments."""
     given = {each.data_ptr() for each in placed.given.values()}
     is_plain = type(found) is placed.arrays.library.Tensor and found.layout is placed.arrays.library.strided
     if is_plain and found.is_cuda and found.data_ptr() not in given:

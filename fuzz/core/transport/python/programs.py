@@ -1,4 +1,4 @@
-"""The programs that Triton compiles for kernels, by its own keys, noted in a file that all workers of a run add to."""
+"""The programs that Triton compiles for kernels, by its own keys. All workers of a run append them to one file."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Programs:
-    """The distinct programs that ran."""
+    """How many distinct programs ran."""
 
     compiled: int
-    """How many were compiled."""
+    """The number of programs that were compiled."""
     cached: int
-    """How many were there already."""
+    """The number of programs that were in the cache already."""
 
     @property
     def count(self) -> int:
@@ -28,7 +28,8 @@ class Programs:
 
 @cache
 def note_programs(file: str) -> None:
-    """Note each program that this process makes or finds from now on. A Triton that tells nothing is older than 3.4."""
+    """Append each program that this process compiles or finds from now on. Do nothing with Triton before 3.4, which
+    does not report them."""
     try:
         from triton import knobs
     except ImportError:
@@ -45,14 +46,13 @@ def note_programs(file: str) -> None:
 
 
 def _key(metadata: Any) -> str:
-    """Return the digest of source, constants, types, alignment, options and target under which Triton keeps a
-    program."""
+    """Return the digest by which Triton keeps a program: of source, constants, types, alignment, options and target."""
     found = metadata["hash"] if isinstance(metadata, dict) else metadata.hash
     return str(found)
 
 
 def programs_in(file: Path) -> Programs:
-    """Count the programs of a file. One that a process compiled counts so, whoever found it in the cache then."""
+    """Count the programs in a file. One that some process compiled counts as compiled, even if others found it."""
     lines = [line.split() for line in file.read_text(encoding="utf-8").splitlines()]
     compiled = {key for key, how in lines if how == "compiled"}
     return Programs(len(compiled), len({key for key, _ in lines} - compiled))

@@ -1,4 +1,4 @@
-"""The worker's side of the protocol: reads frames into cases, writes answers."""
+"""The worker's side of the protocol: it reads frames into cases, and writes answers."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _DTYPES = {code: name for name, code in records.DTYPES.items()}
 
 @dataclass(frozen=True)
 class Request:
-    """A frame: its cases, each with whether it is to be run twice, the longest time of one, and whether they are to be
-    run one by one."""
+    """A frame: its cases, each with whether to run it twice; the longest time of a case in seconds; and whether to run
+    the cases one by one."""
 
     cases: tuple[tuple[Case, bool], ...]
     limit_s: int
@@ -28,13 +28,13 @@ class Request:
 
 
 def broken_frame(reason: str) -> NoReturn:
-    """End the worker: what was sent is no frame of its op."""
+    """End the worker, since it was sent something that is not a frame of its op."""
     print(f"kernelfuzz worker: {reason}", file=sys.stderr, flush=True)
     os._exit(records.BROKEN_FRAME_EXIT)
 
 
 class Channel:
-    """The protocol, moved away from stdin and stdout: a kernel that prints must not corrupt it."""
+    """The protocol, on descriptors other than stdin and stdout, so that a kernel that prints does not corrupt it."""
 
     def __init__(self, journal: int | None) -> None:
         self._journal = None if journal is None else Writer(journal)
@@ -49,19 +49,19 @@ class Channel:
         self.write(records.HELLO.pack(records.HELLO_MAGIC, len(data)) + data)
 
     def begin(self, count: int) -> None:
-        """Note that `count` cases of the frame are begun now."""
+        """Record that `count` cases of the frame are begun."""
         if self._journal is not None:
             self._journal.begin(count)
 
     def answer(self, data: bytes, done: int) -> None:
-        """Add the answer after which `done` cases of the frame are done; it may be sent later."""
+        """Add an answer, after which `done` cases of the frame are done. It may be sent later."""
         if self._journal is None:
             self.write(data)
         elif not self._journal.add(data, done):
             self._journal.send(self.write, done, data)
 
     def flush(self, done: int) -> None:
-        """Send the answers that were not sent."""
+        """Send the answers that are waiting."""
         if self._journal is not None:
             self._journal.send(self.write, done)
 
@@ -74,8 +74,7 @@ class Channel:
             os._exit(0)  # the parent is gone
 
     def requests(self) -> Iterator[Request | str]:
-        """Yield frames, until the parent closes the stream, and the text of a spec if another kernel is to run from now
-        on."""
+        """Yield frames until the parent closes the stream, or the text of a spec to run another kernel from now on."""
         while head := self._read(records.FRAME.size, may_end=True):
             magic, count, size, limit_s, audits = records.FRAME.unpack(head)
             if magic not in (records.REQUEST_MAGIC, records.LOAD_MAGIC):

@@ -1,7 +1,7 @@
-"""The fork server: it imports once what takes seconds, and forks a worker for each request. It never touches a device:
-a process that is forked after CUDA was initialised cannot use it. `multiprocessing.forkserver` does not serve: it runs
-the user's script again in each worker, there is one for the whole process while compiled and interpreted kernels need
-one each, and it pickles what it sends."""
+"""The fork server: it imports the slow modules once, and forks a worker for each request. It never touches a device,
+since a process that is forked after CUDA was initialised cannot use it. `multiprocessing.forkserver` is unsuitable: it
+runs the user's script again in each worker, it pickles what it sends, and there is one for the whole process, while
+compiled and interpreted kernels need one each."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from fuzz.core.transport.python.keeper import keep_worker
 from fuzz.core.transport.python.worker import work
 
 _REQUEST_BYTES = 1 << 18
-"""A socket takes no longer message: usually 208 KB."""
+"""The largest size of a request in bytes. A socket usually takes no longer message than 208 KB."""
 _DESCRIPTORS = 5
-"""Those of a worker: stdin, stdout and stderr, its journal, and the socket for notices of it."""
+"""The number of descriptors of a worker: stdin, stdout and stderr, its journal, and the socket for notices about it."""
 _NOTICE_BYTES = 64
-"""The most bytes of a notice: 'code' or 'pid', and a number."""
+"""The largest size of a notice in bytes. A notice is 'code' or 'pid', and a number."""
 
 
 def serve(control: socket.socket, imports: Sequence[str]) -> None:
-    """Fork workers until the parent closes `control`. A request is a spec, and besides the usual descriptors that of a
-    journal."""
+    """Fork workers until the parent closes `control`. A request is a spec, with a journal's descriptor besides
+    others."""
     _import(imports)
     serve_forks(control, _become_worker)
 
@@ -41,10 +41,10 @@ def serve_forks(
     control: socket.socket, become: Callable[[str, Sequence[int]], NoReturn],
     prepare: Callable[[str], None] = lambda message: None,
 ) -> None:  # fmt: skip
-    """Fork a process for each request until the parent closes `control`. A request is a message and descriptors: those
-    that become its stdin, stdout and stderr, others, and a socket. On that go notices of its process id and of its end;
-    'term' and 'kill' ask for it. Before a fork all that is needed is prepared for the message here; the process becomes
-    what is asked with it and the other descriptors. It does so in a session of its own, below a keeper."""
+    """Fork a process for each request until the parent closes `control`. A request is a message and descriptors: the
+    stdin, stdout and stderr of the process, others, and a socket. On the socket the server reports the process's id and
+    end, and obeys 'term' and 'kill'. `prepare` is called with the message before the fork. `become` is called in the
+    forked process, in a session of its own and below a keeper, with the message and the other descriptors."""
     waker, woken = os.pipe()
     os.set_blocking(woken, False)
     os.set_blocking(waker, False)
@@ -61,7 +61,7 @@ def serve_forks(
                 asked = b""
                 with contextlib.suppress(OSError):
                     asked = notify.recv(_NOTICE_BYTES)
-                # A keeper that is terminated ends its worker; so that is done too if nobody receives notices any more.
+                # A terminated keeper ends its worker. This is also done if nobody receives notices any more.
                 os.kill(pid, signal.SIGKILL if asked == b"kill" else signal.SIGTERM)
         if control.fileno() in ready:
             message, descriptors, _, _ = socket.recv_fds(control, _REQUEST_BYTES, _DESCRIPTORS)
@@ -74,8 +74,8 @@ def serve_forks(
 
 
 def _ready(descriptors: Sequence[int]) -> set[int]:
-    """Wait, and return the descriptors from which something can be read."""
-    # Not by select, which knows none beyond 1023: they are numbered as in an engine with hundreds of workers.
+    """Wait until some descriptors can be read, and return these."""
+    # select cannot handle numbers beyond 1023, which occur in an engine with hundreds of workers
     watch = select.poll()
     for descriptor in descriptors:
         watch.register(descriptor, select.POLLIN)
@@ -90,10 +90,10 @@ def _import(names: Sequence[str]) -> None:
                 importlib.import_module(name)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
-    with contextlib.suppress(OSError):  # a kernel finds its modules there, like any program in Python
+    with contextlib.suppress(OSError):  # a kernel finds its modules there, like any Python program
         sys.path.insert(0, str(Path.cwd()))
     gc.collect()
-    gc.freeze()  # a collection in a worker would write to, and so copy, every page
+    gc.freeze()  # else a collection in a worker would write to, and so copy, every page
 
 
 def _fork(
@@ -103,7 +103,7 @@ def _fork(
     *given, notify = descriptors
     notices = socket.socket(fileno=notify)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # newer versions of Python warn of threads; torch has idle ones
+        warnings.simplefilter("ignore")  # newer versions of Python warn about threads; torch has idle ones
         pid = os.fork()
     if pid == 0:
         for other in (control, notices, *children.values()):
@@ -118,7 +118,7 @@ def _fork(
     for descriptor in given:
         os.close(descriptor)
     children[pid] = notices
-    with contextlib.suppress(OSError):  # if nobody hears it any more, reading from it ends the worker
+    with contextlib.suppress(OSError):  # if nobody listens any more, reading from the socket ends the worker
         notices.send(f"pid {pid}".encode())
 
 

@@ -1,4 +1,4 @@
-"""Shared memory of a GPU that nobody has set: all of it is filled before a call of a kernel."""
+"""Uninitialised shared memory of a GPU: all of it is filled before a call of a kernel."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from fuzz.core.base.fill import fill_of, word_of
 from fuzz.core.transport.python.launch import CubinFunction, LaunchError
 
 _THREADS = 1024
-"""The threads for which `shared.ptx` takes strides."""
+"""The number of threads that `shared.ptx` assumes."""
 
 
 def fill_shared_memory(case: Case) -> None:
-    """Queue, before a call, what fills the shared memory of each multiprocessor with what the case asks for. Nothing is
-    filled without NVIDIA's bindings, or if the device is lost, which is reported later."""
+    """Queue, before a call, a program that fills the shared memory of each multiprocessor with the fill of the case. Do
+    nothing without NVIDIA's bindings, or if the device is lost, which is reported later."""
     filler = _filler()
     if filler is not None:
         filler(word_of(fill_of(case), "shared") * 0x10001)
@@ -27,7 +27,8 @@ class _Filler:
         self._program = CubinFunction(
             str(Path(__file__).with_name("shared.ptx")), "kf_fill_shared", "shared.ptx", ["i4", "i4"]
         )
-        # A block takes all that a multiprocessor gives to one, so that each runs one at a time, and some run two.
+        # A block takes all shared memory that a multiprocessor gives to one block, so each multiprocessor runs one at a
+        # time, and some run two in turn.
         self._blocks, self._room = 2 * multiprocessors, room
         self._ended = False
 
@@ -42,7 +43,7 @@ class _Filler:
 
 @lru_cache(maxsize=1)
 def _filler() -> _Filler | None:
-    """Return what fills the device of this process; None if nothing can."""
+    """Return the program that fills the device of this process, or None without NVIDIA's bindings or a device."""
     try:
         from cuda.bindings import driver
     except ImportError:

@@ -1,4 +1,4 @@
-"""What a Python kernel must leave as it found it, as `native/state.c` checks it for C: what outlives a call."""
+"""The state of the process that a Python kernel must leave as it was, and leaks; `native/state.c` is for C."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ _SET_UP_BY_IMPORTS = frozenset({"environment", "library state", "signals", "thre
 """Changes that libraries make when a kernel imports them in its first call."""
 _WARM_UP_CALLS, _FIRST_CALLS, _MORE_CALLS, _LOST_BYTES = 3, 9, 3000, 256 << 20
 """A leak is memory that each of the first calls keeps, and of which each of `_MORE_CALLS` keeps at least half. Fewer
-calls decide if these would lose more than `_LOST_BYTES`. `native/main.c` has the same numbers."""
+calls suffice if all of them would lose more than `_LOST_BYTES`. `native/main.c` has the same numbers."""
 _LOOKS = frozenset((256, 512, 1024, 2048))
-"""After these numbers of calls it is checked whether they keep less: Python's lists of free objects are full after some
-hundred calls, and thousands of calls of torch take seconds."""
+"""The numbers of calls after which the growth is checked, to stop early if it has ended. Python's lists of free objects
+are full after some hundred calls, and thousands of calls of torch take seconds."""
 
 Fact = tuple[str, str]
-"""A kind of CHANGES, with the message if the fact has changed."""
+"""A kind of `CHANGES`, with the message if its value has changed."""
 
 
 class ProcessState:
-    """The process as it was before the first call, or when a change was last reported."""
+    """The state of the process before the first call, or when a change was last reported."""
 
     def __init__(self) -> None:
         self._torch = sys.modules.get("torch")
@@ -46,7 +46,7 @@ class ProcessState:
         self._known = self._facts()
 
     def changes(self) -> tuple[Change, ...]:
-        """Return what differs now; the next call does not report it again."""
+        """Return the changes since then. The next call does not report them again."""
         before, self._known = self._known, self._facts()
         imported, self._modules = len(sys.modules) != self._modules, len(sys.modules)
         return tuple(
@@ -97,7 +97,7 @@ def _torch_facts(torch: Any) -> Mapping[Fact, object]:
 
 
 class MemoryWatch:
-    """Distinguishes calls that leak memory from those that keep it for later."""
+    """Distinguishes calls that leak memory from calls that keep it for later use."""
 
     def __init__(self, device: str) -> None:
         self._torch = sys.modules["torch"] if device == "cuda" else None
@@ -107,28 +107,28 @@ class MemoryWatch:
         self._next = 1
 
     def leak(self, call: Callable[[], object], call_s: float, allowed_s: float) -> tuple[Change, ...]:
-        """Return the leak of a frame, by repeating its last `call`, which took `call_s` seconds: what each of many such
-        calls keeps more than the one before, unless they would take more than the allowed seconds. If a frame grew the
-        process for another reason, the next frames are checked later."""
+        """Return the leak of a frame: the memory that each of many repetitions of its last `call` keeps. Give up if
+        they would take more than `allowed_s` seconds; the call took `call_s`. If a frame grew the process for another
+        reason, later frames are checked more rarely."""
         self._frames += 1
         found: str | None = None
         is_quick = call_s * 2 * (_WARM_UP_CALLS + _FIRST_CALLS) < allowed_s  # else the case would seem to hang
         if is_quick and self._frames >= self._next and _grew(self._known, self._in_use()):
             self._next = 2 * self._frames
             found = self._kept(call, allowed_s)
-        if self._frames + 1 >= self._next:  # malloc goes through its arenas for the answer
+        if self._frames + 1 >= self._next:  # malloc walks through its arenas for this
             self._known = self._in_use()
         return (
             (Change("memory", f"every call keeps more, {found} in each of many calls of this case"),) if found else ()
         )
 
     def look(self) -> None:
-        """Record what the process uses now as the baseline for leaks."""
+        """Record the present use of memory as the baseline for leaks."""
         self._known = self._in_use()
 
     def _kept(self, call: Callable[[], object], allowed_s: float) -> str | None:
-        """Return what each call keeps, in words; None if not every call keeps something, or if measuring takes too
-        long."""
+        """Return in words how much each call keeps. Return None if not every call keeps something, or if measuring
+        takes too long."""
         until = time.monotonic() + allowed_s
         for _ in range(_WARM_UP_CALLS):
             call()
@@ -142,21 +142,21 @@ class MemoryWatch:
             call()
             calls += 1
             if calls in _LOOKS and not any(self._lost(usual, first, calls)):
-                return None  # it is full already
+                return None  # the cache is full already
         objects, *sizes = self._lost(usual, first, calls)
         return f"{max(sizes)} bytes" if any(sizes) else f"{objects} Python objects" if objects else None
 
     def _lost(self, usual: Sequence[int], first: Sequence[int], calls: int) -> Sequence[int]:
-        """Return what each call is usually seen to keep, by measure; 0 if `calls` calls do not keep half of it, since a
-        cache is full by then, or was emptied."""
+        """Return the usual growth for each measure, or 0 where `calls` calls did not keep half of it: a cache is full
+        by then, or was emptied."""
         gc.collect()
         grown = [new - old for old, new in zip(first, self._in_use(), strict=True)]
         return [each if each and more > calls // 2 * each else 0 for each, more in zip(usual, grown, strict=True)]
 
     def _usual_growth(self, call: Callable[[], object]) -> tuple[int, ...]:
-        """Return, for each measure, the mean growth in the first calls; 0 if one of them did not grow it."""
+        """Return, for each measure, the mean growth in the first calls, or 0 if it did not grow in each of them."""
         gc.collect()
-        # What exists already is nothing that these calls make. A collection goes through everything that is not frozen,
+        # Existing objects were not made by these calls. A collection goes through all objects that are not frozen,
         # which takes a tenth of a second each time if torch and a compiler are loaded.
         gc.freeze()
         first = before = self._in_use()
@@ -169,11 +169,11 @@ class MemoryWatch:
             if not any(always):
                 break
             before = after
-        # Not the least growth: if an allocator has a gap to fill, one call seems to take far less.
+        # Not the smallest growth: if an allocator has a gap to fill, one call seems to take far less.
         return tuple(kept * (new - old) // _FIRST_CALLS for kept, old, new in zip(always, first, before, strict=True))
 
     def _in_use(self) -> tuple[int, int, int]:
-        """Return the number of Python's objects, the bytes that malloc gave out, and those on a GPU."""
+        """Return the number of Python's objects, the bytes that malloc gave out, and the bytes in use on a GPU."""
         on_device = int(self._torch.cuda.memory_allocated()) if self._torch is not None else 0
         return sys.getallocatedblocks(), self._mallinfo(), on_device
 
@@ -194,7 +194,7 @@ class _Mallinfo(ctypes.Structure):
 
 
 def _mallinfo() -> Callable[[], int]:
-    """Return a function that says how many bytes malloc has given out; on C libraries other than glibc, 0."""
+    """Return a function that returns how many bytes malloc has given out, or 0 with C libraries other than glibc."""
     ask = getattr(ctypes.CDLL(None), "mallinfo2", None)
     if ask is None:
         return lambda: 0

@@ -1,4 +1,4 @@
-"""New memory that nobody has set: what `empty` and its like return during a call of a kernel is filled."""
+"""Uninitialised new memory: arrays made by `empty` and similar functions during a call of a kernel are filled."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from fuzz.core.base.case import Case
 from fuzz.core.base.fill import fill_of, word_of
 
 _MOST_BYTES = 1 << 20
-"""The most bytes of an array that are filled."""
+"""The largest number of bytes of an array that are filled."""
 _NUMPY, _TORCH = ("empty", "empty_like"), ("empty", "empty_like", "empty_strided")
 _METHODS = ("new_empty", "new_empty_strided")
 _watched: list[Any] = []
 _words: list[int] = []
-"""The word that is filled in while a kernel is called."""
+"""The word with which new memory is filled while a kernel is called; empty between calls."""
 
 
 def watch_allocators(library: Any) -> None:
-    """Make NumPy's or torch's allocating functions fill their results, from now on, while a word is to be filled in.
+    """Make NumPy's or torch's allocating functions fill their results from now on, whenever `filled_memory` is active.
     Kernels that are imported later get these functions."""
     if library in _watched:
         return
@@ -35,7 +35,7 @@ def watch_allocators(library: Any) -> None:
         for name in _NUMPY:
             setattr(library, name, _filling(getattr(library, name), lambda: False))
         return
-    # What torch.compile makes of a function has memory of its own; torch.jit.script looks names up in a table.
+    # Functions that torch.compile makes have their own memory. torch.jit.script looks names up in a table.
     is_traced, builtins = library.compiler.is_compiling, import_module("torch.jit._builtins")
     for name in _TORCH:
         plain = getattr(library, name)
@@ -47,7 +47,7 @@ def watch_allocators(library: Any) -> None:
 
 @contextmanager
 def filled_memory(case: Case) -> Iterator[None]:
-    """Fill new memory with what the case asks for."""
+    """Fill new memory with the fill of the case, within this context."""
     _words.append(word_of(fill_of(case), "heap"))
     try:
         yield
@@ -56,12 +56,13 @@ def filled_memory(case: Case) -> Iterator[None]:
 
 
 def is_filled(case: Case) -> bool:
-    """Whether new memory tells what was never written to it: 0 does not, which kernels often return."""
+    """Whether elements that were never written can be told by the fill of new memory. A fill of 0 cannot be told from
+    the zeros that kernels often return."""
     return word_of(fill_of(case), "heap") != 0
 
 
 def unset_in(case: Case, bits: bytes, itemsize: int) -> NDArray[np.bool_]:
-    """Return which elements of a returned output hold what new memory is filled with."""
+    """Return a mask of the elements of a returned output that still hold the fill of new memory."""
     word = word_of(fill_of(case), "heap").to_bytes(2, "little")
     held: NDArray[np.bool_] = np.frombuffer(bits, f"<u{itemsize}") == int.from_bytes(word * (itemsize // 2), "little")
     return held
@@ -71,7 +72,8 @@ def _filling(allocate: Callable[..., Any], is_traced: Callable[[], bool]) -> Cal
     @wraps(allocate)
     def filling(*arguments: Any, **options: Any) -> Any:
         made = allocate(*arguments, **options)
-        # In this order, since a traced function is guarded by all that it reads. An array given as `out` is not new.
+        # Check `is_traced` first, since a traced function is guarded by everything that it reads. An array passed as
+        # `out` is not new.
         if not is_traced() and _words and options.get("out") is None:
             with suppress(RuntimeError):  # inside a transformation of torch a tensor has no address
                 _fill(made, _words[-1])
@@ -81,7 +83,7 @@ def _filling(allocate: Callable[..., Any], is_traced: Callable[[], bool]) -> Cal
 
 
 def _fill(made: Any, word: int) -> None:
-    """Fill an array in memory of the processor or of a GPU; other arrays are left alone."""
+    """Fill an array in memory of the processor or of a GPU. Leave other arrays alone."""
     if type(made) is np.ndarray:
         place, size = made.ctypes.data, 0 if made.dtype.hasobject else made.nbytes
     elif type(made).__name__ != "Tensor" or str(made.layout) != "torch.strided":
@@ -90,14 +92,14 @@ def _fill(made: Any, word: int) -> None:
         place, size = made.data_ptr(), made.untyped_storage().nbytes()
     else:
         if made.device.type == "cuda":
-            _fill_on_gpu(made, word)
+            fill_on_gpu(made, word)
         return
     size = min(size, _MOST_BYTES)
     ctypes.memmove(place, word.to_bytes(2, "little") * (size // 2 + 1), size)
 
 
-def _fill_on_gpu(made: Any, word: int) -> None:
-    """Queue what fills a tensor on a GPU."""
+def fill_on_gpu(made: Any, word: int) -> None:
+    """Queue the filling of a tensor on a GPU."""
     halves = sys.modules["torch"].tensor([], dtype=sys.modules["torch"].int16, device=made.device)
     size = min(made.untyped_storage().nbytes(), _MOST_BYTES) // 2
     halves.set_(made.untyped_storage(), 0, (size,)).fill_(word - (word >> 15 << 16))

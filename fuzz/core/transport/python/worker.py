@@ -1,4 +1,4 @@
-"""The worker's loop: read a frame, run its cases, answer each."""
+"""The worker's loop: it reads a frame, runs its cases, and answers each."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from fuzz.core.transport.python.watched import Report
 
 _LOST_DEVICE_EXIT = 71
 _TOGETHER_S = 0.5
-"""If launching the cases of a frame takes more seconds than this, as when programs are compiled, those launched so far
-are answered: their work is not lost if the run ends meanwhile, and no silence is long."""
+"""The seconds of launching after which the cases of a frame launched so far are answered, as when programs are
+compiled. Their work is then not lost if the run ends, and no silence is long."""
 
 
 class _Resident:
-    """A kernel in this process, ready to be called; or the reason why it is not."""
+    """A kernel in this process that is ready to be called, or the reason why it cannot be."""
 
     def __init__(self, spec: Spec, report: Report | None) -> None:
         self.spec, self._report = spec, report
         if spec.programs:
             note_programs(spec.programs)
         self._arrays: Arrays = arrays_of(spec.library)
-        if spec.sanitizer != "initcheck":  # to this tool, filled memory would count as set
+        if spec.sanitizer != "initcheck":  # this tool would take filled memory for initialised memory
             watch_allocators(self._arrays.library)
         if spec.library != "numpy":
             self._arrays.library.set_num_threads(1)
-        if spec.device == "interpret":  # it stands in for a GPU, and many wrappers refuse tensors that are not on one
+        if spec.device == "interpret":  # it stands in for a GPU, and many wrappers refuse tensors elsewhere
             self._arrays.library.Tensor.is_cuda = True
         self.runs: CaseRunner | None = None
         self._state: ProcessState | None = None
@@ -67,21 +67,21 @@ class _Resident:
         )  # fmt: skip
 
     def enter(self) -> None:
-        """Take the process as it is now: what other kernels did to it meanwhile is not this one's doing."""
+        """Accept the present state of the process, since changes by other kernels must not be blamed on this one."""
         if self._state is not None and self._watch is not None:
             self._state.changes()
             self._watch.look()
             self._children.know()
 
     def _reported(self) -> str:
-        """Return what a tool that watches this worker reported since it was last asked."""
+        """Return the first error that a tool which watches this worker reported since it was last asked, or ''."""
         return "" if self._report is None else self._report.words()
 
     def answer(self, request: Request, channel: Channel) -> None:
-        """Run the cases of a frame, and send what came of each."""
+        """Run the cases of a frame, and send their answers."""
         assert self.runs is not None, "a kernel that could be loaded"
         audits_each = request.one_by_one or self._state is None
-        if self._state is None or self._watch is None:  # not earlier: limits are set after the hello
+        if self._state is None or self._watch is None:  # not earlier, since limits are set after the hello
             self._state, self._watch = ProcessState(), MemoryWatch(self.spec.device)
             self._children.know()
         for case, _ in request.cases:
@@ -89,8 +89,8 @@ class _Resident:
                 broken_frame(f"broken frame: this worker runs {self.spec.op}, not {case.op}")
             if not case.apart:
                 broken_frame("broken frame: tensors that share memory in part")
-        # Together on a GPU, where they wait for one synchronisation; elsewhere each is answered at once, and so it is
-        # if a tool's report must belong to one case.
+        # On a GPU cases run together, and wait for one synchronisation. Elsewhere each is answered at once. So it is if
+        # a tool's report must belong to one case.
         together = self.spec.device == "cuda" and not request.one_by_one and self._report is None
         size = len(request.cases) if together else 1
         start = 0
@@ -102,12 +102,12 @@ class _Resident:
         channel.flush(len(request.cases))
 
     def _group(self, request: Request, start: int, size: int, audits_each: bool, channel: Channel) -> Sequence[bytes]:
-        """Return the responses to the cases of a frame that are run together, those from `start` on."""
+        """Return the responses to a group of up to `size` cases that run together, starting at index `start`."""
         assert self.runs is not None
         assert self._state is not None
         assert self._watch is not None
         group, own_process = request.cases[start : start + size], os.getpid()
-        # Most late imports happen in the first calls: these are checked one by one.
+        # Most late imports happen in the first calls, which are checked one by one.
         allowed_s = (request.limit_s - records.GRACE_S) / 4
         try:
             channel.begin(start + 1)
@@ -115,7 +115,7 @@ class _Resident:
             answers = self.runs.answers(group, _TOGETHER_S)
             call_s = time.monotonic() - began
             if os.getpid() != own_process:
-                os._exit(0)  # a copy that the kernel forked: two would answer
+                os._exit(0)  # this is a copy that the kernel forked, and two would answer
             is_last = start + len(answers) >= len(request.cases)
             changes = self._children.changes() + (self._state.changes() if is_last or audits_each else ())
             if is_last:
@@ -134,14 +134,14 @@ class _Resident:
             if os.getpid() != own_process:
                 os._exit(0)
             if self.spec.device == "cuda" and is_of_device(error):
-                _lose_device(error, self._reported())  # it is lost for whatever comes next
+                _lose_device(error, self._reported())  # the device is lost for later cases too
             ours = failed(error, own=self._kernel.is_own(error))
             return [respond(position, case, ours, None) for position, (case, _) in enumerate(group, start)]
 
 
 def work(spec: str, journal: int | None = None) -> None:
-    """Speak the protocol on stdin and stdout until the parent closes it. It may be told to run other kernels in turn;
-    kernels that it ran stay loaded, with what was compiled for them."""
+    """Speak the protocol on stdin and stdout until the parent closes it. The parent may ask for other kernels in turn.
+    Kernels that ran stay loaded, with the programs that were compiled for them."""
     first = decoded(spec)
     os.environ.update(first.environment)
     warnings.simplefilter("ignore")
@@ -164,14 +164,14 @@ def work(spec: str, journal: int | None = None) -> None:
 
 
 def _memory(spec: Spec, arrays: Arrays) -> CallMemory:
-    """Return the memory for tensors. Under a tool every tensor is an allocation of its own, without margins: the tool
-    watches its ends."""
+    """Return the memory for tensors. Under a tool each tensor is an allocation of its own, without margins, since the
+    tool watches its ends."""
     if spec.device == "cuda":
         return device_memory(spec.margin)
     return Arena(spec.margin, spec.tensors, spec.watcher) if spec.margin else FreshMemory(spec.margin)
 
 
 def _lose_device(error: Exception, report: str) -> NoReturn:
-    """End the process and say why: an illegal access leaves nothing to go on with."""
+    """End the process and print why. After an illegal access the device cannot be used."""
     print(report or (str(error).splitlines() or [repr(error)])[0], file=sys.stderr, flush=True)
     os._exit(_LOST_DEVICE_EXIT)

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from fuzz.core.adapters.cuda import VISIBLE, _driver, no_cuda_device
+from fuzz.core.adapters.cuda import VISIBLE, driver_answer, no_cuda_device
 from fuzz.core.adapters.python import PythonAdapter, PythonAttestation
 from fuzz.core.adapters.python_kernel import FRAMEWORKS, DevicePlacement, PythonKernel
 from fuzz.core.adapters.registry import expand
@@ -32,6 +32,7 @@ from fuzz.core.transport.python.kernel import Spec
 from fuzz.report.records import environment
 from fuzz.tests.common.planted import a_case
 from fuzz.tests.common.python_planted import BAD, TORCH_HEAD, TRITON, TRITON_HEAD, indented, outcomes, python_target
+from fuzz.tests.common.told import counts_of
 from fuzz.tests.conftest import CHECKOUT, HANG_S
 
 
@@ -156,9 +157,10 @@ def test_without_a_driver_there_is_no_device(monkeypatch: pytest.MonkeyPatch) ->
     def missing(name: str) -> None:
         raise OSError(name)
 
-    monkeypatch.setattr("fuzz.core.adapters.cuda._driver", _driver.__wrapped__)
+    driver_answer.cache_clear()
     monkeypatch.setattr("ctypes.CDLL", missing)
     assert no_cuda_device.__wrapped__() == "no CUDA device (the driver, libcuda.so.1, is not installed)"
+    driver_answer.cache_clear()
 
 
 def test_a_worker_says_what_its_figures_depend_on(tmp_path: Path, cache: Path) -> None:
@@ -322,4 +324,4 @@ def test_a_file_beside_the_user_is_not_taken_for_a_module_of_a_library(tmp_path:
     (tmp_path / "mylib.py").write_text("ONE = 1.0\n")
     source = tmp_path / "pack" / "mine.py"
     source.write_text(source.read_text().replace("import torch\n", "import torch\nfrom mylib import ONE\n", 1))
-    assert "nothing found: 8 judged" in run("run", "--pack", "pack", "--max-cases", "8", "--seed", "1", "-j", "1")
+    assert counts_of(run("run", "--pack", "pack", "--max-cases", "8", "--seed", "1", "-j", "1")) == (8, 8)

@@ -42,12 +42,8 @@ PLACES: Mapping[str, frozenset[str]] = {
     "core/laws/reach.py": frozenset({"sum"}),  # the same
     "core/laws/symmetry.py": frozenset({"sum"}),  # the same
     "quality/calibrate/contracts.py": frozenset({"mean"}),  # a field of a contract
-    "quality/emission/reductions.py": frozenset({"mean"}),  # a kind of node of a formula
-    "quality/emission/plan.py": frozenset({"sum"}),  # the same
-    "quality/emission/variant.py": frozenset({"sum"}),  # the same
-    "quality/power.py": frozenset({"sum"}),  # the same
-    "explain/stages/forms.py": frozenset({"sum"}),  # a kind of node
-    "explain/stages/meaning.py": frozenset({"mean", "sum"}),  # a field of a contract, and a kind of node
+    "quality/power.py": frozenset({"sum"}),  # a kind of node of a formula
+    "explain/stages/forms.py": frozenset({"mean", "sum"}),  # a field of a contract, and a kind of node
 }
 """Modules in which such a name is another thing even as a text."""
 

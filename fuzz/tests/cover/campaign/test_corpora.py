@@ -1,10 +1,8 @@
-"""Kept cases and published suites: files that say what they are, cases whose bits never change."""
+"""Kept cases: files that say what they are, cases whose bits never change."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -13,13 +11,10 @@ import pytest
 
 from fuzz.campaign.corpus.contents import checked, contents
 from fuzz.campaign.corpus.folder import Kept, built_in, entries_of, file_name, in_batches, keep, kept_cases, subsumed
-from fuzz.campaign.corpus.suites import SuiteError, expand, load_suite, suites
 from fuzz.core.base.case import CaseError, contiguous
 from fuzz.findings.casefile import FoundRecord
 from fuzz.tests.common.planted import a_case
 from fuzz.tests.conftest import edited
-from oracles.tests.common.dims import PRODUCT
-from oracles.tests.common.judged import known
 
 Cli = Callable[..., CompletedProcess[str]]
 
@@ -30,59 +25,6 @@ def test_every_documented_case_says_which_bug_it_shows_and_is_named_by_its_diges
     for kept in documented:
         assert {"bug", "source", "why"} <= set(kept.about), kept.path
         assert kept.path.stem.endswith(kept.case.digest[:12])
-
-
-def test_the_published_suites_expand_to_the_same_bits_for_ever() -> None:
-    found, sweeps = dict[str, list[str]](), dict[str, set[str]]()
-    for suite in suites(built_in() / "suites"):
-        cases = [*expand(suite)]
-        found[suite.system] = [published.case.digest for published in cases]
-        assert {published.sweep.name for published in cases} == {sweep.name for sweep in suite.sweeps}
-        for published in cases:
-            sweeps.setdefault(published.case.op, set()).add(suite.system)
-    assert sorted(found) == ["flydsl", "liger", "quack", "tilegym", "tract", "triton", "vllm", "xnnpack"]
-    assert sweeps["matmul"] == {"tilegym", "triton", "xnnpack"}
-    assert sweeps["attention"] == {"flydsl", "tilegym"}
-    tract = hashlib.sha256("".join(found["tract"]).encode()).hexdigest()
-    assert tract[:16] == "2ec82c891606ca4a", "tract's cases changed: by the file, or by a library"
-
-
-def test_a_suite_of_products_says_each_extent_by_the_name_of_its_dimension(tmp_path: Path) -> None:
-    shapes = [{"...": [2], "m": 512, "k": 300, "n": 64}, {"m": 1, "k": 40000, "n": 1}]
-    sweep = {"name": "all", "op": "product", "shapes": shapes, "dtypes": ["f16"], "mixed": {"c": "f32"}}
-    written = _suite(tmp_path, sweep)
-    with known(PRODUCT):
-        [published] = expand(load_suite(written))
-        shapes_of = {name: tensor.layout.shape for name, tensor in published.case.tensors.items()}
-        assert shapes_of == {"a": (1, 27, 300), "b": (1, 300, 4), "c": (1, 27, 4)}
-        assert (published.shape.grid, published.shape.extents) == ((2, 512, 300), {"n": 64})
-        for wrong in (
-            [[3, 4]],
-            [{"m": 1, "k": 2}],
-            [{"m": 1, "k": 2, "n": -1}],
-            [{"...": [1] * 5, "m": 1, "k": 1, "n": 1}],
-        ):
-            with pytest.raises(SuiteError, match=r"mine\.json: not a suite: sweep all: shapes: "):
-                load_suite(_suite(tmp_path, {**sweep, "shapes": wrong}))
-
-
-def _suite(folder: Path, sweep: Mapping[str, object]) -> Path:
-    path = folder / "mine.json"
-    path.write_text(json.dumps({"kernelfuzz suite": 1, "system": "mine", "source": "here", "sweeps": [sweep]}))
-    return path
-
-
-def test_rows_are_cut_and_the_published_shape_is_kept() -> None:
-    flydsl = load_suite(built_in() / "suites" / "flydsl.json")
-    [largest] = [published for published in expand(flydsl) if published.sweep.name == "pull request"]
-    assert largest.shape.grid == (32768, 8192)
-    assert largest.case.inputs["x"].layout.shape == (1, 8192)
-
-
-def test_a_suite_that_cannot_be_read_is_named_with_its_sweep(tmp_path: Path) -> None:
-    sweep = {"name": "first", "op": "rms_norm", "shapes": [[1, 4]], "dtypes": ["f32"], "eps": [0], "fill": {}}
-    with pytest.raises(SuiteError, match=r"mine\.json: not a suite: sweep first: .*'fill'"):
-        load_suite(_suite(tmp_path, sweep))
 
 
 def test_a_case_and_its_twin_stay_in_one_batch() -> None:
@@ -140,7 +82,7 @@ def test_a_file_that_is_no_case_or_was_altered_is_named(tmp_path: Path) -> None:
     victim, text = tmp_path / original.name, original.read_text()
     for change, complaint in (
         (text.replace('"structured": false', '"structured": true'), "it was altered"),
-        (text.replace("kernelfuzz case", "kernelfuzz something"), "neither a case file nor a suite"),
+        (text.replace("kernelfuzz case", "kernelfuzz something"), "no case file: it has no field"),
         (text.replace('"why": "', '"law": "gravity", "why": "'), "unknown law 'gravity'"),
         ("{", "not a JSON file"),
     ):

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from fuzz.campaign.explaining import _recognised, explain_findings
+from fuzz.campaign.explaining import explain_findings, recognised
 from fuzz.campaign.search.stopping import Interruption
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.execute.spent import Spent
@@ -70,6 +70,6 @@ def test_what_a_tool_told_of_one_call_is_looked_for_in_one(again: bool) -> None:
         return again
 
     trial = SimpleNamespace(target=SimpleNamespace(sanitizer="racecheck"), fails=fails)  # which has no other way
-    found = _recognised(trial, [a_case()] * 3)  # type: ignore[arg-type]
+    found = recognised(trial, [a_case()] * 3)  # type: ignore[arg-type]
     assert found == Recognised(Need.NOTHING if again else Need.UNKNOWN)
     assert asked == [()]

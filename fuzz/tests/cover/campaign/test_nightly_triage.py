@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fuzz.campaign.nightly.night import NightTriage
 from fuzz.campaign.nightly.opening import Slice, begin_slice, open_night
 from fuzz.campaign.nightly.remembered import Recorder
-from fuzz.campaign.nightly.triage import NightTriage
 from fuzz.campaign.search.deadline import Stopping
 from fuzz.core.adapters.pack import built_in, load
 from fuzz.core.adapters.registry import expand
@@ -36,7 +36,7 @@ from fuzz.tests.common.planted import a_case
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is explained depends on no clock."""
-    monkeypatch.setattr("fuzz.campaign.nightly.triage.SECONDS", 600.0)
+    monkeypatch.setattr("fuzz.campaign.nightly.night.SECONDS", 600.0)
 
 
 def _wrong() -> Target:

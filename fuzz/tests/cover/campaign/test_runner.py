@@ -14,7 +14,7 @@ import pytest
 
 from fuzz.campaign.corpus import folder as corpus
 from fuzz.campaign.search.executor import Watch, silent
-from fuzz.campaign.search.groups import _note_late, search_ops
+from fuzz.campaign.search.groups import note_late, search_ops
 from fuzz.campaign.search.runner import Runner
 from fuzz.campaign.search.stopping import RunLimits
 from fuzz.campaign.search.turn_runner import FindingId, Terms, TurnJob, TurnReport
@@ -76,36 +76,6 @@ def test_a_runner_of_one_target_leaves_the_others_of_its_pool_alone(tmp_path: Pa
     assert {name for name, each in tally.targets.items() if each.judged} == {targets[0].id}
 
 
-def test_the_time_of_a_search_begins_when_its_workers_are_started(tmp_path: Path) -> None:
-    """However long that takes: no op after the first one pays for it."""
-    given = list[float]()
-
-    @dataclass
-    class Starting:
-        """A runner of two ops whose workers start for an hour."""
-
-        now: float = 0.0
-
-        def wait_for_workers(self) -> None:
-            self.now += 3600.0
-
-        def run(self, op: str, seed: int, share: float) -> None:
-            given.append((self.limits.max_time or 0.0) * share)
-            self.now += given[-1]
-
-        limits = RunLimits(max_time=10.0)
-        tally = Tally()
-        over = staticmethod(never)
-        pool = SimpleNamespace(statuses={})
-        targets = (*_targets(), *expand([load(built_in()).kernel("softmax-generic")], this_host()))
-
-    runner = Starting()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fuzz.campaign.search.groups.time.monotonic", lambda: runner.now)
-        search_ops(cast(Runner, runner), 1)
-    assert given == [5.0, 5.0]
-
-
 def test_an_op_has_a_share_of_the_cases_for_each_way_in_which_its_kernels_differ_in_what_they_take() -> None:
     given, names = dict[str, int](), ("matmul-generic", "matmul-double", "softmax-generic")
 
@@ -131,7 +101,7 @@ def test_an_op_has_a_share_of_the_cases_for_each_way_in_which_its_kernels_differ
 def test_a_slow_target_without_a_turn_is_no_target_that_no_case_fits() -> None:
     slow, quick = (replace(target, slow=number == 0) for number, target in enumerate(_targets()[:2]))
     tally = Tally({target.id: TargetTally(target.id, "generic") for target in (slow, quick)})
-    _note_late(cast(Runner, SimpleNamespace(tally=tally, targets=(slow, quick))), "rms_norm")
+    note_late(tally, (slow, quick), "rms_norm")
     assert tally.targets[slow.id].not_run_reason == "it is slow, and the search ended before it had a turn"
     assert not tally.targets[quick.id].not_run_reason
 

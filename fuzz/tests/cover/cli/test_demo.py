@@ -17,7 +17,7 @@ def test_a_planted_bug_is_found_that_an_ordinary_test_passes(cli_here: Cli, tmp_
     done = cli_here("demo", "--explain-time", "0.5s")
     assert done.returncode == 0, done.stderr
     assert "numpy.allclose on normal values of 64 x 1024: it passes." in done.stdout
-    assert re.search(r"^FAIL  softmax  wrong values", done.stdout, re.MULTILINE)
+    assert re.search(r"^FAIL  softmax  ", done.stdout, re.MULTILINE)
     assert re.search(r"-> .*y\[.*must be ", done.stdout, re.DOTALL)
     assert "--kernelfuzz" not in done.stdout, "these are options of pytest"
     assert [*tmp_path.iterdir()] == [], "it leaves nothing behind"

@@ -45,7 +45,6 @@ def test_a_pack_runs_at_once_and_finds_what_is_broken(cli_here: Cli, tmp_path: P
     assert len((tmp_path / "pack" / "pack.py").read_text().splitlines()) <= 24
     done = _found(cli_here)
     assert done.returncode == 0, done.stdout
-    assert "nothing found: " in done.stdout
     [source] = [path for path in (tmp_path / "pack").glob("mine.*") if path.suffix != ".so"]
     old, new = _BREAKS[kind]
     assert source.read_text().count(old) == 1
@@ -365,7 +364,6 @@ def test_a_kernel_of_ones_own_reference_is_right_until_it_is_broken(cli_here: Cl
     assert begun.returncode == 0, begun.stderr
     done = _found(cli_here)
     assert done.returncode == 0, done.stdout
-    assert "nothing found: " in done.stdout
     assert text.count(old) == 1
     (tmp_path / name).write_text(text.replace(old, new))
     done = _found(cli_here, "--no-shrink")

@@ -21,6 +21,7 @@ from fuzz.core.adapters.pack import built_in, load
 from fuzz.core.generate.search import Search
 from fuzz.core.generate.turn import BATCH, PLACES
 from fuzz.tests.common.running import Running, until
+from fuzz.tests.common.told import counts_of
 from fuzz.tests.conftest import CHECKOUT, GENERIC, Cli, edited, run_cli
 from oracles.tests.common.whole import WHOLE
 
@@ -94,7 +95,7 @@ def test_the_same_seed_gives_the_cases_of_a_name_whatever_targets_were_chosen(
     assert again.returncode == 0, again.stderr
     search = Search("rms_norm", 7, load(built_in()).kernels)
     for records in (first, _records(tmp_path / "again.jsonl")):
-        named = {r["name"]: r["case"] for r in records if _is_own(r) and r["op"] == "rms_norm"}
+        named = {r["name"]: r["case"] for r in records if "name" in r and r["op"] == "rms_norm"}
         assert len(named) > 5
         for name, digest in named.items():
             made = search.case(*map(int, name.split(":")[2:]))
@@ -103,24 +104,22 @@ def test_the_same_seed_gives_the_cases_of_a_name_whatever_targets_were_chosen(
     assert all(r["target"].startswith("c-composed@") for r in _records(tmp_path / "again.jsonl") if r["kind"] == "run")
 
 
-def _is_own(record: dict[str, Any]) -> bool:
-    """Whether it is no relative, which follows from what was judged."""
-    return int(record.get("name", "-1").rpartition(":")[2]) % PLACES in range(1, BATCH + 1)
-
-
 @pytest.mark.whole
 def test_every_case_that_a_record_names_can_be_replayed_also_where_nothing_was_found(
     cli_here: Cli, tmp_path: Path
 ) -> None:
-    """A case that followed from earlier verdicts passes, and comes back from the record of the search."""
+    """A case that follows from earlier verdicts has no name."""
     words = ("--op", "rms_norm", "--target", "c-generic@native:gcc-O2", "--seed", "7")
     assert cli_here("run", *words, "--max-cases", "200", "--json", "out.jsonl").returncode == 0
     runs = [record for record in _records(tmp_path / "out.jsonl") if record["kind"] == "run" and "name" in record]
-    followed = next(record for record in runs if not _is_own(record))
-    for record in (runs[0], followed):
+    for record in (runs[0], runs[-1]):
         shown = cli_here("repro", record["name"], "--target", "c-generic@native:gcc-O2", "--json", "case.json")
         assert shown.returncode == 0, shown.stderr
         assert record["case"] in (tmp_path / "case.json").read_text()
+    place, _, number = runs[0]["name"].rpartition(":")
+    shown = cli_here("repro", f"{place}:{int(number) // PLACES * PLACES + BATCH + 1}")
+    assert shown.returncode == 4
+    assert "a guide proposed this case, after what was judged before: replay its case file" in shown.stderr
 
 
 def test_a_planted_bug_is_found_kept_and_replayed(cli_here: Cli, planted: Planted, tmp_path: Path) -> None:
@@ -279,7 +278,7 @@ def test_without_qemu_targets_are_not_run_and_a_required_one_has_its_own_exit_co
     assert "qemu-aarch64 is not installed (Debian has it in qemu-user; see " in done.stdout
     nothing = cli("run", "--op", "rms_norm", "--max-time", "8h", "--target", "c-sve@*", **without_qemu)
     assert nothing.returncode == 5
-    assert "NOTHING RAN: 0 judged runs of 0 cases" in nothing.stdout, "it takes no time to do nothing"
+    assert counts_of(nothing.stdout) == (0, 0), "it takes no time to do nothing"
     assert "nothing found" not in nothing.stdout
 
 
@@ -357,7 +356,7 @@ def test_a_full_disk_loses_no_finding(cli_here: Cli, planted: Planted) -> None:
     command = ("run", "--pack", str(pack), "--max-cases", "64", "--seed", "1", "--no-shrink")
     done = cli_here(*command, "--output", "/proc/findings")
     assert done.returncode == 1
-    assert "FAIL  planted  wrong values" in done.stdout
+    assert "FAIL  planted  " in done.stdout
     assert "/proc/findings" in done.stderr
     assert "cannot be written" in done.stderr
     records = cli_here("run", "--target", "c-generic@*", "--max-cases", "64", "--seed", "1", "--json", "/dev/full")
@@ -394,7 +393,7 @@ def test_the_first_failure_is_shown_at_once_and_ends_the_run_where_asked(planted
     assert done.returncode == 1, done.stderr
     [line] = re.findall(r"^\d+:\d\d planted fails: (.*)", done.stderr, re.MULTILINE)
     assert re.fullmatch(r"FAIL_NUMERIC on c-planted@native:gcc-O[02], x f(16|32) \[.*\]", line)
-    assert "1 kind of failure in 1 kernel, not explained, stopped at the first failure: " in done.stdout
+    assert ", stopped at the first failure: " in done.stdout
     assert "required target" not in done.stderr
     assert len([*Path(pack).parent.glob("findings/*.json")]) == 1
 
@@ -402,7 +401,7 @@ def test_the_first_failure_is_shown_at_once_and_ends_the_run_where_asked(planted
 def test_fail_fast_ends_no_run_of_which_all_passes(planted: Planted, cli_here: Cli) -> None:
     done = cli_here("run", "--pack", str(planted(GENERIC)), "--max-cases", "40", "--seed", "1", "--fail-fast")
     assert done.returncode == 0, done.stderr
-    assert re.search(r"^nothing found: \d+ judged runs of 40 cases", done.stdout, re.MULTILINE)
+    assert counts_of(done.stdout)[1] == 40
 
 
 def test_what_is_compiled_is_kept_in_the_folder_that_is_asked_for(cli: Cli, tmp_path: Path) -> None:
@@ -413,5 +412,5 @@ def test_what_is_compiled_is_kept_in_the_folder_that_is_asked_for(cli: Cli, tmp_
     (tmp_path / "plain.py").write_text("def row_max(x):\n    return x.max(-1)\n")
     cache = tmp_path / "carried"
     done = cli("run", "--pack", str(tmp_path), "--max-cases", "16", "--cache", str(cache), "-j", "1", "--no-shrink")
-    assert "16 judged runs" in done.stdout
+    assert counts_of(done.stdout) == (16, 16)
     assert "plain.py" in {path.name for path in cache.glob("python-*/*")}

@@ -12,6 +12,7 @@ import numpy as np
 
 from fuzz.findings.casefile import FoundRecord, save
 from fuzz.findings.codec import decoded
+from fuzz.report.words import PHRASES
 from fuzz.tests.common.hunting import given_case
 from fuzz.tests.common.told import NOTHING
 from fuzz.tests.conftest import Cli, edited
@@ -31,7 +32,7 @@ def test_the_first_lines_name_it_and_it_says_the_rest(cli_here: Cli, planted: Pl
     (tmp_path / "pack-planted" / "planted.c").unlink()  # nothing is built or run
     shown = cli_here("show", *command)
     assert shown.returncode == 0, shown.stderr
-    assert shown.stdout.startswith("FAIL  planted  wrong values ")
+    assert shown.stdout.startswith("FAIL  planted  ")
     assert f"everything: kernelfuzz show {command[0]}" in found.stdout
     assert "everything: " not in shown.stdout, "this is everything"
     assert f"to paste: kernelfuzz show {' '.join(command)} --snippet" in shown.stdout
@@ -56,7 +57,7 @@ def test_a_snippet_says_all_by_itself(cli_here: Cli, tmp_path: Path) -> None:
     done = cli_here("show", "case.json", "--snippet")
     assert done.returncode == 0, done.stderr
     title, *lines = done.stdout.splitlines()
-    assert title.startswith("**planted: wrong values** (kernel.c, ")
+    assert title.startswith(f"**planted: {PHRASES[NOTHING.verdict]}** (kernel.c, ")
     assert len(lines) <= 10
     start, end = lines.index("```python"), lines.index("```")
     names: dict[str, np.ndarray] = {}

@@ -17,6 +17,8 @@ import fuzz
 from fuzz.cli import main
 from fuzz.core.adapters.isa import ISAS
 from fuzz.core.adapters.toolchain import Host
+from fuzz.core.base.verdict import Verdict
+from fuzz.report.words import PHRASES
 from fuzz.tasks.demonstration import next_lines, planted_lines
 from fuzz.tests.conftest import CHECKOUT, Cli
 from oracles.algorithm import FORMULA
@@ -99,7 +101,7 @@ def test_the_picture_is_of_what_the_demonstration_prints() -> None:
     drawn = unescape((CHECKOUT / "fuzz" / "docs" / "static" / "demo.svg").read_text()).replace("\xa0", " ")
     for line in (*planted_lines(), *next_lines(0)):
         assert line.partition(" in 0 s")[0] in drawn, "draw it again: python3 -m fuzz.docs.picture demo"
-    assert "FAIL  softmax  wrong values when n mod 4 != 0" in drawn
+    assert f"FAIL  softmax  {PHRASES[Verdict.FAIL_NUMERIC]} when n mod 4 != 0" in drawn
     assert "http" not in drawn.replace("http://www.w3.org/2000/svg", "").replace("https://www.textualize.io", "")
 
 

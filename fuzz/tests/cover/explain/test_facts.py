@@ -11,7 +11,7 @@ import pytest
 from fuzz.core.base.case import contiguous
 from fuzz.core.base.feature import Feature
 from fuzz.explain.explanation import Counterfactual, Held
-from fuzz.explain.facts import _breakdown_of, _so_far, stated
+from fuzz.explain.facts import breakdown_of, so_far, stated
 from fuzz.explain.rule.rule import Atom, Learned, Rule
 from fuzz.explain.stages.conclusion import Conclusion
 from fuzz.tests.common.features import N
@@ -61,7 +61,7 @@ def test_an_element_whose_exact_value_takes_long_is_told_roughly(monkeypatch: py
     truth = SimpleNamespace(explain=late, explain_roughly=lambda *asked: asked)
     monkeypatch.setattr("fuzz.explain.facts.truth_of", lambda *_: truth)
     target: Any = SimpleNamespace(contract="contract")
-    told: Any = _breakdown_of(case, check, outcome, target)
+    told: Any = breakdown_of(case, check, outcome, target)
     assert told == ("contract", "y", (0, 1), 0.0)
 
 
@@ -84,11 +84,11 @@ def test_always_is_not_said_of_what_unknown_values_hide() -> None:
 def test_what_was_not_put_to_the_test_in_time_is_told_as_such() -> None:
     """It fits all that was tried: a reader sees what it is likely to be."""
     short = replace(_concluded(Rule((_LONG,))), stands=False)
-    assert _so_far(short) == "so far n >= 9 fits all 9 cases that were tried, but is untested on others"
+    assert so_far(short) == "so far n >= 9 fits all 9 cases that were tried, but is untested on others"
     nearly = replace(short, learned=Learned(Rule((_LONG,)), 428, 431))
-    assert "so far n >= 9 fits 428 of 431 cases that were tried" in _so_far(nearly), "values hide it in some"
-    assert _so_far(replace(short, learned=Learned(Rule((_LONG,)), 300, 431))) == "", "much is against it"
-    assert _so_far(replace(short, learned=None)) == ""
+    assert "so far n >= 9 fits 428 of 431 cases that were tried" in so_far(nearly), "values hide it in some"
+    assert so_far(replace(short, learned=Learned(Rule((_LONG,)), 300, 431))) == "", "much is against it"
+    assert so_far(replace(short, learned=None)) == ""
     held = Held(_LONG, 19)
-    assert _so_far(replace(short, held=(held,))) == "", "hardly a case was held against it"
-    assert _so_far(replace(short, held=(replace(held, passing=20),))) == _so_far(short)
+    assert so_far(replace(short, held=(held,))) == "", "hardly a case was held against it"
+    assert so_far(replace(short, held=(replace(held, passing=20),))) == so_far(short)

@@ -11,8 +11,7 @@ from fuzz.core.base.feature import KINDS, Feature
 from fuzz.core.laws.law import LawCheck
 from fuzz.core.laws.slices import BATCH_SUBSET
 from fuzz.explain.rule.rule import Atom, Rule
-from fuzz.explain.rule.traits import case_traits, traits_of
-from fuzz.explain.rule.twins import twin_traits
+from fuzz.explain.rule.traits import case_traits, traits_of, twin_traits
 from fuzz.findings.codec import rule_from_text, rule_to_text
 from fuzz.tests.common.examples import first_cases
 from fuzz.tests.common.hunting import GENERIC, target_of

@@ -17,7 +17,15 @@ from fuzz.core.generate.variations import base_of, made, ordinary, with_values
 from fuzz.core.laws.law import LawCheck
 from fuzz.core.laws.values import SIGN_FLIP
 from fuzz.explain.evidence.evidence import Evidence, Masking, probe, probe_all
-from fuzz.explain.evidence.masking import _Go, _ordinary, failing_ordinarily, shown_in, shown_with, swamped, unmask
+from fuzz.explain.evidence.masking import (
+    Substitute,
+    failing_ordinarily,
+    ordinary_case,
+    shown_in,
+    shown_with,
+    swamped,
+    unmask,
+)
 from fuzz.explain.rule.rule import OF_NOTHING, Atom
 from fuzz.explain.rule.traits import case_traits
 from fuzz.explain.trial.family import Family
@@ -234,7 +242,7 @@ def test_ordinary_values_stand_in_memory_of_their_own_in_the_shape_of_the_case()
     cases = [case for case in first_cases("rms_norm", 5, count=400) if len(Frame(case).outer) == 2]
     folded = [case for case in cases if 0 in case.inputs["x"].layout.strides]
     for case in (cases[0], folded[0]):
-        found = _ordinary(case, 1, "", _Go())
+        found = ordinary_case(case, 1, "", Substitute())
         assert found is not None
         assert {name: each.layout.shape for name, each in found.tensors.items()} == {
             name: each.layout.shape for name, each in case.tensors.items()
@@ -247,10 +255,10 @@ def test_what_a_law_changes_is_kept_and_not_swamped() -> None:
     """A kernel that chooses by eps breaks the law of scales with its own eps; values of 1 beside one of 100 show
     nothing of it."""
     case = plain(64, 1, eps=100.0)
-    found = _ordinary(case, 1, "", _Go(own=True))
+    found = ordinary_case(case, 1, "", Substitute(own=True))
     assert found is not None
     assert found.params["eps"] == 100.0
     assert float(case_traits(found)[Feature("magnitude", "x", "largest")]) > 10.0
-    usual = _ordinary(case, 1, "", _Go())
+    usual = ordinary_case(case, 1, "", Substitute())
     assert usual is not None
     assert usual.params["eps"] < 1e-3

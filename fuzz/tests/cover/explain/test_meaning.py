@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fuzz.explain.stages.declaration import Fitting
-from fuzz.explain.stages.meaning import meaning
+from fuzz.explain.stages.forms import meaning
 from fuzz.report.brief import brief_of
 from fuzz.report.words import contract_words
 from fuzz.tests.cover.findings.test_codec import FULL

@@ -20,9 +20,9 @@ from fuzz.explain.evidence.masking import unmask
 from fuzz.explain.evidence.probes import ProbeMenu, changed, combined
 from fuzz.explain.rule.rule import Atom, Trait
 from fuzz.explain.rule.traits import case_traits
-from fuzz.explain.shrink.choices import SHARING, Choices
+from fuzz.explain.shrink.reduction import SHARING, Choices
 from fuzz.explain.shrink.shrink import shrink
-from fuzz.explain.stages.standing import look_into
+from fuzz.explain.stages.explain import look_into
 from fuzz.explain.trial.family import Family
 from fuzz.explain.trial.trial import Trials
 from fuzz.tests.common.features import N

@@ -15,7 +15,7 @@ from fuzz.core.generate.layouts import lay_out
 from fuzz.explain.causes import Pile
 from fuzz.explain.diagnosis import TimeAllowance, diagnose
 from fuzz.explain.finding import Finding
-from fuzz.explain.shrink.choices import Choices
+from fuzz.explain.shrink.reduction import Choices
 from fuzz.explain.shrink.shrink import shrink
 from fuzz.explain.trial.family import CLEAR, Family
 from fuzz.explain.trial.trial import Trials

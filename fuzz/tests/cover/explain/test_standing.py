@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from fuzz.explain.stages.standing import Stage, Standing
+from fuzz.explain.stages.explain import Stage, Standing
 
 _NEW = Standing(100, {Stage.REFUTING: 8, Stage.CLOSING: 8, Stage.SEARCHING: 50, Stage.STANDING: 0}, rounds=3)
 
 
 @pytest.fixture(autouse=True)
 def _convinced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fuzz.explain.stages.standing._CONVINCED", 2)
+    monkeypatch.setattr("fuzz.explain.stages.explain._CONVINCED", 2)
 
 
 def _after(standing: Standing, *against: int) -> Standing:

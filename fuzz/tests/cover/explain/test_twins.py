@@ -10,7 +10,7 @@ from fuzz.core.laws.scaling import SCALING
 from fuzz.core.laws.slices import BATCH_SUBSET
 from fuzz.explain.rule.inducer import learn
 from fuzz.explain.rule.rule import Atom, Traits
-from fuzz.explain.rule.twins import twin_traits
+from fuzz.explain.rule.traits import twin_traits
 from fuzz.tests.common.examples import plain
 from fuzz.tests.common.features import ROWS
 

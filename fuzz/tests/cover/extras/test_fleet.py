@@ -20,8 +20,8 @@ from fuzz.core.adapters.pack import built_in, load
 from fuzz.core.adapters.toolchain import Host
 from fuzz.core.base.errors import UsageError
 from fuzz.extras.fleet.cluster import Campaign, groups_by_need, needs_of, threads_for, workers_of
-from fuzz.extras.fleet.executor import DaskExecutor, _Order
-from fuzz.extras.fleet.shard import _Shard
+from fuzz.extras.fleet.executor import DaskExecutor, TurnOrder
+from fuzz.extras.fleet.shard import FleetShard
 from fuzz.findings.tally import Tally
 
 GRAVITON = Host("aarch64", frozenset({"neon", "fp16", "sve"}))
@@ -73,7 +73,7 @@ def test_turns_that_were_taken_twice_count_once_and_under_an_old_token_never() -
     report = b64encode(packed(taken(TurnReport(task, Tally(cases=7)), 0, {}))).decode()
     for token, under in (("new", "new"), ("again", "old")):
         said: dict[str, object] = {"token": under, "taken": [report], "worker": "w"}
-        executor._orders[token] = _Order(0, (task,), token), cast(Any, _Ended(said))
+        executor._orders[token] = TurnOrder(0, (task,), token), cast(Any, _Ended(said))
     for token in ("new", "new", "again"):
         executor._joined(token)
     assert [each.tally.cases for each in executor._ended] == [7]
@@ -149,6 +149,6 @@ def test_a_process_of_kernels_that_is_silent_at_its_start_is_ended(
     monkeypatch.setattr(sys, "executable", str(hangs))
     monkeypatch.setattr("fuzz.extras.fleet.shard._SILENT_S", 0.05)
     monkeypatch.setattr("fuzz.extras.fleet.shard._LOOK_S", 0.01)
-    shard = _Shard({}, 0)
+    shard = FleetShard({}, 0)
     shard.wait_ready()
     assert (shard.failed, shard.usage) == ("says nothing for 0 s at the start of its process, which is ended", True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from fuzz.core.base.case import Case
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.execute.pool import WorkerPool
+from fuzz.core.generate.turn import BATCH, PLACES
 from fuzz.core.judge.judge import Judgement
 from fuzz.explain.diagnosis import TimeShares
 from fuzz.findings.book import book_in
@@ -70,6 +72,14 @@ def test_the_tally_counts_findings_and_worst_passes_apart() -> None:
     assert (tally.judged, tally.findings, tally.gave_up, target.not_run) == (5, 1, 1, 1)
     assert target.worst["f32"].where == "2x9 normal"
     assert {dtype: worst.ratio for dtype, worst in target.worst.items()} == {"f32": 0.75, "f16": 0.5}
+
+
+def test_a_case_that_is_undecided_is_named_if_it_can_be_made_again() -> None:
+    line, case = TargetTally("c-k@native", "k"), _case(7)
+    for shard, number in ((3, PLACES + BATCH), (3, PLACES + BATCH + 1), (None, 0)):  # the second is a guide's
+        made = replace(case, origin=replace(case.origin, shard=shard, number=number))
+        line.count(made, Judgement(line.target, "", Verdict.ORACLE_GAVE_UP))
+    assert (line.gave_up, line.undecided) == (3, f"rms_norm:3:{PLACES + BATCH}")
 
 
 def test_what_there_was_no_time_for_says_so_with_the_option_that_gives_more(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ _ABSENT = (
     "dask", "distributed", "sqlalchemy", "torch", "fuzz.extras", "fuzz.campaign.nightly", "fuzz.explain",
     "fuzz.findings.explainer", "fuzz.tasks.check.replay", "fuzz.references.derive", "fuzz.references.jaxprs",
     "fuzz.contracts",
-    "fuzz.report.sarif", "fuzz.core.adapters.pack", "fuzz.core.adapters.export", "fuzz.report.failure",
+    "fuzz.report.formats", "fuzz.core.adapters.pack", "fuzz.core.adapters.export", "fuzz.report.failure",
     "fuzz.core.laws.scaling", "fuzz.references.text", "oracles.ops.attention", "oracles.elementary.functions.sin",
     "fuzz.findings.casefile", "fuzz.campaign.search.process_executor", "fuzz.core.adapters.prototyped_kernel",
 )  # fmt: skip

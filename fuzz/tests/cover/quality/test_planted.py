@@ -16,8 +16,8 @@ from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.outcome import Outcome, Status, Unwritten
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.judge.judge import Judge
+from fuzz.quality.planted.bug import Array, PlantedCall
 from fuzz.quality.planted.bugs import BUGS, CONDITIONS, PAIRS
-from fuzz.quality.planted.call import Array, PlantedCall
 from fuzz.quality.planted.kernels import FORMULAS, planted
 from fuzz.tests.common.planted_calls import call_of, fails
 from fuzz.tests.conftest import CHECKOUT

@@ -67,7 +67,7 @@ def test_what_a_check_and_a_judge_say_is_broken_between_words(
     solution = SolutionRuling(f"{_NAME}.py", "undecided", 4, 4, {}, (), " ".join([_NAME] * 4))
     ruling = Ruling(
         6, "undecided", "reference.py", "said", "formula", "", 1, 4, f"/tmp/{_NAME}", {}, {"f32": 1e-6, "f16": 1e-3},
-        {}, ("larger cases", "several threads", "autograd", "evaluation mode"), (f"not exercised: {_NAME}",) * 3,
+        {}, ("larger cases", "several threads", "autograd", "evaluation mode"), (f"left out: {_NAME}",) * 3,
         (solution,), "", "",
     )  # fmt: skip
     _is_narrow(wrapped_text(summary(ruling, 1.0), _WIDTH))

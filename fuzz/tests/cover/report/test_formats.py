@@ -15,10 +15,8 @@ from fuzz.core.base.exits import ENDINGS, Exit
 from fuzz.core.base.verdict import Verdict
 from fuzz.findings.tally import WorstPass
 from fuzz.report import github
-from fuzz.report.formats import FORMATS, FormatError, parse, write_reports
-from fuzz.report.junit import junit
+from fuzz.report.formats import FINGERPRINT, FORMATS, FormatError, junit, parse, sarif, write_reports
 from fuzz.report.outline import Failure, Outline, TargetLine
-from fuzz.report.sarif import FINGERPRINT, sarif
 from fuzz.report.source import Location, location_of
 from fuzz.report.use_outcome import UseOutcome
 from fuzz.tests.common.told import OUTCOMES, PASSED

@@ -8,8 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from fuzz.findings.database_views import Mark, TargetTotals
-from fuzz.report.page import template
-from fuzz.report.page_charts import Bars, Sparkline, accuracy_of
+from fuzz.report.page import Bars, Sparkline, accuracy_of, template
 
 _HOSTILE = "c-<script>&\"'@native:<b>=1,gcc-O2"
 _CURVE = ((1.0, 0.0), (64.0, 0.5), (4096.0, 3.0))

@@ -23,7 +23,7 @@ from fuzz.core.generate.aliasing import aliased_as
 from fuzz.core.generate.layouts import lay_out
 from fuzz.core.judge.judge import EntryJudge, Judgement
 from fuzz.core.laws.registry import Entry
-from fuzz.report.script import _rule
+from fuzz.report.script import rule_bits
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import GENERIC, PACK, TAIL_63, failing, failures, given_case, mutant, with_edits
 from fuzz.tests.common.programs import (
@@ -282,6 +282,6 @@ def test_what_overflows_a_format_without_infinities_is_nan_unless_any_number_is_
         Bounds(FORMATS["e4m3fn"], huge, huge, huge, ALLOWED),
         Bounds(FORMATS["e4m3fn"], huge, -huge, huge, ALLOWED),
     )
-    rules = [_rule(each, "e4m3fn") & export.MUST_BE_NAN for each in (over, any_number)]
+    rules = [rule_bits(each, "e4m3fn") & export.MUST_BE_NAN for each in (over, any_number)]
     assert [bool(each) for each in rules] == [True, False]
-    assert not _rule(replace(over, form=FORMATS["e5m2"]), "e5m2") & export.MUST_BE_NAN
+    assert not rule_bits(replace(over, form=FORMATS["e5m2"]), "e5m2") & export.MUST_BE_NAN

@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 
 from fuzz.cli.exits import leave
-from fuzz.cli.nightly import _warn
 from fuzz.core.base.dtypes import shortest
 from fuzz.core.base.errors import UsageError
+from fuzz.report.console import print_lines
 from fuzz.report.wrapping import columns, wrapped
 
 
@@ -45,7 +45,7 @@ def test_an_error_is_broken_between_words(capsys: pytest.CaptureFixture[str], mo
 
 def test_a_warning_of_a_night_is_broken_between_words() -> None:
     shown = Console(file=io.StringIO(), force_terminal=True, no_color=True, width=40)
-    _warn(shown, "it goes on: kernelfuzz nightly --report-only --state STATE")
+    print_lines(shown, ["it goes on: kernelfuzz nightly --report-only --state STATE"], "yellow")
     said = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in cast(io.StringIO, shown.file).getvalue().splitlines()]
     assert said == ["it goes on:", "    kernelfuzz nightly --report-only --state STATE"]
 

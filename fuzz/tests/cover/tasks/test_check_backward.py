@@ -9,6 +9,7 @@ import torch
 
 import fuzz
 from fuzz.tasks.check.reference import read
+from fuzz.tests.common.told import fails
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
 
@@ -32,7 +33,7 @@ def test_a_backward_kernel_is_held_against_the_gradient_of_its_forward() -> None
     gradient = fuzz.backward(softmax)
     contract = fuzz.Contract(sums={"n": fuzz.AnyOrder()}, denormals="flush", nonfinite="unspecified", zeros="any")
     fuzz.check(by_hand, reference=gradient, shapes="x=... n", max_cases=12, seed=1, contract=contract)
-    with pytest.raises(fuzz.CheckFailed, match="FAIL  no_projection  wrong values"):
+    with fails("no_projection"):
         fuzz.check(no_projection, reference=gradient, shapes="x=... n", max_cases=4, seed=1, contract=contract)
 
 

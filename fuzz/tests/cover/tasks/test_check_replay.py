@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,10 @@ import fuzz
 from fuzz.findings.tally import Decided, never_decided, note_open
 from fuzz.references.asked import Shown
 from fuzz.references.replay.cases import Came, Span, spans_of
-from fuzz.references.replay.oracle import compared, judged_in
+from fuzz.references.replay.oracle import ReplayFailure, compared, judged_in
 from fuzz.references.rerun import Replayed, draws_at_random, replayed, ways_of
 from fuzz.report.events import EVENTS
+from fuzz.tests.common.told import fails
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
 
@@ -45,16 +47,19 @@ def test_a_refusal_names_the_replay_which_says_what_it_is(capsys: pytest.Capture
     said = capsys.readouterr().err
     assert "mine passed a replay: 12 cases, " in said
     assert "oracle: replay, weaker than a formula: errors below what 12 replays" in said
-    with pytest.raises(fuzz.CheckFailed, match=r"FAIL  always  wrong values\n    y\[") as caught:
+    with fails("always") as caught:
         fuzz.check(always, reference=clipped, shapes="x=b n", oracle="replay", max_cases=12, seed=1)
     assert "oracle: replay, weaker than a formula" in str(caught.value)
+    [failure] = caught.value.failures
+    assert isinstance(failure, ReplayFailure)
+    assert failure.record["place"].startswith("y[")
 
 
 def test_a_case_that_nothing_could_judge_again_is_neither_kept_nor_told_to_programs(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(EVENTS, "1")
-    with pytest.raises(fuzz.CheckFailed, match="FAIL  always  wrong values"):
+    with fails("always"):
         fuzz.check(always, reference=clipped, shapes="x=b n", oracle="replay", max_cases=12, seed=1)
     assert not [*tmp_path.rglob("*.json")]
     assert '"event"' not in capfd.readouterr().err
@@ -172,7 +177,7 @@ def test_integers_of_8_bits_are_drawn_over_all_that_the_dtype_has(seed: int) -> 
         )
 
     check(floors)
-    with pytest.raises(fuzz.CheckFailed, match="FAIL  truncates  wrong values"):
+    with fails("truncates"):
         check(truncates)
 
 
@@ -249,7 +254,7 @@ def test_integers_are_compared_exactly() -> None:
     def numbered(x: Any) -> Any:
         return (x * 0).long() + 5_000_000 * (1 if x.sum() > 0 else 2)
 
-    with pytest.raises(fuzz.CheckFailed, match="wrong values"):
+    with fails():
         fuzz.check(lambda x: numbered(x) + 1, reference=numbered, shapes="x=b n", oracle="replay", max_cases=4, seed=1)
 
 
@@ -306,8 +311,12 @@ def test_any_place_of_equal_elements_is_right_unless_one_is_documented(reference
     [(best, best_from_the_end), (settled, settled_from_the_end), (routed, same_place_twice), (routed, no_place)],
 )
 def test_a_place_that_is_another_one_is_found(reference: Any, kernel: Any) -> None:
-    with pytest.raises(fuzz.CheckFailed, match=r"wrong values\n    y\d?\[.* = -?\d+, must be \d+"):
+    with fails() as caught:
         fuzz.check(kernel, reference=reference, shapes="x=b n", oracle="replay", max_cases=24, seed=1)
+    [failure] = caught.value.failures
+    assert isinstance(failure, ReplayFailure)
+    told = failure.record
+    assert re.fullmatch(r"y\d?\[.*\] -?\d+ \d+", f"{told['place']} {told['got']} {told['expected']}")
 
 
 def test_a_reference_without_return_is_told_so() -> None:
@@ -333,7 +342,7 @@ def test_what_examples_always_are_is_kept_by_a_replay_and_told(capsys: pytest.Ca
     fuzz.check(_upper_ignored, oracle="replay", seed=1, **given)
     told = " ".join(capsys.readouterr().err.split())
     assert "kept as in the examples: a lower triangular; any_values=True tries others" in told
-    with pytest.raises(fuzz.CheckFailed, match="wrong values"):
+    with fails():
         fuzz.check(_upper_ignored, oracle="replay", any_values=True, seed=1, **given)
 
 

@@ -11,6 +11,7 @@ import pytest
 import fuzz
 from fuzz.tests.common import selecting
 from fuzz.tests.common.own_pack import unknown_afterwards
+from fuzz.tests.common.told import fails
 
 
 @pytest.fixture(autouse=True)
@@ -29,6 +30,5 @@ def test_what_computes_the_same_passes(reference: Callable[..., Any], kernel: Ca
 @pytest.mark.some(1)
 @pytest.mark.parametrize(("reference", "kernel"), selecting.QUICK, ids=selecting.name)
 def test_what_selects_others_is_found(reference: Callable[..., Any], kernel: Callable[..., Any]) -> None:
-    with pytest.raises(fuzz.CheckFailed) as caught:
+    with fails():
         fuzz.check(kernel, reference=reference, shapes="x=... n", max_cases=24, seed=1)
-    assert "wrong values" in str(caught.value)

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from fuzz.contracts.accepts import Accepts, _is_few, own_refusal
+from fuzz.contracts.accepts import Accepts, is_few, own_refusal
 from fuzz.core.base.outcome import Outcome, Status
-from fuzz.tasks.judge.judging import _refused
+from fuzz.tasks.judge.judging import refused_example
 from fuzz.tasks.readers.problem import Statement
 from fuzz.tests.conftest import Cli
 from oracles.op import Op
@@ -65,9 +65,10 @@ def test_what_it_refuses_by_itself_is_one_line_and_no_crash(cli_here: Cli, tmp_p
 def test_what_comes_with_a_problem_must_be_taken() -> None:
     takes = Accepts("", "x", ("f32",), multiple_of={"n": 8}, max={"n": 64}, refused=("asserted in mine.py line 2",))
     problem = Statement("p", lambda x: x, examples=({"n": 16}, {"n": 20}))
-    assert _refused(takes, problem) == "it refuses n = 20, which comes with the problem: asserted in mine.py line 2"
-    assert _refused(takes, Statement("p", lambda x: x, examples=({"n": 16, "m": 3},))) == ""
-    assert _refused(takes, Statement("p", lambda x: x, examples=({"n": 128},))).startswith("it refuses n = 128")
+    said = "it refuses n = 20, which comes with the problem: asserted in mine.py line 2"
+    assert refused_example(takes, problem) == said
+    assert refused_example(takes, Statement("p", lambda x: x, examples=({"n": 16, "m": 3},))) == ""
+    assert refused_example(takes, Statement("p", lambda x: x, examples=({"n": 128},))).startswith("it refuses n = 128")
 
 
 def test_what_is_right_once_and_never_again_has_a_line_too() -> None:
@@ -98,4 +99,4 @@ def test_no_case_is_made_that_there_is_no_room_for() -> None:
         return {"y": x + x}
 
     op = Op(doubled, (Operand("x", "b c h w"),), (Operand("y", "b c h w"),), fixed={"c": 24, "h": 32, "w": 40})
-    assert [size for size in (1, 48, 64, 112, 192, 256, 8192) if _is_few(op, {"b": size})] == [1, 48, 64]
+    assert [size for size in (1, 48, 64, 112, 192, 256, 8192) if is_few(op, {"b": size})] == [1, 48, 64]

@@ -10,7 +10,7 @@ import pytest
 from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.full import SizeLimits, at_full_size
 from fuzz.tasks.judge.own import own_problem
-from fuzz.tasks.judge.ruling import FullSize, OwnShapes, SolutionRuling, _at_full_size
+from fuzz.tasks.judge.ruling import FullSize, OwnShapes, SolutionRuling, full_size_told
 from fuzz.tasks.readers.solution import solutions_of
 
 _TASK = """import torch
@@ -55,7 +55,7 @@ def test_who_is_wrong_only_in_a_large_batch_or_only_in_its_last_row_is_wrong(tmp
     last, many = "y[-1] += x.shape[0] > 4096", "y = y + (x.numel() > 1 << 16)"
     right, at_last, at_many = _full(tmp_path, _ROWS, "", last, many)
     assert (right.verdict, right.judged, right.elements, right.shapes) == ("right", 1024, 96000, {"x": (6000, 16)})
-    assert _at_full_size(right) == [
+    assert full_size_told(right) == [
         "  right at the task's own shapes (x 6000x16): 1,024 of 96,000 elements judged, by replay"
     ]
     assert (at_last.verdict, at_many.verdict) == ("wrong", "wrong")
@@ -103,7 +103,8 @@ def test_a_batch_without_a_name_is_the_first_dimension_and_a_matrix_as_long_is_n
 )
 def test_what_does_not_fit_says_why(tmp_path: Path, limits: SizeLimits, words: str) -> None:
     [full] = _full(tmp_path, _ROWS, "", limits=limits)
-    assert _at_full_size(full) == [f"  not judged at full size: {words}"]
+    [line] = full_size_told(full)
+    assert line.endswith(f": {words}")
 
 
 @pytest.mark.whole

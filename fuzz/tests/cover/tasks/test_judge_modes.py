@@ -15,7 +15,7 @@ import fuzz
 from fuzz.tasks.check.plan import GIVEN, Options
 from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.own import in_other_mode, own_shapes, with_causes, with_mode
-from fuzz.tasks.judge.ruling import SolutionRuling, _causes
+from fuzz.tasks.judge.ruling import SolutionRuling, causes_told
 from fuzz.tasks.readers.formats import problems_of
 from fuzz.tasks.readers.problem import Mode, Statement, modes_of
 from fuzz.tasks.readers.solution import Solution, solutions_of
@@ -167,11 +167,11 @@ def test_who_keeps_the_weights_of_its_construction_is_told_where_it_is_right(tmp
         (made + keeps + moved, folded), (made + keeps + moved, f"{folded} * 2"), (late + keeps + moved, folded),
     )  # fmt: skip
     assert [each.one_seed.verdict for each in rulings if each.one_seed is not None] == ["right", "wrong", "wrong"]
-    assert _causes(rulings[0], "in training mode, as constructed") == [
+    assert causes_told(rulings[0], "in training mode, as constructed") == [
         "  right where both are constructed from one seed and nothing is trained or loaded, as KernelBench does; "
         "wrong with other weights"
     ]
-    assert _causes(rulings[1], "in training mode, as constructed") == []
+    assert causes_told(rulings[1], "in training mode, as constructed") == []
 
 
 @pytest.mark.parametrize(
@@ -190,8 +190,8 @@ def test_who_sets_its_own_mode_is_told_where_that_alone_is_wrong(
         tmp_path, problem, *texts, (texts[0][0], "self.bn(x) * 2"), (_NORM, f"self.bn(x) + {_KEPT} * 0.1"),
     )  # fmt: skip
     told = [f"  right if it is kept {mode}, as Model is: only its mode is wrong"]
-    assert [_causes(each, f"{mode}, as constructed") for each in alone] == [told, told]
-    assert _causes(twice, mode) == _causes(random, mode) == [], "it is wrong in either mode"
+    assert [causes_told(each, f"{mode}, as constructed") for each in alone] == [told, told]
+    assert causes_told(twice, mode) == causes_told(random, mode) == [], "it is wrong in either mode"
 
 
 @pytest.mark.whole

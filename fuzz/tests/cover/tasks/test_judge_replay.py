@@ -229,4 +229,5 @@ def test_where_there_is_time_for_few_cases_none_is_called_in_other_ways(
     done = cli_here("judge", "right.py", "--against", "one.py", "--seed", "1", "--trusted", "--json")
     ruling = json.loads(done.stdout)
     assert (done.returncode, ruling["cases"], ruling["probes"]) == (0, 1, {}), done.stderr
-    assert "not exercised, as a case takes long: other ways to make the same call" in ruling["not_exercised"]
+    left_out = "as a case takes long: other ways to make the same call"
+    assert any(each.endswith(left_out) for each in ruling["not_exercised"])

@@ -99,7 +99,7 @@ def test_a_limit_of_time_is_kept_by_a_reference_that_never_ends_too(server: Runn
     done = cli("judge", "right.py", *_WORDS, "--json", "--max-time", "1s", "--server", "judge.sock")
     ruling = json.loads(done.stdout)
     assert (done.returncode, ruling["verdict"], ruling["cases"]) == (11, "undecided", 0)
-    assert ruling["solutions"][0]["reason"] == "not judged, as --max-time 1s was over: any case"
+    assert ruling["solutions"][0]["reason"].endswith(", as --max-time 1s was over: any case")
 
 
 def test_what_cannot_be_served_is_told_in_one_line(server: Running, cli: Cli, tmp_path: Path) -> None:

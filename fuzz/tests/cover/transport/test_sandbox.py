@@ -8,6 +8,7 @@ import re
 import shlex
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +26,7 @@ from fuzz.core.base.outcome import Outcome, Status
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.transport import sandbox
 from fuzz.core.transport.fork_server import fork_server
+from fuzz.core.transport.frames import Response, encode_case
 from fuzz.core.transport.sandbox import MOST_PROCESSES
 from fuzz.core.transport.steps import taken
 from fuzz.tests import conftest
@@ -275,8 +277,13 @@ def test_a_sandbox_outlives_the_thread_that_asked_for_it(cache: Path, tmp_path: 
     for program in (compiled, forked.adapter.program(forked, Builder(cache))):
         with ThreadPoolExecutor(1) as thread:
             process = thread.submit(program.process, 10.0).result()
-        time.sleep(0.2)  # so long an end of it took to be seen
+            asking = Path(f"/proc/self/task/{thread.submit(threading.get_native_id).result()}")
+        while asking.exists():  # Linux ends what it started when it is gone itself
+            time.sleep(0.01)
         assert "digest=" in taken(process.hello())
+        found = list[Response]()
+        taken(process.exchange([encode_case(a_case(), False)], found.extend))
+        assert len(found) == 1
         process.close()
 
 

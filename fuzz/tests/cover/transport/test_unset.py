@@ -18,7 +18,7 @@ from fuzz.core.base.fill import FILL, FILLS, HUGE, NAN, ORDINARY, UNSET, ZERO, f
 from fuzz.core.base.outcome import Unwritten
 from fuzz.core.base.validity import check_case
 from fuzz.core.transport.python import shared_memory
-from fuzz.core.transport.python.unset import _fill_on_gpu
+from fuzz.core.transport.python.unset import fill_on_gpu
 from fuzz.extras.cuda import functions
 from fuzz.tests.common.forms import pack, softmax
 from fuzz.tests.common.planted import Run, a_case
@@ -236,10 +236,10 @@ def test_memory_of_a_gpu_is_filled_by_what_is_queued() -> None:
     """Here in memory of the processor, as the same operations do it."""
     for word in FILLS.values():
         made = torch.zeros(3, 5, dtype=torch.float32)
-        _fill_on_gpu(made.t(), word)
+        fill_on_gpu(made.t(), word)
         assert {*made.view(torch.int32).flatten().tolist()} == {word * 0x10001 - (word >> 15 << 32)}
         odd = torch.zeros(7, dtype=torch.uint8)
-        _fill_on_gpu(odd, word)
+        fill_on_gpu(odd, word)
         assert odd.tolist() == [*word.to_bytes(2, "little") * 3, 0]
 
 

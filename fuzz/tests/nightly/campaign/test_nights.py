@@ -8,7 +8,6 @@ import re
 import resource
 import shlex
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -53,7 +52,7 @@ def test_a_page_is_waited_for_until_a_further_signal_and_can_be_written_later(pl
         until(lambda: judged(tmp_path) > 0, run)
         run.send_signal(signal.SIGTERM)
         until(lambda: ask(tmp_path, "SELECT ended FROM night") == [("signal",)], run)
-        time.sleep(2.0)  # the summary is printed, and the record begun
+        read_until("night 1, seed ", run.stdout)  # the end of the summary, after which the record is begun
         progress = stopped(run, signal.SIGTERM)
     assert "all is saved, and not all reports were written: kernelfuzz nightly --report-only" in progress
     assert ask(tmp_path, "SELECT ended FROM night") == [("signal",)]
@@ -112,9 +111,9 @@ def _without_its_page(folder: Path) -> str:
         until(lambda: judged(folder) > 100, run)
         run.send_signal(signal.SIGTERM)
         until(lambda: ask(folder, "SELECT ended FROM night") == [("signal",)], run)
-        time.sleep(2.0)
+        told = read_until("night 1, seed ", run.stdout)
         run.send_signal(signal.SIGTERM)
-        return "".join(run.ended())
+        return told + "".join(run.ended())
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def test_what_is_built_is_installed_and_runs(kind: str, run: _Run, tmp_path: Pat
     pip = "-m pip install --quiet --no-deps --no-index --no-build-isolation --target"
     run([*pip.split(), str(tmp_path / "site"), str(file)], empty)
     assert str(tmp_path / "site") in run(["-c", "import fuzz; print(fuzz.__file__)"], empty), "the checkout's was run"
-    assert "FAIL  softmax  wrong values" in run(["-m", "fuzz", "demo", "--explain-time", "1s"], empty)
+    assert "FAIL  softmax  " in run(["-m", "fuzz", "demo", "--explain-time", "1s"], empty)
     assert "y = x rstd" in run(["-m", "fuzz", "list", "ops"], empty)
     assert (tmp_path / "site" / "fuzz" / "docs" / "index.md").is_file(), "the pages come along"
     assert [*empty.iterdir()] == [], "nothing is left behind"

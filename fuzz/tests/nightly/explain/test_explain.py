@@ -50,8 +50,8 @@ def test_a_rule_that_no_probe_refutes_is_held_against_a_search(monkeypatch: pyte
     1,000 of them, one after the other. So it may be wrong of a length that none of them has, such as 959, or that one
     has with values that hide it, such as 895."""
     edit = (_SCALED[0], _SCALED[1].replace("WRONG", "n % 64 == 63 && n <= 1000"))
-    monkeypatch.setattr("fuzz.explain.stages.standing.refuting", lambda *_, **__: iter(()))
-    monkeypatch.setattr("fuzz.explain.stages.standing._SEARCHED", 0)
+    monkeypatch.setattr("fuzz.explain.stages.explain.refuting", lambda *_, **__: iter(()))
+    monkeypatch.setattr("fuzz.explain.stages.explain._SEARCHED", 0)
     monkeypatch.setattr("fuzz.explain.stages.explain.probes.mixed", lambda *_, **__: iter(()))
     explanation = _explained(with_edits(edit), found=given_case((4, 127), 1, "pitched"))
     assert explanation.stands

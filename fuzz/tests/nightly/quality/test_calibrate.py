@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from fuzz.quality.__main__ import app
-from fuzz.quality.calibrate.calibration import carried_out
-from fuzz.quality.calibrate.measure import Work, measured
-from fuzz.quality.calibrate.packs import Pair
+from fuzz.quality.calibrate.contracts import SimulatedPack
+from fuzz.quality.calibrate.measure import Work, carried_out, measured
 from fuzz.tests.common.other_ops import write_other_ops
 from fuzz.tests.common.own_pack import unknown_afterwards
 from fuzz.tests.conftest import Cli
@@ -29,12 +28,11 @@ _AS_THEY_ARE = ("row_max", "embedding", "row_sum_backward", "row_max_backward")
 
 
 @pytest.mark.parametrize("op", OPS)
-def test_both_kernels_pass_the_ordinary_search(op: str, tmp_path: Path) -> None:
+def test_a_correct_kernel_passes_the_ordinary_search(op: str, tmp_path: Path) -> None:
     contract = Contract("f32", sums=dict.fromkeys(OPS[op].named, Tiles(8)), mean="reciprocal")
-    found = measured(Work(op, 0, tmp_path, 3, 1000), Pair(OPS[op], contract, 0))
+    found = measured(Work(op, 0, tmp_path, 3, 300), SimulatedPack(OPS[op], contract, 0))
     assert (found.alarms, found.found) == ([], 0)
-    assert found.runs["simulated"] >= 200
-    assert found.runs["gcc-O0"] == found.runs["gcc-O2"] >= 200
+    assert found.runs >= 200
     assert 0.0 < found.ratio <= 1.0 or (found.ratio == 0.0 and op in _AS_THEY_ARE)
 
 
@@ -69,7 +67,7 @@ def test_who_stops_it_is_told_what_was_judged_in_place_of_tracebacks(
         finally:
             process.kill()
     assert process.returncode == 2, err
-    assert "judged runs, " in out.splitlines()[-1]
+    assert re.match(r"[\d,]+ ", out.splitlines()[-1])
     assert err.splitlines()[-1] == "kernelfuzz: interrupted"
     assert "Traceback" not in err
 
@@ -97,5 +95,4 @@ def test_correct_kernels_of_ops_that_others_write_pass(op: str, tmp_path: Path, 
         runs = "--runs", "1000", "--nearest", "40"
         done = cli_here("calibrate", "--pack", ".", "--op", op, *runs, "--seed", "9", "-j", "1", app=app)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"\n[1-9],[0-9]{3} judged runs, .* 0 false alarms, 0 undecided", done.stdout), done.stdout
-    assert "pairs not run: C" not in done.stdout
+    assert re.search(r"\n[1-9],[0-9]{3} .* 0 false alarms, 0 undecided", done.stdout), done.stdout

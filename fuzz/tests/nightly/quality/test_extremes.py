@@ -1,5 +1,4 @@
-"""Correct kernels of every op pass at the ends of dtypes, under every contract of a covering array: simulated ones in
-many problems, and those in C in some."""
+"""Correct kernels of every op pass at the ends of dtypes, under every contract of a covering array."""
 
 from __future__ import annotations
 
@@ -8,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from fuzz.core.adapters.pack import load
-from fuzz.quality.calibrate.contracts import contracts
+from fuzz.quality.calibrate.contracts import SimulatedPack, contracts
 from fuzz.quality.calibrate.extremes import accused, problems
 from fuzz.quality.calibrate.measure import Work, measured
-from fuzz.quality.calibrate.packs import Pair
 from fuzz.tests.common.other_ops import write_other_ops
 from fuzz.tests.common.own_dims import write_dims_pack
 from fuzz.tests.common.own_pack import unknown_afterwards
@@ -29,11 +27,11 @@ def test_correct_kernels_of_every_op_pass(write: object, tmp_path: Path) -> None
         ops = OPS.values() if pack is None else load(pack).ops
         for op in ops:
             for number, contract in enumerate(contracts(op)):
-                pair = Pair(op, contract, number)
-                for seed, problem in enumerate(problems(op, pair.main, 4, number)):
+                made = SimulatedPack(op, contract, number)
+                for seed, problem in enumerate(problems(op, made.main, 4, number)):
                     assert [*accused(problem, contract, seed)] == [], op.name
             for number in (0, 7):
-                pair = Pair(op, contracts(op)[number], number)
-                found = measured(Work(op.name, number, tmp_path / f"{op.name}-{number}", 1, 1, pack), pair)
+                made = SimulatedPack(op, contracts(op)[number], number)
+                found = measured(Work(op.name, number, tmp_path / f"{op.name}-{number}", 1, 1, pack), made)
                 assert (found.alarms, found.found) == ([], 0)
                 assert found.extremes

@@ -1,1 +1,0 @@
-"""Kernels in C, written from formulas: correct ones, to calibrate with."""
