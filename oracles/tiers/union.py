@@ -195,6 +195,7 @@ def _joined_bounds(a: Bounds, b: Bounds) -> Bounds:
         nan=nan,
         sign=sign,
         zero=a.zero or b.zero,
+        saturate=a.saturate and b.saturate,  # an element that is left open may be infinite
         mirrored=a.mirrored or b.mirrored,
         infinities=a.infinities | b.infinities,
         vanished=a.vanished or b.vanished,
