@@ -106,8 +106,8 @@ def settled(
     began: float | None = None,
 ) -> tuple[Mask, F64, int, int]:
     """Return the mask of failing elements, their err/budget, the number of elements about which the precise tier gave
-    up, and the number for which there was no time since it `began`. `bounds` returns the conformance set of an element,
-    None if the precise tier gives up. `watch` is called with updated copies of `start`."""
+    up, and the number for which no time was left since the comparison `began`. `bounds` returns the conformance set of
+    an element, None if the precise tier gives up. `watch` is called with updated copies of `start`."""
     failing, ratio, gave_up = comparison.failing.copy(), comparison.ratio.copy(), 0
     places, began = np.argwhere(comparison.unsure), time.process_time() if began is None else began
     for done, place in enumerate(places):

@@ -9,13 +9,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.breakdown import Breakdown, breakdown
 from oracles.doubledouble import F64, DoubleDouble, head
 from oracles.dtypes import DTYPES, FORMATS, Integer, judged
 from oracles.enclosure import (
@@ -41,6 +40,9 @@ from oracles.tiers.conformance import unjudged_in
 from oracles.tiers.elements import Elements
 from oracles.tiers.joined import Answer, Asked, Query, Received
 from oracles.tiers.problem import FormulaProblem
+
+if TYPE_CHECKING:
+    from oracles.breakdown import Breakdown
 
 Result = Literal["pass", "numeric", "nonfinite", "gave_up"]
 
@@ -230,6 +232,8 @@ class Truth:
         """Return the full explanation of the judgement of one element, from the precise tier. `index` is an index into
         the output as returned, `got` a value of its dtype; None explains the budget of the expected value. Raises
         `GaveUp` if the precise tier reaches no decision, `ProblemError` for an unknown output or index."""
+        from oracles.breakdown import breakdown
+
         place, structured = self.canonical_index(output, index), self.problem.structured
         bounds = self.bounds(contract, output, place, structured, once=True)
         if bounds is None:
@@ -243,6 +247,8 @@ class Truth:
     def explain_roughly(self, contract: Contract, output: str, index: tuple[int, ...], got: float) -> Breakdown:
         """Return the explanation of the judgement of one element from the fast tier, without the terms of the budget.
         Raises `GaveUp` if the fast tier has no finite interval."""
+        from oracles.breakdown import breakdown
+
         place = self.canonical_index(output, index)
         each = self.enclosures(contract, self.problem.structured, once=True)[output]
         centre, below, above = (float(part[place]) for part in (head(each.centre), each.below, each.above))

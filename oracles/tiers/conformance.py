@@ -28,7 +28,6 @@ from oracles.formula.trace import Node
 from oracles.lazy import lazy
 from oracles.precise import Bounds
 from oracles.rounding import round_to
-from oracles.tiers import places
 from oracles.tiers.values import OutputValues, dependent
 
 
@@ -52,6 +51,8 @@ class Conformance(OutputValues):
 
     def _enclosure(self, output: str, dtype: Format, alone: bool) -> Enclosure:
         if self.has_places(output):
+            from oracles.tiers import places
+
             return places.enclosure_of(self, output, self._kept(output), dtype)
         # A row may have millions of elements: besides the results, only one array at a time is held in memory.
         other = edges.ends(self._kept(output))
@@ -98,6 +99,8 @@ class Conformance(OutputValues):
 
     def _bounds(self, output: str, at: tuple[int, ...], dtype: Format) -> Bounds:
         if self.has_places(output):
+            from oracles.tiers import places
+
             return places.bounds_of(self, output, at, self._kept(output), dtype)
         quick, width = float(self.shaped(output, self._kept(output).centre)[at]), float(self.width(output)[at])
         marked, zeros = self.unjudged(output), self._zeros(output)
@@ -238,7 +241,7 @@ class Conformance(OutputValues):
             where &= (low >= least) & (high <= most) & (others == 0) & ~((low <= least) & (high >= most))
         # Comparisons that float64 may get wrong are left out: outcomes include both their sides.
         by_chance = {
-            node: each if (may := self.budget.forms[node].may) is None else each & ~may  # the form bounds nothing there
+            node: each if (may := self.budget.forms[node].may) is None else each & ~may  # there no form is asked
             for node, each in self.budget.read.by_chance.items()
             if node.kind not in ("less", "at_most")
         }
@@ -283,7 +286,7 @@ class Closed:
         return np.where(np.isnan(self.low), REQUIRED, may).astype(np.int8)
 
     def enclosure(self, own: Enclosure, share: float) -> Enclosure:
-        """Return the enclosure with the elements in `where` replaced by these values, known to within a share."""
+        """Return the enclosure with the known elements replaced by these values, which are exact to within `share`."""
 
         def without(values: Any, other: Any = 0) -> Any:
             return None if values is None else np.where(self.where, np.asarray(other, values.dtype), values)

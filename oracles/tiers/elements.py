@@ -12,7 +12,6 @@ from oracles.formula.exact.centre import Exact, Inputs
 from oracles.operand import OUTER
 from oracles.precise import Bounds
 from oracles.tiers.problem import FormulaProblem
-from oracles.tiers.terms import facts_of, given_of, terms_of
 from oracles.tiers.union import Union
 
 _ROWS_KEPT = 64
@@ -53,6 +52,8 @@ class Elements:
 
     def terms(self, output: str, index: tuple[int, ...], contract: Contract, structured: bool) -> tuple[Term, ...]:
         """Return the terms of one element's budget to first order, in units of the output, by locals of the formula."""
+        from oracles.tiers.terms import terms_of
+
         conformance, index = self._of_element(output, index, self.problem.settled(contract), structured)
         widest = conformance.widest(output, index)
         return () if widest.has_places(output) else terms_of(widest, output, index)
@@ -61,6 +62,8 @@ class Elements:
         self, output: str, index: tuple[int, ...], contract: Contract, structured: bool
     ) -> tuple[tuple[str, str], ...]:
         """Return pairs of name and text: the problem's extents, and exact values that the element shares."""
+        from oracles.tiers.terms import facts_of
+
         conformance, at = self._of_element(output, index, self.problem.settled(contract), structured)
         op, sizes = self.problem.of_op, self.problem.sizes
         own = [dim for dim in sizes if dim in op.operand(output).axes]
@@ -73,6 +76,8 @@ class Elements:
         self, output: str, index: tuple[int, ...], contract: Contract, structured: bool
     ) -> tuple[tuple[str, str], ...]:
         """Return, as pairs of name and text, the elements of operands from which one element is calculated."""
+        from oracles.tiers.terms import given_of
+
         conformance, at = self._of_element(output, index, self.problem.settled(contract), structured)
         return given_of(conformance.members[0], output, at)
 

@@ -22,7 +22,6 @@ from oracles.formula.affine.forms import Form, Mask, blended, replace, shared
 from oracles.formula.affine.narrowing import ALIKE, Narrowed, Spread, holds, maybe_narrowed, narrowed, stepped
 from oracles.formula.affine.operations import FAR, OPERATIONS
 from oracles.formula.affine.outcomes import Outcomes, PossibleValues, cast, is_limit
-from oracles.formula.affine.ranked import is_unsure
 from oracles.formula.affine.read import ReadFormula, bits_of_whole, leaf
 from oracles.formula.affine.reduced import REDUCED
 from oracles.formula.affine.reductions import started
@@ -216,8 +215,12 @@ class Budget(SettledProblem):
             read.doubts[node] = found.ranks.doubt
         if node.kind == "where" and (read.doubts or read.guesses):
             read.same[node] = is_same(found, *args[1:], wide=self.wide, most=SAME / 4)
-        if node.kind == "take" and (unsure := is_unsure(args[1])).any():
-            read.held[node, None] = np.where(unsure & (found.spread > 0), found.centre, np.nan)
+        if node.kind == "take":
+            from oracles.formula.affine.ranked import is_unsure
+
+            unsure = is_unsure(args[1])
+            if unsure.any():
+                read.held[node, None] = np.where(unsure & (found.spread > 0), found.centre, np.nan)
         return found
 
     def _is_rounded_alike(self, node: Node) -> bool:

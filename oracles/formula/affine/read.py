@@ -65,10 +65,9 @@ class ReadFormula:
     held: dict[tuple[Node, int | None], F64] = field(default_factory=dict)
     """See `Budget.replaced`."""
     doubts: dict[Node, Mask] = field(default_factory=dict)
-    """Mask of elements for which exact values may take another side, or place, than float64's, by node."""
+    """Mask of elements whose exact values may take another branch, or place, than those of float64, by node."""
     guesses: dict[Node, Mask] = field(default_factory=dict)
-    """Mask of elements whose forms may be others if the same row is evaluated beside other rows, by node (see
-    `oracles.formula.affine.narrowing`)."""
+    """Mask of elements whose forms depend on the rows beside them, by node (see `oracles.formula.affine.narrowing`)."""
     same: dict[Node, Mask] = field(default_factory=dict)
     """Mask of elements for which it does not matter what a choice takes, by choice; none before the first doubt."""
     mirrored: dict[Node, Mask] = field(default_factory=dict)
