@@ -95,8 +95,7 @@ class Builder:
                     os.killpg(compiler.pid, signal.SIGKILL)
 
     def compiled(self, name: str, commands: Callable[[Path], Iterable[Sequence[str]]]) -> Path:
-        """Return the file `name`, built by the commands unless the cache has it. `commands` is given the path to
-        write."""
+        """Return the file `name`, built by `commands(path)` unless the cache has it."""
 
         path = self.cache / name
         seal = path.with_name(f"{name}.sha256")

@@ -68,8 +68,7 @@ class Part:
     shift: Shift | None = None
     """The distance of an output from the input in whose memory it lies; None if it lies in place of the input."""
     dense: bool = False
-    """Whether an output with a `shift` and no strides lies in C order without gaps; if not, with the input's
-    strides."""
+    """Whether an output with a `shift` and no strides is dense, in C order; if not, it has the input's strides."""
     stack: str = ""
     """For a stacked tensor of rank 2: 'one' row for all rows of the grid, or 'many', see `Operand.stackable`."""
 

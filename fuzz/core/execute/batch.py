@@ -57,7 +57,7 @@ def _described(case: Case) -> str:
 
 @dataclass
 class TargetBatch:
-    """One target's part of a batch: the indices of its cases and, once they have run, their outcomes."""
+    """The cases of a batch that one target runs, by index, and once they have run, their outcomes."""
 
     target: str
     indices: Sequence[int]

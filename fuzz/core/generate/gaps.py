@@ -136,7 +136,7 @@ class Gaps:
     waiting: int
     """The gaps that no case of the shard has visited."""
     part: int
-    """The bits of the part that this turn starts with."""
+    """The gaps, as bits, of the part that this turn starts with."""
 
     def __bool__(self) -> bool:
         return bool(self.waiting)

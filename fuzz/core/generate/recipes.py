@@ -62,7 +62,7 @@ Fill = Callable[[RowSpec, Stream], Reals]
 
 @dataclass(frozen=True)
 class StreamRequest:
-    """One request of a recipe to a child of its stream, for words or for normal numbers."""
+    """One request of a recipe to a child of its stream, for random words or for normal numbers."""
 
     label: str
     normal: bool

@@ -26,7 +26,7 @@ _LARGEST_CAPACITY = 2**17
 """The largest declared limit of a kernel that is tried, in elements."""
 
 _RELATED_CASE = 4096
-"""The largest number of elements of a case with related extents."""
+"""The largest number of elements of a case with related extents, such as 64 rows of 32 elements."""
 _MODEL_CASE = 2**14
 """The most elements of a case with a model's shape, unless one row is longer. Batches and sequences are cut."""
 _WIDE_CASE = 2**15

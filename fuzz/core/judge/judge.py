@@ -177,7 +177,7 @@ class EntryJudge:
         *,
         confirms: bool = True,
     ) -> None:
-        """With `confirms`, as in `Judge`."""
+        """With `confirms`, the precise tier sometimes checks passes that the fast tier found."""
         self.entry = entry
         self.outcomes = outcomes
         self.checked: list[str] = []

@@ -49,7 +49,7 @@ class CaseOracle:
     """Whether a kernel that takes too long for the case is not judged for it."""
 
     def __init__(self, case: Case, *, confirms: bool = True) -> None:
-        """With `confirms`, as in `Judge`."""
+        """With `confirms`, the precise tier sometimes checks passes that the fast tier found."""
         self.case = case
         self._confirms = confirms
         self._received: dict[Bits, Received] = {}

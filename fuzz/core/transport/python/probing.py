@@ -43,7 +43,7 @@ class Placed:
     arrays: Arrays
     call: Callable[[Mapping[str, Any], Way | None], Any]
     image: Callable[[Case], Mapping[str, Slab]]
-    """Returns slabs at the same places for another case with the same layouts."""
+    """Returns, by tensor, slabs with another case of the same layouts, for `fill` to write over the memory."""
     elsewhere: Callable[[Case], Mapping[str, Any]]
     """Returns arrays in other memory for a case with the same layouts."""
     keep: Callable[[Any], Any]
