@@ -89,7 +89,8 @@ class Task:
         return FindingBook(FileStore(folder), lambda: Source(seed), name_of=lambda _, each: each.target, keeps=False)
 
     def terms(self, laws: Sequence[str], *, probed: bool = False) -> Terms:
-        """Return the terms of a search that tries these laws, more often where they are `probed`."""
+        """Return the terms, such as kernels and laws, on which a search runs. If `probed`, cases have twins more
+        often."""
         kernels = [*{target.kernel.name: target.kernel for target in self.searched}.values()]
         return Terms(kernels, tuple(laws), twin_one_in=PROBED_ONE_IN if probed else ONE_IN)
 

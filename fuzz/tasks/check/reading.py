@@ -63,13 +63,13 @@ class CheckTask:
     measures: bool = False
     """Whether nothing is declared of the kernel, so that it is measured."""
     taken: Accepted | None = None
-    """The extents that it takes, if not all: no others are searched."""
+    """The only extents that the kernel takes, to which the search is limited; None if it takes all."""
     accepts: str = ""
-    """What it accepts beyond what is judged, in words."""
+    """What the kernel accepts beyond what is judged, in words."""
     cases: Iterable[str | Path] = ()
     """Case files and folders of them that come first."""
     pack: tuple[str, ...] = ()
-    """The words that name its pack on a command line; the file of the check where there is none."""
+    """The words that name the kernel's pack on a command line; without a pack, the file of the check."""
     replay: ReplayTelling | None = field(default=None, repr=False)
 
     @property
@@ -95,7 +95,7 @@ def read_task(request: CheckRequest) -> CheckTask:
 
 
 def _read(request: CheckRequest) -> tuple[ReadReference, Accepts | None]:
-    """Return the reference that was read, and what a function accepts that declares nothing."""
+    """Return the reference that was read, and what the kernel was seen to accept if it declares nothing, else None."""
     from fuzz.tasks.check.reference import read, tried
 
     reference, kernel, data, promises = request.reference, request.kernel, request.data, request.promises

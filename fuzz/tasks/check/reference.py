@@ -209,8 +209,7 @@ def with_names(found: Derived, count: int) -> Mapping[str, str]:
 
 
 def is_replayable(reference: Callable[..., Any], error: UnreadableError) -> bool:
-    """Whether a reference that no formula is read from may be replayed; a function of JAX must be compilable for
-    that."""
+    """Whether a reference that no formula is read from may be replayed. A function of JAX must compile for that."""
     if library_of(reference) == "jax":
         from jax.errors import JAXTypeError
 

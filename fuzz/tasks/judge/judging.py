@@ -114,7 +114,7 @@ def _judged_by_replay(asked: Asked, problem: Statement, why: str, view: JudgeVie
 
 
 def _ruled(asked: Asked, by: FormulaJudge | ReplayJudge, view: JudgeView, stop: Interruption) -> Judged:
-    """Return the ruling of a judge, with what replays say besides. Raises TaskError."""
+    """Return the ruling of a judge, completed by what replays found. Raises TaskError."""
     print_lines(view.screen, by.lines)
     seed = secrets.randbelow(2**32) if asked.seed is None else asked.seed  # only now: no solution can know it
     run, problem = by.run(seed, view, stop), by.problem
@@ -134,9 +134,9 @@ def looked(
     asked: Asked, problem: Statement, solutions: Solutions, found: Mapping[str, SolutionRuling], seed: int,
     screen: Console, stop: Interruption, missed: list[str],
 ) -> tuple[SolutionRuling, ...]:  # fmt: skip
-    """Return the rulings, with what replays add: at the shapes that come with the problem, in the other mode of a
-    module, at full size, and with possible causes of a failure removed. Whatever time does not suffice for is appended
-    to `missed`; once a stop is wanted, nothing more is begun."""
+    """Return the rulings, with what replays add: at the shapes that come with the problem, in the module's other mode
+    (training or evaluation), at full size, and with possible causes of a failure removed. Whatever time does not
+    suffice for is appended to `missed`; once a stop is wanted, nothing more is begun."""
     if stop.wanted:
         return in_time(asked, [*found.values()], missed)
 

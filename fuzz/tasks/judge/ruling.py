@@ -140,7 +140,7 @@ class Ruling:
     mode: str
     """The mode in which a module was judged, such as "in training mode, as constructed"; '' for a function."""
     other_mode: str
-    """The other mode, if the reference returns something else there; else ''."""
+    """The mode, training or evaluation, that was tried besides `mode`; '' if the reference is the same there."""
 
     def text(self) -> str:
         """Return the ruling as a JSON object."""
@@ -309,7 +309,7 @@ def _why(each: SolutionRuling, by: str) -> str:
 
 
 def _in_modes(each: SolutionRuling, ruling: Ruling) -> list[str]:
-    """Return the lines about a solution in both modes of a module."""
+    """Return the lines about a solution in both modes of a module, training and evaluation; [] if one was judged."""
     other = each.other_mode
     if other is None:
         return []
