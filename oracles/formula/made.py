@@ -74,7 +74,7 @@ def plus(count: Node, more: float) -> Node:
 
 @lru_cache(maxsize=4096)  # a search asks for each case anew
 def extents_of(count: Node) -> frozenset[str]:
-    """Return the dimensions whose extents a count depends on."""
+    """Return the dimensions in `count`, the expression for the extent of another dimension, such as {"n"} for n / 2."""
     return frozenset(dim for node in ordered([count]) if node.kind == "extent" for dim in node.over)
 
 

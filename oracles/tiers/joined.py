@@ -44,8 +44,7 @@ class Received:
 Query = tuple[Contract, Received]
 """A contract, and all outputs of a kernel that promises it."""
 Answer = Sequence[Worst] | None
-"""The worst element of each output of a kernel, if all elements of all outputs certainly conform; None decides
-nothing."""
+"""The worst element of each output of a kernel; None unless all elements of all outputs certainly conform."""
 Asked = tuple[FormulaProblem, bool, Sequence[Query]]
 """A problem, whether it is structured, and the queries about it."""
 
@@ -124,7 +123,7 @@ class _Group(ABC):
 
     @abstractmethod
     def flat(self, name: str, problem: FormulaProblem, flat: int) -> int:
-        """Return the flat index among a problem's own elements for one among its filled-up elements of an output."""
+        """Return the flat index of an output's element without filling up, from its index in the filled-up array."""
 
     @abstractmethod
     def _elements(self, problem: FormulaProblem, extents: tuple[int, ...]) -> int:
@@ -284,7 +283,8 @@ def _of_output(
 
 
 def _worst(enclosure: Enclosure, got: F64, ends: Any) -> Iterator[Worst | None]:
-    """Yield the worst element of each query, or None if not all its elements certainly conform."""
+    """Yield, for each part of the elements, its worst one, or None if not all certainly conform. `ends` are the parts'
+    ends."""
     comparison = compare(enclosure, got)
     wrong = comparison.failing | comparison.unsure
     start = 0

@@ -79,7 +79,7 @@ class Union:
 
     def bounds(self, output: str, index: Sequence[int], *, once: bool = False) -> Bounds:
         """Return the bounds of one element, at mpmath's current working precision. With `once` the exact value, rounded
-        once, conforms too, and is the centre."""
+        once, conforms too, and becomes the `centre` of the bounds."""
         ways = [*self._ways]
         for way in reversed(self._unrounded if once and self.rounds(output) else ()):
             nothing = self._says_nothing(way, output)

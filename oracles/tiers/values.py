@@ -40,11 +40,11 @@ class OutputValues:
     complete: bool = True
     """Whether no absent operand may be replaced by added zeros, which would change the sign of a zero."""
     each: Sequence[JoinedProblem] = ()
-    """See `SettledProblem`."""
+    """The joined problems, in order; empty for a single problem."""
     exact: Exact | None = None
-    """The evaluator of the op's own formula, for the precise tier; None stands for this formula."""
+    """The evaluator of the op's own formula for the precise tier; None if the values are of this formula."""
     endless: bool = False
-    """See `SettledProblem`."""
+    """Whether exponents are unbounded, except where a value is rounded at a declared point."""
     sharp: bool = False
     """Whether only the exact value, rounded once, is right."""
 
@@ -101,7 +101,7 @@ class OutputValues:
 
     @lazy
     def _replaces(self) -> Mapping[str, bool]:
-        """Whether each output is made from values that every kernel rounds, or that overflow."""
+        """Whether centres on the way to an output are replaced, see `Budget.replaced`; by output."""
         nodes = {node for node, _ in self.budget.replaced}
         return {output: not nodes.isdisjoint(ordered([self.made(output)])) for output in self.outputs}
 

@@ -48,7 +48,7 @@ class PossibleValues:
     high: F64
     """`low` and `high` are the lowest and the highest possible number; `low` is larger if no number is possible."""
     others: NDArray[np.uint8]
-    """Which of `PLUS`, `MINUS` and `NAN` are possible as well."""
+    """Bits for +inf, -inf and NaN, if elements may have them too: `PLUS`, `MINUS` and `NAN`."""
     least: F64 | None = None
     """The least magnitude of the possible numbers, if it does not follow from the ends: tanh(s) is -1 or 1, and nothing
     between, for an s that overflows to either side. None: it follows from the ends."""
@@ -155,7 +155,7 @@ class Outcomes:
         return made.chosen(marked, both)
 
     def _told(self, node: Node) -> PossibleValues:
-        """Return the possible values by the form alone, which hold where it marks nothing."""
+        """Return the possible values that a node's form states. They hold where the form has no mark."""
         form = self.forms[node]
         away = np.where(form.spread > 0, form.spread * (1 + _CENTRE) + np.abs(form.centre) * _OWN, form.spread)
         number = np.isfinite(form.centre)

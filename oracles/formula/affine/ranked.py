@@ -21,7 +21,7 @@ from oracles.rounding import round_to
 
 _NEXT = 0.5
 _LOST = 2.0**-1000
-"""See `oracles.formula.affine.budget.LOST`."""
+"""A bound for values that underflow in float64; any other dtype rounds it to zero."""
 
 
 def placed(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:

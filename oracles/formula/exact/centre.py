@@ -51,8 +51,7 @@ class Inputs:
     tensors: Mapping[str, NDArray[Any]]
     """The tensors by name. Each has an axis for each of its dimensions, in the tensor's own order of them."""
     parameters: Mapping[str, float | F64]
-    """The parameters by name: numbers; for joined problems a parameter may be a column with one element for each row or
-    problem."""
+    """The parameters by name: numbers, or for joined problems columns with one element for each row or problem."""
     lengths: Lengths | Extents | None = None
     """The lengths of rows, or the extents of problems, that were filled up to the longest; None without any."""
 
