@@ -30,9 +30,9 @@ class Placement:
     guard: Guard = "after"
     offset: int = 0
     step: int = 1
-    """A factor on the strides of the class."""
+    """A factor by which the strides of the layout class are multiplied."""
     strides: tuple[int, ...] | None = None
-    """Explicit strides, in place of those of the class."""
+    """Explicit strides in elements, in place of those of the layout class."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Given:
     n: int
     bits: bytes
     places: int | None = None
-    """The number of places that existed, for values that are places; else None."""
+    """For values that are places: the extent of their dimension when they were drawn; else None."""
 
     @property
     def rows(self) -> int:

@@ -45,7 +45,7 @@ class Row:
     """The sentence for a feature that holds, with {limit} for the limit of a number; '' if there is none."""
     no: str = ""
     label: str = ""
-    """The name in coverage, with {row} for the length of rows; '' if it is that in `text`."""
+    """The name in coverage, with {row} for the length of rows; '' if the name is `text`."""
     answer: str = "{0}"
     """The format in which coverage prints an answer of several parts."""
 

@@ -77,7 +77,7 @@ class Batch:
     cases: tuple[Case, ...]
     parts: list[TargetBatch] = field(default_factory=list, repr=False)
     advance: Callable[[], None] = field(default=lambda: None, repr=False)
-    """Takes the batch some steps further, or waits for a moment."""
+    """Takes the batch some steps further, or waits for a moment; called until all outcomes are there."""
 
     def outcomes(self) -> list[dict[str, Outcome]]:
         """Wait for the batch. Return, for each case in order, the outcome of each target that it was dispatched to.

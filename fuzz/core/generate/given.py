@@ -93,7 +93,7 @@ def _scaled(power: int) -> Like:
 
 
 def _ending(last: Callable[[float], float]) -> Like:
-    """Return a recipe for normal values in which the last element of each row is replaced by `last` of the level."""
+    """Return a recipe for normal values in which the last element of each row is replaced by `last(level)`."""
 
     def ending(shape: tuple[int, ...], level: float, dtype: str, stream: Stream) -> Reals:
         values = _normal(shape, level, dtype, stream)

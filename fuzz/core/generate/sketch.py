@@ -89,7 +89,7 @@ class Sketch:
     """The outline of a case, such as its shape and its recipe. All else follows from its seed."""
 
     capability: Capability
-    """The capability that the case is within."""
+    """The capability that the case fits."""
     n: int
     rows: int
     rank: int

@@ -51,7 +51,7 @@ class Placed:
     returned: Sequence[str]
     """The outputs that the kernel returns."""
     is_on_gpu: bool
-    """Whether calls are only queued."""
+    """Whether the memory is on a GPU, where calls are only queued."""
 
     def made(self, way: Way | None = None) -> Any:
         """Return the result of a call, or why there is none."""
