@@ -168,7 +168,7 @@ _LAYOUTS: Mapping[str, Strides] = {
 """The layout classes that are tried, with the `strides` that declare each; each value includes those above."""
 DTYPES = (SINGLE.name, DOUBLE.name, *NARROW)
 _USUAL_ROW, _BATCH, _MOST_USUAL = 64, 3, 1 << 12
-"""The extent of a usual case along named dimensions, along unnamed ones, and the most elements of a tensor."""
+"""A usual case's extent of named dimensions, its extent of unnamed ones, and the most elements of a tensor."""
 
 Contracts = Callable[[str], Contract]
 """A function that returns the contract by which a kernel is judged in a dtype."""

@@ -247,7 +247,7 @@ class _FullReplay(Replay):
 
 
 def _judged(asked: Asked, task: _Task, solutions: Solutions, seed: int, limits: SizeLimits) -> Mapping[str, FullSize]:
-    """Run the solutions and return what is said of them, by kernel. Raises TaskError."""
+    """Run the solutions, and return each kernel's result at full size. Raises TaskError."""
     some = task.at(task.rows)
     files = {name: (words, beside(each, _FILE)) for name, (words, each) in solutions.items()}
     plan = replay_of(asked, replace(task.problem, own=lambda _: some), files)

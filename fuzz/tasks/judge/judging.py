@@ -79,7 +79,7 @@ def unjudged(asked: Asked, width: int) -> Judged:
 def _judged(
     asked: Asked, view: JudgeView, read: Callable[[Asked], tuple[Statement, Derived]], stop: Interruption
 ) -> Judged:
-    """Judge by the formula that is read; where none is, by a replay."""
+    """Judge by a formula if one can be read, else by a replay."""
 
     def begun() -> FormulaJudge:
         with view.screen.status(f"reading {asked.against} ..."):

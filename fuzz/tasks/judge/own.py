@@ -174,7 +174,7 @@ def array_of(tensor: Any) -> NDArray[Any]:
 def own_shapes(
     asked: Asked, problem: Statement, solutions: Solutions, seed: int, screen: Console, file: str = _FILE
 ) -> Mapping[str, OwnShapes]:
-    """Return what is said of solutions at the shapes that come with a problem, if any do, by kernel. Their callers are
+    """Return the results of solutions at the shapes that come with a problem, if any do, by kernel. Their callers are
     in files whose names begin with `file`, in the same folder, which the sandbox shows."""
     if problem.module is None or not solutions:
         return {}

@@ -56,9 +56,9 @@ class Statement:
     draw: Callable[[int], Mapping[str, Any]] | None = None
     """A function that draws the inputs that come with the problem; each seed gives others."""
     own: Own | None = None
-    """A function that draws the inputs that come with the problem, if only these are judged."""
+    """A function that draws the inputs of the problem, if only these inputs are judged."""
     changed: str = ""
-    """What was made smaller in those inputs to save time."""
+    """What was made smaller in the inputs that come with the problem, to save time."""
     kept: str = ""
     """The extents that do not vary, and why; "" if only the extents of weights do not."""
 
