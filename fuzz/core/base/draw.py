@@ -86,7 +86,7 @@ class Draw:
     parts: tuple[Part, ...]
     """The inputs and outputs of the case. Each comes after the inputs in whose memory it lies."""
     structured: bool | None = None
-    """For given values, whether rounding errors are not random, as in `Case`; None if the recipes decide it."""
+    """For given values, whether their rounding errors are not random; None if the recipes decide that."""
     origin: Origin | None = None
     """The origin that `realise` gives to the case; None if it follows from the draw."""
     extents: Extents = field(default_factory=dict)

@@ -105,7 +105,7 @@ class Feature(NamedTuple):
 
 
 Answer = str | int | tuple[str | int, ...]
-"""An answer to a feature, as coverage counts it."""
+"""An answer to a feature as coverage counts it, such as 17 for the tail of a row."""
 Label = tuple[Feature, Answer]
 
 

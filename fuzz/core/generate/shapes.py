@@ -110,7 +110,7 @@ def _shaped(sketch: Sketch, others: Sequence[int], n: int, most: int, dice: Dice
 
 
 Extents = tuple[tuple[int, ...], int, int]
-"""The extents of the other axes, the axis of the rows, and n."""
+"""A shape: the extents of all axes but the row's, the index of the row's axis, and n, the row's length."""
 _TABLE = 1500
 """The number of shapes drawn for the table of a capability. Drawing them takes as long as the cases of a few turns."""
 _FEW = (1, 2, 3, 4, 5, 8, 9, 16)

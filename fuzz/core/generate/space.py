@@ -37,7 +37,7 @@ _SIZES = (*range(18), 31, 32, 33, 63, 64, 65, 127, 128, 129)
 """The extents that each of several named dimensions should have."""
 
 Space = Mapping[Feature, tuple[Answer, ...]]
-"""The answers that should be visited, by feature."""
+"""The labels that cases should visit: for each feature, its answers."""
 
 
 def space_of(capabilities: Iterable[Capability]) -> Space:

@@ -170,7 +170,7 @@ class _There(Mapping[str, Reals]):
 
 @dataclass(frozen=True)
 class _Job:
-    """The values of one input that are to be filled in."""
+    """The task of filling in the values of one input."""
 
     laid: Laid
     part: Part
