@@ -164,7 +164,7 @@ def looked(
 
 
 def unless_changed(ruling: SolutionRuling, problem: Statement) -> SolutionRuling:
-    """Return the ruling. If the task's shapes were made smaller, one that is wrong only at others becomes undecided."""
+    """Return the ruling; if the task's shapes were made smaller, solutions wrong only at other shapes are undecided."""
     if not problem.changed or ruling.verdict != "wrong":
         return ruling
     return replace(ruling, verdict="undecided", reason=f"it fails, but at none of the task's shapes: {problem.changed}")

@@ -135,7 +135,7 @@ class Ruling:
     largest: Mapping[str, Largest]
     """The size of the largest cases that a formula judged, by the dtype of the first input."""
     never_ran: tuple[str, ...]
-    """The ways of calling a kernel, or kinds of cases, in which nothing ran."""
+    """The ways of calling in which nothing ran."""
     not_exercised: tuple[str, ...]
     solutions: tuple[SolutionRuling, ...]
     mode: str
@@ -188,7 +188,7 @@ class JudgeRun:
     """The errors that a replay does not see; '' if a formula judges."""
     largest: Mapping[str, Largest] = field(default_factory=dict)
     never: Sequence[str] = ()
-    """The ways in which nothing ran."""
+    """The ways of calling in which nothing ran."""
     told: Sequence[str] = ()
     """The text for people about what fails."""
     code: Exit | None = None

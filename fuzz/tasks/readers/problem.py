@@ -145,7 +145,7 @@ AS_CONSTRUCTED = Mode()
 
 @dataclass(frozen=True)
 class Module:
-    """What is stated about a solution that is a module of torch."""
+    """The construction and the call of a module of torch, as the problem states them."""
 
     made_of: tuple[Any, ...]
     """The arguments of the module's construction."""
