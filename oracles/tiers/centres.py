@@ -97,7 +97,7 @@ class Centres:
         return len(node.dims) < len(self._dims)
 
     def alike(self, node: Node, problem: int, dtype: Format) -> Mask:
-        """Return `oracles.formula.affine.reductions.are_alike` for each row of a problem."""
+        """Return the mask of a problem's rows in which the terms of a sum are alike, see `are_alike`."""
         key = node, problem, dtype
         if key not in self._alike:
             n = int(self.lengths[problem])

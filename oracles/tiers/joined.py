@@ -38,7 +38,7 @@ class Received:
     """The outputs of one kernel, made by `Truth.receive`."""
 
     values: Mapping[str, F64]
-    """The outputs as float64, in canonical shape."""
+    """The outputs as float64, each with one axis for each dimension of the formula (its canonical shape)."""
 
 
 Query = tuple[Contract, Received]
@@ -50,7 +50,7 @@ Asked = tuple[FormulaProblem, bool, Sequence[Query]]
 
 
 _Ask = tuple[FormulaProblem, bool, Query, int, int]
-"""A problem, whether it is structured, a query about it, and the two indices of the answer."""
+"""A problem, whether it is structured, a query about it, and the indices (problem, query) of the answer."""
 _FILLED = 1 << 14
 """The most elements by which joined problems may be filled up to add another one. More would cost longer than a
 separate group, which takes two milliseconds of calls of NumPy, and ten for attention."""
@@ -64,7 +64,7 @@ class _Group(ABC):
     parts: list[JoinedProblem] = field(default_factory=list)
     """The description of each problem in the joined arrays."""
     asks: list[tuple[int, Query, int, int]] = field(default_factory=list)
-    """A problem's index, its query, and the two indices of the answer."""
+    """A problem's index, its query, and the indices (problem, query) of the answer."""
     widest: tuple[int, ...] = ()
     """The extents that arrays of all problems have after filling up."""
     _places: dict[tuple[int, Contract], int] = field(default_factory=dict)

@@ -122,7 +122,7 @@ class Way:
         return self.own.shaped(output, dependent(budget.inputs, seeds)[self.own.made(output)])
 
     def of(self, output: str, index: Sequence[int]) -> Conformance:
-        """Return the conformance from which an element's exact value and half-width come."""
+        """Return the conformance, with or without overflow, that gives an element's exact value and half-width."""
         reached = self._reached(output)
         return self.own if reached is None or not reached[tuple(index)] else self.endless
 

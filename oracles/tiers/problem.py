@@ -256,7 +256,7 @@ class FormulaProblem:
         return {dim: extents[dim] for dim in self.plain.trace.dims}
 
     def enclose(self, contract: Contract, structured: bool) -> Mapping[str, Enclosure]:
-        """Return the fast tier's enclosures of all outputs, by name."""
+        """Return the fast tier's enclosures (conformance sets) of all outputs, by name."""
         return self._enclosed(contract, structured, Union.enclosure, self.problem.outputs)
 
     def once(self, contract: Contract, structured: bool, own: Mapping[str, Enclosure]) -> Mapping[str, Enclosure]:

@@ -90,7 +90,7 @@ class _Decided:
     # The methods that `RowBounds` needs.
 
     def number(self, node: Node, which: int) -> F64:
-        """Return one of the numbers of a node, for each row."""
+        """Return a number of a node, `ERROR` to `SINK` of `oracles.tiers.plan`, for each row."""
         return self.of_ask.spread(self.numbers[which, self.nodes.index(node)])
 
     def taken(self, node: Node, place: int) -> F64:

@@ -117,7 +117,7 @@ class Element:
 
     @property
     def whole(self) -> Budget:
-        """The budget with all roundings."""
+        """Return the operands' elements from which an element is calculated, as pairs of an operand's name and text."""
         return self.conformance.budget
 
     def rounding(self, nodes: frozenset[Node]) -> Alone:

@@ -59,7 +59,7 @@ class OutputValues:
 
     @lazy
     def budget(self) -> Budget:
-        """Return the forms of all values."""
+        """Return the budget: the forms of all values of the formula under the contract."""
         contract, endless = self.contract, self.endless
         return Budget(self.inputs, contract, self.structured, self.each, endless, self.complete, self.sharp)
 
@@ -116,7 +116,7 @@ class OutputValues:
         return any(node.function.settles is not None for node in held)
 
     def rounds(self, output: str) -> bool:
-        """Whether an output is made from values that every kernel rounds on the way."""
+        """Whether an output depends on a value that every kernel rounds on the way."""
         held = {node for node, _ in self.budget.read.held}
         return bool(held) and not held.isdisjoint(ordered([self.made(output)]))
 

@@ -45,7 +45,7 @@ _MOVING: tuple[Kind, ...] = ("point", "take")
 _ADDING: tuple[Kind, ...] = ("add", "subtract", "sum")
 """Operations that may compute a product again inside themselves, without rounding it (fused multiply-add)."""
 SAME = 2.0**-40
-"""The relative difference of a row's half-widths when it is joined with other rows: sums may be in another order."""
+"""The relative change of a row's half-widths if it is joined with other rows, since sums may change their order."""
 _LARGE = 1 << 20
 """Forms with more elements than this (8 MiB an array) drop the values that can be computed again."""
 LOST = 2.0**-1000

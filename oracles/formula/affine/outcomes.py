@@ -175,7 +175,7 @@ class Outcomes:
         return _between(low, high, number, others)
 
     def _are_marked(self, node: Node) -> Mask:
-        """Return the mask of elements of which an argument is marked, or would be wrong without its edge."""
+        """Return the mask of elements with an argument that `Form.may` marks, or that is wrong without its edge."""
         found = np.zeros((1,) * len(self.here.inputs.trace.dims), bool)
         for form in (self.forms[arg] for arg in node.args):
             for mask in (form.may, form.overflows, None if form.edge is None else form.edge.lost):
@@ -408,7 +408,7 @@ def is_limit(node: Node) -> bool:
 
 
 def _known(node: Node) -> Node | tuple[float, float]:
-    """Return the number that a constant is, which several nodes may be, or else the node."""
+    """Return the number if a node is a constant, as equal constants may be several nodes; else the node."""
     return (node.value, node.low) if node.kind == "constant" else node
 
 

@@ -59,7 +59,7 @@ def leaf(inputs: Inputs, contract: Contract, node: Node) -> Form:
 
 @dataclass(frozen=True)
 class ReadFormula:
-    """A formula's values, as kernels have them."""
+    """The forms of a formula's nodes, as far as they are built."""
 
     forms: dict[Node, Form] = field(default_factory=dict)
     held: dict[tuple[Node, int | None], F64] = field(default_factory=dict)

@@ -141,7 +141,7 @@ def started(here: SettledProblem, node: Node, args: Sequence[Form], found: Form)
 
 def _least(here: SettledProblem, node: Node, known: Mask, lowest: F64) -> F64:
     """Return a lower bound for the sum of terms that are never negative: each addition of the longest chain takes off
-    at most one rounding. NaN for others."""
+    at most one rounding. NaN for other sums."""
     if not is_floored(here, node):
         return np.where(known, 0.0, np.nan)
     _, worst, _ = here.sum_errors(node, True)

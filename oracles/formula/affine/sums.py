@@ -24,7 +24,7 @@ from oracles.formula.exact.contraction import LARGE, SMALL, Axes, Places, contra
 from oracles.formula.trace import Node
 
 LESS = 2.0**-64
-"""A scale for magnitudes: multiplied by it, they add up to no infinity, since there are fewer than 1 / `LESS`."""
+"""A factor for magnitudes: with it, their sum cannot overflow, since it has fewer than 1 / `LESS` terms."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -338,7 +338,7 @@ class Exact:
         return arithmetic is not None and arithmetic.vanished
 
     def _terms(self, node: Node) -> int:
-        """Return the size of the largest array on the way to all elements of a node, counting the terms of sums."""
+        """Return the number of elements of the largest array that a node's elements need, counting terms of sums."""
         if node not in self._most:
             steps = (each.dims.union(*(arg.dims for arg in each.args)) for each in ordered([node]))
             self._most[node] = max(math.prod(self.inputs.extents[dim] for dim in dims) for dims in steps)
