@@ -108,7 +108,7 @@ def _values_of(capability: Capability, parameter: Parameter) -> tuple[float, ...
 
 
 def _tails(capability: Capability, block: int) -> tuple[int, ...]:
-    """Return the remainders over the block of all row lengths above it that the kernel takes."""
+    """Return the tails after whole blocks of `block` elements that rows longer than a block may have."""
     row = OPS[capability.op].row
     step = capability.step(row)
     fixed = OPS[capability.op].fixed.get(row)

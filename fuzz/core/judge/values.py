@@ -46,7 +46,7 @@ class CaseOracle:
     """Judges outputs of one case. Exact values are computed once, equal outputs of equal contracts judged once."""
 
     is_patient: bool = False
-    """Whether a kernel that takes too long for the case is not judged for it."""
+    """Whether a kernel is not blamed for taking too long for the case."""
 
     def __init__(self, case: Case, *, confirms: bool = True) -> None:
         """With `confirms`, the precise tier sometimes checks passes that the fast tier found."""
