@@ -34,7 +34,7 @@ __tracebackhide__ = told
 
 
 class ReplayTelling(Protocol):
-    """Tells the results of a check that is judged by a replay; None of its texts speaks of a formula."""
+    """Tells the results of a check that is judged by a replay, not by a formula."""
 
     @property
     def replay(self) -> Replay:
