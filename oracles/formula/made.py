@@ -182,7 +182,7 @@ def _value_of(count: Node, known: tuple[tuple[str, int], ...]) -> Fraction:
 
 
 def _said(count: Node) -> str:
-    """Return the source text of a count."""
+    """Return the source text of a count, such as "(extent(n) / 2)"."""
     if count.kind == "constant":
         return f"{count.value:g}"
     args = [_said(arg) for arg in count.args]

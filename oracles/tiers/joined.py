@@ -188,7 +188,8 @@ class _BesideGroup(_Group):
         return int(np.ravel_multi_index(place, [problem.sizes[dim] for dim in dims]))
 
     def filled(self, problem: FormulaProblem) -> float:
-        """Return infinity also if an extent that follows from others would not be the filled-up one."""
+        """Return the number of filled-up elements that another problem would add. It is infinite also if an extent that
+        follows from others would not be the filled-up one."""
         counts, sizes = problem.plain.trace.counts, dict(zip(problem.sizes, self._with(problem)[1:], strict=True))
         with suppress(FormulaError):
             whole = completed(counts, {dim: size for dim, size in sizes.items() if dim not in counts})
