@@ -50,12 +50,31 @@ class PythonAdapter(Adapter):
         places = {place.device: place for place in self.framework.places}
         for device in python_kernel(kernel).devices or places:
             place, cuda = places[device], device == "cuda"
-            yield Target(
+            target = Target(
                 TargetId(kernel.kind, kernel.name, device), kernel, self, (("device", device),),
                 place.case_limit, place.size_limit, slow=place.slow or kernel.slow, costly=True, batched=cuda,
                 sanitizable=cuda, specialised=cuda and (kernel.kind == "triton" or kernel.slow),
                 shares=cuda and not kernel.untrusted,
             )  # fmt: skip
+            yield from self._configured(target)
+
+    def _configured(self, target: Target) -> Iterator[Target]:
+        """Yield a target for each configuration of its kernel; the target itself where there is only one."""
+        kernel = python_kernel(target.kernel)
+        tunes = kernel.tuned is None and "torch" in self.framework.packages and self._names_autotuners(kernel)
+        if not (kernel.configs or tunes or kernel.tuned):
+            yield target
+            return
+        from fuzz.core.adapters.configured import each_of, told_by_worker
+
+        there = tunes and target.unavailable() is None
+        tuned = told_by_worker(self.program(target, Builder())) if there else kernel.tuned or ()
+        yield from each_of(target, kernel.configurations, tuned)
+
+    def _names_autotuners(self, kernel: Kernel) -> bool:
+        with suppress(BuildError, OSError):
+            return any("autotune" in text for text in self.files(kernel).values())
+        return False
 
     def unavailable(self, target: Target) -> str | None:
         missing = self.missing_package()
@@ -90,7 +109,8 @@ class PythonAdapter(Adapter):
         place, maker = target.name.place, kernel.arrays or self.framework.makers.get(target.name.place, "")
         library = "torch" if place == "cuda" or "torch" in self.framework.packages else "numpy"
         own = {meant: name for name, meant in dict(kernel.arguments).items()}
-        return python_script(kernel, kernel.function, dict(kernel.options), place, script, said, library, maker, own)
+        options = dict((*kernel.options, *target.configuration.options))
+        return python_script(kernel, kernel.function, options, place, script, said, library, maker, own)
 
     def definition(self, kernel: Kernel) -> str:
         return python_kernel(kernel).shown or f"def {python_kernel(kernel).function}"
@@ -163,7 +183,8 @@ def spec_of(target: Target, builder: Builder) -> tuple[Spec, str]:
         entry=kernel.function,
         framework=kernel.framework,
         device=device,
-        options=dict(kernel.options),
+        options=dict((*kernel.options, *target.configuration.options)),
+        choices=target.configuration.choices,
         arguments=dict(kernel.arguments),
         environment={
             "TRITON_CACHE_DIR": caches.get("TRITON_CACHE_DIR", str(compiled / "triton")),
@@ -255,8 +276,9 @@ class PythonProgram:
         versions |= json.loads(said["packages"])
         facts = {name: said[name] for name in ("name", "capability", "driver", "processor", "bf16") if name in said}
         found = PythonAttestation(
-            said["digest"], said["mode"], said["device"], versions, json.loads(said["variables"]), **facts
-        )
+            said["digest"], said["mode"], said["device"], versions, json.loads(said["variables"]), **facts,
+            configurations=said["configurations"], choices=tuple(json.loads(said["choices"])),
+        )  # fmt: skip
         self._check(found)
         return found
 
@@ -268,6 +290,10 @@ class PythonProgram:
             wrong.append(f"{self.mode} code was requested, the worker runs {found.mode} code")
         if found.digest != self.digest:
             wrong.append(f"code {self.digest[:16]} was requested, the worker runs {found.digest[:16]}")
+        if (wanted := self.target.configuration).choices or found.choices:
+            from fuzz.core.adapters.configured import misfit
+
+            wrong += misfit(wanted, found.configurations, found.choices)
         if found.variables != self.target.kernel.variables:
             wrong.append(f"{self.target.kernel.variables} was requested, the worker has {found.variables}")
         if wrong:
@@ -294,6 +320,10 @@ class PythonAttestation(Attestation):
     """The maker, model and vector instructions of the processor, if it does the arithmetic."""
     bf16: str = ""
     """The errors of bf16 on this worker, or '' if there are none."""
+    configurations: str = "[]"
+    """The configurations of the kernel's autotuners, as JSON."""
+    choices: tuple[int, ...] = ()
+    """The place of the configuration that each of these takes."""
 
     @property
     def words(self) -> str:

@@ -32,6 +32,9 @@ class Status(Enum):
     """There was no answer within the time limit, and again when the case ran alone in a fresh worker."""
     NOT_RUN = "not run"
     """The target cannot run here. This is never a pass."""
+    LEFT_OUT = "left out"
+    """The kernel does not run this case in the configuration of the target, as its autotuner prunes it: as if the case
+    had not been dispatched to the target."""
     MISUSED = "misused"
     """The kernel is not declared or written as the tool requires: a usage error, not a finding."""
     OURS = "ours"

@@ -208,15 +208,15 @@ def check(
     said = _lines(
         "; ".join(filter(None, (of_kernel, noted))), left_out, never_given(kernel, op, named, always_of(OPS[op]))
     )
-    [target] = (spared(each, kernel) for each in _chosen(declaration, targets))
-    here = OwnProcess(target, function, found.takes if found else None)
+    configured = [spared(each, kernel) for each in _chosen(declaration, targets)]
+    here = OwnProcess(configured, function, found.takes if found else None)
     taken = None
     if measures and GIVEN.asked is None:
         from fuzz.contracts.accepts import accepted
 
-        taken = accepted(here, target)
+        taken = accepted(here, configured[0])
     check_targets(
-        [target], RunLimits(max_time, max_cases), seed, cases, here=here, said=said, measures=measures, taken=taken,
+        configured, RunLimits(max_time, max_cases), seed, cases, here=here, said=said, measures=measures, taken=taken,
         accepts=beside.text if beside is not None else "",
     )  # fmt: skip
 
@@ -296,7 +296,7 @@ def check_targets(
             from fuzz.explain.diagnosis import TimeShares, new_workers
             from fuzz.findings.explainer import Explainer
 
-            workers = new_workers if here is None else lambda targets, limit: nullcontext(here)
+            workers = new_workers if here is None else lambda targets, limit: nullcontext(here.only(targets))
             line = LiveLine(session.err)
             try:
                 bounds = TimeShares(_LEAST_S, queue=_QUEUE, clock=Spent(), option=option)

@@ -19,7 +19,7 @@ from fuzz.core.base.dtypes import NUMPY_DTYPE
 from fuzz.core.base.text import counted
 from fuzz.core.generate.menus import MENUS
 from fuzz.core.generate.observed import words_of
-from fuzz.findings.tally import never_decided
+from fuzz.findings.tally import Decided, never_decided, note_open
 from fuzz.references.dims import UnreadableError
 from fuzz.references.examples import GIVEN as EXAMPLES
 from fuzz.references.parameters import name_of, titled
@@ -27,7 +27,16 @@ from fuzz.references.replay.cases import DTYPES, WEAKER, Meant, keeping, meant_o
 from fuzz.references.replay.oracle import ABLE, NOTHING_PROMISED, Replay, op_of
 from fuzz.references.text import identifier
 from fuzz.report.wrapping import columns, wrapped_text
-from fuzz.tasks.check.function import Arrays, Function, HereKernel, OwnProcess, never_given, plain_name, source_of
+from fuzz.tasks.check.function import (
+    Arrays,
+    Function,
+    HereKernel,
+    OwnProcess,
+    never_given,
+    plain_name,
+    source_of,
+    tuned_by,
+)
 from fuzz.tasks.check.plan import GIVEN, PATIENCE_S, CheckPlan
 from fuzz.tasks.check.reference import named_examples
 from fuzz.tasks.check.results import CheckError, CheckFailed, reason_of, told
@@ -61,7 +70,7 @@ class FunctionReplay:
         op = op_of(self.meant, identifier(name, "kernel"), todo.seed)
         here = self._here(op)
         run = run_replay(
-            Replay(self.meant, op), [here.target], todo.seed, RunLimits(todo.max_time, todo.max_cases),
+            Replay(self.meant, op), here.targets, todo.seed, RunLimits(todo.max_time, todo.max_cases),
             GIVEN.options.output, enough=EndsSoonAfter(lambda tally: tally.findings, _AFTER), here=here, screen=screen,
             patience=PATIENCE_S,
         )  # fmt: skip
@@ -69,9 +78,10 @@ class FunctionReplay:
             about = filter(None, (failure.text, self.said, WEAKER, f"again: {todo.command}"))
             lines = [f"FAIL  {name}  {failure.words}", *(f"  {each}" for each in about)]
             raise CheckFailed(wrapped_text("\n".join(lines), columns()), [failure])
-        [line], replay = run.tally.targets.values(), run.replay
-        judged = line.judged - line.gave_up
-        if (outputs := never_decided(line.decided)) or not judged:
+        replay, judged, decided = run.replay, run.tally.judged - run.tally.gave_up, Decided()
+        for line in run.tally.targets.values():
+            note_open(decided, line.decided)
+        if (outputs := never_decided(decided)) or not judged:
             never = f" of {' nor '.join(outputs)}" if judged else ""
             cases = counted(replay.cases, "case")
             raise CheckFailed(f"NOTHING WAS JUDGED{never}: no element{never} in {cases} is decided by a replay")
@@ -88,11 +98,14 @@ class FunctionReplay:
         """Return the kernel as a target that is called in this process. Its outputs may have any dtypes."""
         source = source_of(self.kernel)
         OPS[op.name] = op
-        kernel = HereKernel(plain_name(self.kernel) or op.name, op.name, source, self.arrays, NOTHING_PROMISED, ABLE)
+        kernel = HereKernel(
+            plain_name(self.kernel) or op.name, op.name, source, self.arrays, NOTHING_PROMISED, ABLE,
+            tuned=tuned_by(self.kernel, "cpu"),
+        )  # fmt: skip
         names, returns = frozenset(self.meant.asked.dims), tuple(each.name for each in op.outputs)
         call = partial(self._called, {each.name: each.dtype for each in op.outputs})
         function = Function(call, names, {}, returns, str(source.parent.resolve()))
-        return OwnProcess(expand([kernel])[0], function)
+        return OwnProcess([each for each in expand([kernel]) if each.name.place == "cpu"], function, own=self.kernel)
 
     @property
     def _tensors(self) -> Sequence[str]:

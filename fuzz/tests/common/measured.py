@@ -54,7 +54,7 @@ def undeclared(kernel: Callable[..., Any], reference: Callable[..., Any], shapes
         kernel, found.op, found.contract, found.capabilities(None), (), (), "numpy", "cpu", "mine", called
     )
     [target] = expand([declaration])
-    return OwnProcess(target, function), target
+    return OwnProcess([target], function), target
 
 
 def measure(kernel: Callable[..., Any], reference: Callable[..., Any], shapes: str) -> Measured:
