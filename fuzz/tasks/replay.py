@@ -53,7 +53,7 @@ def run_replay(
     session. Cases of internal errors are written to the folder. Raises ReplayError, InternalError, and UsageError if
     the only kernel cannot be called."""
     book = FindingBook(FileStore(folder), lambda: Source(seed), name_of=lambda _, each: each.target, keeps=False)
-    terms = Terms([each.kernel for each in targets], tuple(laws), twin_one_in=PROBED_ONE_IN)
+    terms = Terms([each.kernel for each in targets], tuple(laws), twin_one_in=PROBED_ONE_IN, axes=True)
     stop = stop or Interruption()
     session = Session(targets, book, terms, seed, limits, searched=(), tells_facts=False, interruption=stop, **how)
     with session:

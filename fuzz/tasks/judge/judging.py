@@ -25,6 +25,7 @@ from fuzz.campaign.search.turn_runner import Terms
 from fuzz.campaign.session import Session
 from fuzz.campaign.starting import writable
 from fuzz.contracts.accepts import Accepts, accepts
+from fuzz.core.adapters.configured import usual
 from fuzz.core.adapters.pack import load
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.case import Case
@@ -61,6 +62,7 @@ from fuzz.tasks.judge.ruling import (
     Ruling,
     SolutionRuling,
     failures_told,
+    in_modes,
     in_time,
     not_given,
     not_in_time,
@@ -147,8 +149,8 @@ def _judged(
     laws = laws_of(targets)
     book, limits = book_in(folder / "findings", seed), RunLimits(None, asked.cases)
     session = Session(
-        targets, book, Terms(kernels, laws, twin_one_in=PROBED_ONE_IN), seed, limits, case_limit=asked.case_limit,
-        screen=screen, interruption=stop, longest=RunLimits(asked.max_time).longest_case,
+        targets, book, Terms(kernels, laws, twin_one_in=PROBED_ONE_IN, axes=True), seed, limits, screen=screen,
+        case_limit=asked.case_limit, interruption=stop, longest=RunLimits(asked.max_time).longest_case,
     )  # fmt: skip
     # Before processes are forked, so that they share the tables of the search instead of making their own.
     first = [made for some in islice(batches(Search(found.op.name, seed, kernels)), _TURNS) for made in some]
@@ -184,6 +186,7 @@ def _judged(
     }  # fmt: skip
     missed = [f"more than {counted(session.tally.cases, 'case')}"] if interrupted else []
     rulings = looked(asked, problem, solutions, found_of, seed, screen, stop, missed)
+    rulings = tuple(in_modes(each, *problem.modes) for each in rulings)
     probes = {law: session.tally.laws[law] for law in laws if law != GHOST}
     never = tuple(dict.fromkeys((*outline.outcome.never, *problem.never)))
     ruling = Ruling(
@@ -197,7 +200,7 @@ def _judged(
     )  # fmt: skip
     lines = [failure.told(verbose=verbose, width=width) for failure in outline.failures]
     shaken = outline.outcome.code in (Exit.INTERNAL, *(() if stop.is_over else (Exit.INTERRUPTED,)))
-    text = "\n\n".join([*lines, wrapped_text(summary(ruling, elapsed), width)])
+    text = "\n\n".join([*lines, wrapped_text(summary(ruling, elapsed, verbose=verbose), width)])
     return Judged(ruling, text, outline.outcome.code if shaken else None)
 
 
@@ -249,6 +252,7 @@ def _replayed(
     few = f"not exercised, as a case takes long: {more}" if cases < asked.replays and not missed else ""
     found = replay.rulings(run)
     rulings = looked(asked, problem, solutions, found, seed, screen, stop, missed)
+    rulings = tuple(in_modes(each, *problem.modes) for each in rulings)
     elapsed = time.monotonic() - began
     floors = {dtype: float(f"{np.median(each):.1e}") for dtype, each in sorted(seen.floors.items()) if each}
     others = (_UNREAD if why else _OTHERS) if problem.own else ""
@@ -454,7 +458,7 @@ def _accepting(targets: Sequence[Target], found: Derived, asked: Asked) -> Mappi
     def contract(dtype: str) -> Contract:
         return contract_of(found, "torch", (dtype,), strict=asked.values == ANY)
 
-    there = [target for target in targets if target.unavailable() is None]
+    there = [target for target in usual(targets) if target.unavailable() is None]
     each = {target.id: accepts(workers, target, contract, multiples=True) for target in there}
     return {name: beside for name, beside in each.items() if beside is not None}
 

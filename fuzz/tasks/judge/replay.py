@@ -25,7 +25,7 @@ from fuzz.references.replay.cases import DTYPES, Meant, ReplayError, keeping, me
 from fuzz.references.replay.oracle import ABLE, NOTHING_PROMISED, SPARE, Replay, op_of
 from fuzz.report import console
 from fuzz.tasks.judge.asked import Asked
-from fuzz.tasks.judge.ruling import Said, SolutionRuling, largest_errors, of_kernel, worst_of
+from fuzz.tasks.judge.ruling import Said, SolutionRuling, axes_of, largest_errors, of_kernel, worst_of
 from fuzz.tasks.judge.written import floats_of, probes_of, shown_line, write_solutions
 from fuzz.tasks.readers.problem import Statement
 from fuzz.tasks.readers.solution import ENTRY, Solutions
@@ -82,7 +82,7 @@ class ReplayPlan:
         failures = tuple(each.record for each in run.failures(kernel))
         return SolutionRuling(
             self.solutions[kernel][0], said, own.judged - own.gave_up, own.findings, largest_errors(own), failures,
-            "" if said == "right" or failures else reason,
+            "" if said == "right" or failures else reason, axes=axes_of(own),
         )  # fmt: skip
 
 
