@@ -20,7 +20,6 @@ from oracles.formula.exact.arithmetic import Float64, Precise
 from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.exact.lengths import BESIDE
 from oracles.formula.exact.rigorous import Rigorous
-from oracles.formula.expansion import expanded
 from oracles.formula.made import completed, grown
 from oracles.formula.trace import FormulaError, Node, Trace, ordered, run, trace
 from oracles.op import Op
@@ -69,6 +68,8 @@ def _traced(
             if function is not None and local in graph.locals and graph.locals[local].args:
                 graph = _with(graph, local, function)
         if way := dict(algorithm).get(ALL):
+            from oracles.formula.expansion import expanded
+
             graph = expanded(graph, way)
         _agree(op, plain, graph, algorithm)
         return graph

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from oracles.doubledouble import F64
-from oracles.enclosure import Mask, OutputComparison
+from oracles.enclosure import ABOVE_ONE, Mask, OutputComparison
 from oracles.formula.exact.deadline import LateError, deadline
 from oracles.precise import Bounds, conforms
 
@@ -77,14 +78,38 @@ def _tell(step: PreciseProgress, began: float) -> None:
     watch(step._replace(seconds=time.process_time() - began))
 
 
+def narrowed(
+    comparison: OutputComparison, got: F64, alone: Callable[[int], tuple[slice, Mask, Mask]], began: float
+) -> OutputComparison:
+    """Return the comparison with fewer unsure elements: those are decided, row by row, that the forms of the precise
+    tier decide without it. `alone` returns for a row of which part of the output they know something, and where that
+    certainly conforms, or fails. Nothing is looked at once the time since it `began` is over."""
+    failing, unsure, ratio = comparison.failing.copy(), comparison.unsure.copy(), comparison.ratio.copy()
+    known = 0
+    for row in map(int, np.flatnonzero(unsure.reshape(len(unsure), -1).any(axis=1))):
+        if row < known or time.process_time() - began >= MOST_S or over():
+            continue
+        part, conform, fail = alone(row)
+        known = len(unsure) if part.stop is None else part.stop
+        ratio[part] = np.where(unsure[part] & fail, np.maximum(ratio[part], ABOVE_ONE), ratio[part])
+        ratio[part] = np.where(unsure[part] & conform & ~np.isfinite(got[part]), 0.0, ratio[part])
+        failing[part] |= unsure[part] & fail
+        unsure[part] &= ~(conform | fail)
+    return replace(comparison, failing=failing, unsure=unsure, ratio=ratio)
+
+
 def settled(
-    comparison: OutputComparison, got: F64, bounds: Callable[[tuple[int, ...]], Bounds | None], start: PreciseProgress
+    comparison: OutputComparison,
+    got: F64,
+    bounds: Callable[[tuple[int, ...]], Bounds | None],
+    start: PreciseProgress,
+    began: float | None = None,
 ) -> tuple[Mask, F64, int, int]:
     """Return the mask of failing elements, their err/budget, the number of elements about which the precise tier gave
-    up, and the number for which there was no time. `bounds` returns the conformance set of an element, None if the
-    precise tier gives up. `watch` is called with updated copies of `start`."""
+    up, and the number for which no time was left since the comparison `began`. `bounds` returns the conformance set of
+    an element, None if the precise tier gives up. `watch` is called with updated copies of `start`."""
     failing, ratio, gave_up = comparison.failing.copy(), comparison.ratio.copy(), 0
-    places, began = np.argwhere(comparison.unsure), time.process_time()
+    places, began = np.argwhere(comparison.unsure), time.process_time() if began is None else began
     for done, place in enumerate(places):
         spent = time.process_time() - began
         if spent >= MOST_S:
@@ -101,7 +126,7 @@ def settled(
             gave_up += 1
         elif not conforms(found, float(got[index])):
             failing[index] = True
-            ratio[index] = max(ratio[index], np.nextafter(1.0, 2.0))
+            ratio[index] = max(ratio[index], ABOVE_ONE)
         elif not np.isfinite(got[index]):
             ratio[index] = 0.0  # a NaN or infinity that conforms has no error
     return failing, ratio, gave_up, 0

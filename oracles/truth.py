@@ -7,14 +7,14 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.breakdown import Breakdown, breakdown
 from oracles.doubledouble import F64, DoubleDouble, head
 from oracles.dtypes import DTYPES, FORMATS, Integer, judged
 from oracles.enclosure import (
@@ -28,7 +28,7 @@ from oracles.enclosure import (
     worst_of,
     worst_pass,
 )
-from oracles.escalation import PreciseProgress, break_off, settled
+from oracles.escalation import PreciseProgress, break_off, narrowed, settled
 from oracles.formula.contract import Contract
 from oracles.formula.exact.deadline import LateError, deadline
 from oracles.lazy import lazy
@@ -40,6 +40,9 @@ from oracles.tiers.conformance import unjudged_in
 from oracles.tiers.elements import Elements
 from oracles.tiers.joined import Answer, Asked, Query, Received
 from oracles.tiers.problem import FormulaProblem
+
+if TYPE_CHECKING:
+    from oracles.breakdown import Breakdown
 
 Result = Literal["pass", "numeric", "nonfinite", "gave_up"]
 
@@ -229,6 +232,8 @@ class Truth:
         """Return the full explanation of the judgement of one element, from the precise tier. `index` is an index into
         the output as returned, `got` a value of its dtype; None explains the budget of the expected value. Raises
         `GaveUp` if the precise tier reaches no decision, `ProblemError` for an unknown output or index."""
+        from oracles.breakdown import breakdown
+
         place, structured = self.canonical_index(output, index), self.problem.structured
         bounds = self.bounds(contract, output, place, structured, once=True)
         if bounds is None:
@@ -242,6 +247,8 @@ class Truth:
     def explain_roughly(self, contract: Contract, output: str, index: tuple[int, ...], got: float) -> Breakdown:
         """Return the explanation of the judgement of one element from the fast tier, without the terms of the budget.
         Raises `GaveUp` if the fast tier has no finite interval."""
+        from oracles.breakdown import breakdown
+
         place = self.canonical_index(output, index)
         each = self.enclosures(contract, self.problem.structured, once=True)[output]
         centre, below, above = (float(part[place]) for part in (head(each.centre), each.below, each.above))
@@ -402,10 +409,13 @@ class Truth:
         """Return the judgement of an output that does not certainly pass. The precise tier decides about unsure
         elements."""
         enclosure = self.enclosures(contract, self.problem.structured, once=True)[name]
-        comparison = compare(enclosure, got)
+        comparison, structured, began = compare(enclosure, got), self.problem.structured, time.process_time()
+        if not enclosure.places:
+            decided = partial(self.elements.decided, name, got=got, contract=contract, structured=structured)
+            comparison = narrowed(comparison, got, decided, began)
         failing, ratio, gave_up, late = settled(
-            comparison, got, lambda index: self.bounds(contract, name, index, self.problem.structured, once=True),
-            PreciseProgress(self.problem.op, name, 0, int(comparison.unsure.sum())),
+            comparison, got, lambda index: self.bounds(contract, name, index, structured, once=True),
+            PreciseProgress(self.problem.op, name, 0, int(comparison.unsure.sum())), began,
         )  # fmt: skip
         flat = int(ratio.argmax())
         index = index_of(flat, got.shape)

@@ -14,7 +14,7 @@ from fuzz.contracts.runs import TargetRun, gathered
 from fuzz.contracts.second_look import contradicted, right_as, wrong
 from fuzz.core.adapters.target import NotRun, Target
 from fuzz.core.base.draw import Frame
-from fuzz.core.execute.pool import Pool
+from fuzz.core.execute.batch import Pool
 from fuzz.core.laws.registry import Entry
 from fuzz.findings.book import FindingBook
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,7 @@ from fuzz.campaign.search.stopping import Interruption, RunLimits, never
 from fuzz.campaign.search.turn_runner import Terms
 from fuzz.campaign.starting import executor_of, note_not_running, restarted, runnable, started
 from fuzz.core.adapters.target import NotRun, Target
-from fuzz.core.execute.pool import Pool, WorkerPool
+from fuzz.core.execute.batch import Pool
 from fuzz.core.generate.pairing import PairCoverage
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket, family_of
@@ -27,12 +27,13 @@ from fuzz.report.console import print_lines
 from fuzz.report.events import EventLog
 from fuzz.report.platforms import taken_lines
 from fuzz.report.progress import Progress, judging_told
-from fuzz.report.records import RecordLog
 from fuzz.report.totals import UndeclaredByOp, kernels_judged, undeclared_by_op
 from fuzz.report.use_outcome import NO_CASE, UseOutcome
 
 if TYPE_CHECKING:
+    from fuzz.core.execute.pool import WorkerPool
     from fuzz.report.brief import Provenance
+    from fuzz.report.records import RecordLog
 
 
 @dataclass
@@ -81,17 +82,18 @@ class Session:
                 crew = executor_of(searched, self.terms, self.jobs, most, limit, longest=self.longest)
                 self.executor = stack.enter_context(crew)
             stack.enter_context(judging_told(self.err))
-            self.log = stack.enter_context(RecordLog(self.json))
+            self.log = None if self.json is None else stack.enter_context(_log(self.json))
             self.pool = self.here or self._workers(stack)
             self.elsewhere = self._told(self.pool)
-            self.log.header(self.seed, self.pool.statuses)
+            if self.log is not None:
+                self.log.header(self.seed, self.pool.statuses)
             for line in taken_lines(runnable(self.targets)) if self.tells_facts else ():
                 self.err.print(line)
             note_not_running(self.tally, self.targets, self.pool)
             screen = console.silent() if events.wanted() else self.err
             progress = Progress(screen, self.tally, self.limits.max_time, most, self.patience)
             self._progress = stack.enter_context(progress)
-            self.observers: Sequence[Observer] = (self._progress, self.log)
+            self.observers: Sequence[Observer] = (self._progress, *filter(None, [self.log]))
             self._events = EventLog(self.tally) if events.wanted() and self.book.keeps else None
             if self._events is not None:
                 self._events.started(self.seed, [each.id for each in self.targets], self.limits.max_time, most)
@@ -102,7 +104,11 @@ class Session:
 
     def _told(self, pool: Pool) -> frozenset[str]:
         """Return the targets that run on other machines only; the pool marks them so, and gives them nothing."""
-        if self.engine is None or not isinstance(pool, WorkerPool):
+        if self.engine is None:
+            return frozenset()
+        from fuzz.core.execute.pool import WorkerPool
+
+        if not isinstance(pool, WorkerPool):
             return frozenset()
         missing = {target.id: NotRun("it runs on no worker that takes part") for target in self.targets}
         pool.statuses = {**missing, **pool.statuses}
@@ -133,8 +139,8 @@ class Session:
         executor = self.executor if search and self.executor is not None and self.executor.count else None
         runner = Runner(
             self.pool, targets, self.limits, self.book, executor.terms if executor else self.terms, self.observers,
-            executor=executor, records=self.log.lines, interruption=self.interruption, tally=self.tally,
-            over=self.over,
+            executor=executor, records=_no_lines if self.log is None else self.log.lines,
+            interruption=self.interruption, tally=self.tally, over=self.over,
         )  # fmt: skip
         self._runners.append(runner)
         return runner
@@ -182,19 +188,21 @@ class Session:
     ) -> UndeclaredByOp:
         """Record the findings, the notes by kind, and the totals. Return what the kernels do not declare."""
         self.draw_no_more()
-        self.log.findings(self.book)
+        if self.log is not None:
+            self.log.findings(self.book)
         if self._events is not None:
             self._events.explained(self.book)
-        for kind, facts in notes.items():
-            self.log.note(kind, facts)
         undeclared = undeclared_by_op(kernels_judged(self.targets, self.tally))
-        self.log.summary(self.tally, undeclared, elapsed, pairs)
+        if self.log is not None:
+            for kind, facts in notes.items():
+                self.log.note(kind, facts)
+            self.log.summary(self.tally, undeclared, elapsed, pairs)
         return undeclared
 
     @property
     def unsaved(self) -> tuple[str, ...]:
         """A line for each file that could not be written."""
-        return tuple(filter(None, (self.book.trouble, self.log.trouble)))
+        return tuple(filter(None, (self.book.trouble, self.log.trouble if self.log is not None else "")))
 
     @property
     def processes(self) -> str:
@@ -215,3 +223,13 @@ class Session:
             print_lines(self.err, [line], style="yellow")
         for line in (*outcome.missing, *outcome.errors):
             print_lines(self.err, [line], style="bold red")
+
+
+def _log(path: Path) -> RecordLog:
+    from fuzz.report.records import RecordLog
+
+    return RecordLog(path)
+
+
+def _no_lines(records: Iterable[str]) -> None:
+    """Write nothing: no file was asked for."""

@@ -18,8 +18,6 @@ from fuzz.campaign.search.executor import Crew
 from fuzz.campaign.search.groups import groups_of, processes_for
 from fuzz.campaign.search.runner import MOST_HANGS
 from fuzz.campaign.search.turn_runner import Terms
-from fuzz.core.adapters.build import Builder
-from fuzz.core.adapters.cuda import MISSING, TOOLS, program_of, sanitized, visible_devices
 from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import NotRun, Target
 from fuzz.core.adapters.toolchain import Host
@@ -28,13 +26,13 @@ from fuzz.core.base.files import unwritable
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.selection import SelectionError, globs, keyword, matches_any
 from fuzz.core.base.text import counted
-from fuzz.core.execute.lane import Wait
-from fuzz.core.execute.pool import Pool, WorkerPool, patient
+from fuzz.core.execute.batch import Pool, Wait, patient
 from fuzz.findings.tally import Tally, TargetTally
 from fuzz.report.totals import not_run_lines
 
 if TYPE_CHECKING:
     from fuzz.campaign.search.process_executor import ProcessExecutor
+    from fuzz.core.execute.pool import WorkerPool
 
 _SLOW_S = 5.0
 """Seconds of starting after which a target is named in the status line. Chosen."""
@@ -68,7 +66,7 @@ def select_targets(
     there = {target.id: target for host in others for target in expand(of_op, host) if not target.emulated}
     every = (*here, *(target for name, target in there.items() if name not in known))
     # A target that is asked for is also run under sanitizers.
-    watched = [(target, each) for target in every for each in sanitized(target)] if sanitize else []
+    watched = _watched(every) if sanitize else []
     chosen = (
         *(target for target in every if is_wanted(target.id)),
         *(each for target, each in watched if is_wanted(target.id) or is_wanted(each.id)),
@@ -81,7 +79,15 @@ def select_targets(
     return chosen
 
 
+def _watched(targets: Sequence[Target]) -> list[tuple[Target, Target]]:
+    from fuzz.core.adapters.cuda import sanitized
+
+    return [(target, each) for target in targets for each in sanitized(target)]
+
+
 def _check_sanitizers(targets: Sequence[Target]) -> None:
+    from fuzz.core.adapters.cuda import MISSING, TOOLS, program_of
+
     if not any(target.sanitizer for target in targets):
         raise UsageError(
             "--sanitize: it watches kernels on a GPU, and none is chosen; add --target 'triton@cuda,torch@cuda'"
@@ -104,6 +110,8 @@ def started(
     """Yield a pool whose workers were built, started and attested. With `reasons`, targets that did not start are
     reported at once, with the remedy; a run reports them at its end. Without `bounded`, slow targets run cases of any
     size."""
+    from fuzz.core.execute.pool import WorkerPool
+
     with ExitStack() as stack:
         what = f"Building and starting {counted(len(targets), 'target')} ..."
         with console.status(what) as status:
@@ -125,6 +133,7 @@ def executor_of(
 ) -> ProcessExecutor:  # fmt: skip
     """Return the processes for a search of these targets: one per processor unless `jobs` gives the number."""
     from fuzz.campaign.search.process_executor import ProcessExecutor
+    from fuzz.core.adapters.cuda import visible_devices
 
     count = processes_for(targets, jobs, max_cases) if targets else 0
     groups = groups_of(targets, count)
@@ -139,6 +148,9 @@ def pools_of(
     targets: Sequence[Target], case_limit: float | None, longest: float | None, programs: str = ""
 ) -> Callable[[Sequence[Target]], WorkerPool]:
     """Return a function that makes a pool for a process of a search. Builds that the pools share start at once."""
+    from fuzz.core.adapters.build import Builder
+    from fuzz.core.execute.pool import WorkerPool
+
     builder = Builder()
     for target in targets:
         with suppress(OSError):  # starting a worker will report it

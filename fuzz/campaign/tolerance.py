@@ -18,7 +18,7 @@ from fuzz.core.generate.realise import realise
 from fuzz.core.judge.values import problem_of
 from fuzz.report.console import PlainTable
 from oracles.doubledouble import F64, head
-from oracles.dtypes import DOUBLE, SINGLE
+from oracles.dtypes import COMPUTED, DOUBLE, SINGLE
 from oracles.enclosure import Enclosure, Mask
 from oracles.formula.contract import Contract
 from oracles.formula.made import grown
@@ -64,7 +64,7 @@ NUMPY = Tolerance("numpy", 1e-8, 1e-5)
 
 
 ROWS, SEED = 32, 1
-DTYPES = tuple(TORCH)
+DTYPES = COMPUTED
 OURS = "correct kernels"
 
 

@@ -39,11 +39,21 @@ def mcp(options: McpOptions) -> Exit:
     return Exit.OK
 
 
-def judge(solution: str, against: str, shapes: str = "", full: bool = False, seed: int | None = None) -> dict[str, Any]:
+def judge(
+    solution: str,
+    against: str,
+    shapes: str = "",
+    full: bool = False,
+    seed: int | None = None,
+    max_time: float | None = None,
+    server: str = "",
+) -> dict[str, Any]:
     """Is this kernel right? `solution` is FILE or FILE:NAME, `against` a file with a function of torch tensors that
-    says what it should compute, `shapes` such as "x=... n, w=n". Only the verdict "right" is a pass."""
-    words = [solution, "--against", against, *given(shapes=shapes or None, full=full, seed=seed)]
-    return _answered("judge", *words, "--json")
+    says what it should compute, `shapes` such as "x=... n, w=n". Only the verdict "right" is a pass. `max_time` are the
+    seconds after which there is a verdict, whatever was judged until then; `server` is the socket of a
+    `kernelfuzz judge --serve`, which has read the reference already."""
+    options = given(shapes=shapes or None, full=full, seed=seed, max_time=max_time, server=server or None)
+    return _answered("judge", solution, "--against", against, *options, "--json")
 
 
 def show(case: str, findings: str = "findings", pack: str = "") -> dict[str, Any]:

@@ -17,11 +17,11 @@ from fuzz.core.base.capability import Strides
 from fuzz.core.base.case import Case
 from fuzz.core.base.draw import Draw
 from fuzz.core.base.outcome import Outcome, Status
-from fuzz.core.execute.pool import Pool
+from fuzz.core.execute.batch import Pool
 from fuzz.core.generate.dims import ranks_of
 from fuzz.core.generate.storage import grids, laid_out
 from fuzz.core.generate.variations import extended, made, rank_of, sized
-from oracles.dtypes import SINGLE, form
+from oracles.dtypes import DOUBLE, NARROW, SINGLE, form
 from oracles.formula.contract import Contract
 from oracles.op import Op
 from oracles.operand import OUTER, Operand
@@ -166,7 +166,7 @@ _LAYOUTS: Mapping[str, Strides] = {
     "pitched": "pitched", "padded": "rows", "column_step": "any", "transposed": "any",
 }  # fmt: skip
 """The layout classes that are tried, with the `strides` that declare each; each value includes those above."""
-DTYPES = ("f32", "f64", "f16", "bf16")
+DTYPES = (SINGLE.name, DOUBLE.name, *NARROW)
 _USUAL_ROW, _BATCH, _MOST_USUAL = 64, 3, 1 << 12
 """The extent of a usual case along named dimensions, along unnamed ones, and the most elements of a tensor."""
 

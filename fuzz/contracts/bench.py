@@ -17,7 +17,7 @@ from fuzz.core.base.dispatch import Dispatch
 from fuzz.core.base.draw import GIVEN, Draw, Part
 from fuzz.core.base.dtypes import numbers, quantise
 from fuzz.core.base.outcome import Outcome, Status
-from fuzz.core.execute.pool import Pool
+from fuzz.core.execute.batch import Pool
 from fuzz.core.generate.dims import LARGE_WORK
 from fuzz.core.generate.menus import usual
 from fuzz.core.generate.variations import extended, made, rank_of, sized

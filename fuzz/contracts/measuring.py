@@ -15,7 +15,7 @@ from fuzz.contracts.record import Measured, SumOrder
 from fuzz.contracts.runs import TargetRun
 from fuzz.contracts.sums import SUMS, Carrier, carriers
 from fuzz.core.adapters.target import Target
-from fuzz.core.execute.pool import Pool
+from fuzz.core.execute.batch import Pool
 from oracles.doubledouble import F64
 from oracles.dtypes import SINGLE, form
 from oracles.formula.contract import MAYBE, Contract

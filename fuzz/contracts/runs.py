@@ -16,7 +16,7 @@ from fuzz.core.adapters.target import NotRun, Target
 from fuzz.core.base.case import Case, CaseError
 from fuzz.core.base.draw import GIVEN, Draw
 from fuzz.core.base.outcome import Outcome
-from fuzz.core.execute.pool import Pool
+from fuzz.core.execute.batch import Pool
 from fuzz.core.generate.given import given_rows
 from fuzz.core.generate.search import Search, batches
 from fuzz.core.generate.storage import grids

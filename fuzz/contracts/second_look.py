@@ -26,9 +26,9 @@ from fuzz.core.adapters.target import Target
 from fuzz.core.base.case import Case
 from fuzz.core.base.draw import GIVEN, Frame
 from fuzz.core.base.dtypes import numbers, quantise
-from fuzz.core.execute.pool import Pool
+from fuzz.core.execute.batch import Pool
 from fuzz.core.judge.batch import settle
-from oracles.dtypes import DOUBLE, SINGLE, form
+from oracles.dtypes import DOUBLE, NARROW, SINGLE
 from oracles.formula.contract import WIDE, Contract
 from oracles.operand import OUTER
 from oracles.ops import OPS
@@ -167,8 +167,8 @@ def _others(
         for name, bits in (("TF32", _TF32), ("f32 with inputs rounded to bf16", _BF16)):
             for rounding in _ROUNDINGS.values():
                 yield name, lambda run, bits=bits, rounding=rounding: _fits_rounded(run, contract, bits, rounding)  # type: ignore[misc]
-    for dtype in ("f16", "bf16"):
-        if {dtype} != {*computes} and form(dtype).precision < SINGLE.precision:
+    for dtype in NARROW:
+        if {dtype} != {*computes}:
             other = replace(contract, compute=dtype)
             if _is_used(runs, other, contract) and sum(run.share(other) <= _TELLING for run in runs) >= _SEVERAL:
                 yield dtype, lambda run, other=other: not _is_wrong(run, other)  # type: ignore[misc]

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from fuzz.core.adapters.target import NotRun, Target
 from fuzz.core.base.case import Case
 from fuzz.core.base.verdict import Verdict
-from fuzz.core.execute.pool import Pool, WorkerPool
+from fuzz.core.execute.batch import Pool
+from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.judge.judge import Judgement
 from fuzz.explain.attribute.attribution import attributed
 from fuzz.explain.causes import kernels_within

@@ -22,8 +22,9 @@ from fuzz.core.adapters.c_build import below
 from fuzz.core.adapters.cuda import capability, no_cuda_device
 from fuzz.core.adapters.cuda_kernel import CudaKernel, cuda_kernel
 from fuzz.core.adapters.export import Script, python_script
-from fuzz.core.adapters.python import PythonAdapter, PythonAttestation, PythonProgram
+from fuzz.core.adapters.python import PythonAdapter
 from fuzz.core.adapters.python_kernel import FRAMEWORKS, DevicePlacement, Framework, PythonKernel
+from fuzz.core.adapters.python_program import PythonAttestation, PythonProgram
 from fuzz.core.adapters.target import Target, TargetId
 from fuzz.core.adapters.toolchain import Host, Tool
 from fuzz.core.base.errors import UsageError

@@ -11,7 +11,7 @@ from functools import partial
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.case import CaseError
 from fuzz.core.base.text import counted
-from fuzz.core.execute.pool import Pool
+from fuzz.core.execute.batch import Pool
 from fuzz.core.judge.trouble import error_words
 from fuzz.explain.attribute.history import Need
 from fuzz.explain.causes import Cause, breadth, by_way, causes_of, fails_on, kernels_within, one_condition, one_fault

@@ -13,8 +13,8 @@ from fuzz.core.adapters.target import Target
 from fuzz.core.base.case import THREADS, Case
 from fuzz.core.base.feature import Feature, Label
 from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.batch import Wait
 from fuzz.core.execute.corners import CornerCounts
-from fuzz.core.execute.lane import Wait
 from fuzz.core.generate.conditions import Together, conditions_of
 from fuzz.core.generate.coverage import Ledger
 from fuzz.core.generate.pairing import PairCoverage, held

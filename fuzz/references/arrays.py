@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dis
-import inspect
 import operator
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial, wraps
 from threading import get_ident
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import Any
 from unittest.mock import patch
 
@@ -18,15 +17,13 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from fuzz.references.dims import UnreadableError
+from fuzz.references.libraries import LIBRARIES, libraries_of, library_of
 
 _OPERATORS = {
     "add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "power": "pow", "greater": "gt",
     "greater_equal": "ge", "less": "lt", "less_equal": "le", "equal": "eq", "not_equal": "ne",
 }  # fmt: skip
 """NumPy's names for the operators of tensors and numbers."""
-_LIBRARIES = "torch", "jax", "numpy"
-_DEEP = 3
-"""How deep calls of other functions are followed to find the library of a reference."""
 
 
 def as_tensors(reference: Callable[..., Any]) -> Callable[..., Any]:
@@ -149,7 +146,7 @@ def _or_ours(plain: Callable[..., Any], ours: Callable[..., Any], thread: int) -
     @wraps(plain)
     def made(*args: Any, **kwargs: Any) -> Any:
         frame = sys._getframe(1)
-        library = str(frame.f_globals.get("__name__")).partition(".")[0] in _LIBRARIES
+        library = str(frame.f_globals.get("__name__")).partition(".")[0] in LIBRARIES
         own = library or get_ident() != thread or not _may_call(frame, plain.__name__)
         return (plain if own else ours)(*args, **kwargs)
 
@@ -167,44 +164,6 @@ def _may_call(frame: FrameType, name: str) -> bool:
         and each.opname in ("LOAD_ATTR", "LOAD_METHOD", "LOAD_GLOBAL", "LOAD_NAME")
     ]  # fmt: skip
     return name in frame.f_code.co_names and (not called or max(called)[1] == name)
-
-
-def library_of(reference: Callable[..., Any]) -> str:
-    """Return the library that a reference uses: "torch", "jax", "numpy", or "" if it uses none of them."""
-    used = {*_used(reference, _DEEP)}
-    if not used & {*_LIBRARIES}:  # it only calls methods of arrays: take its module's imports
-        own = getattr(inspect.unwrap(reference), "__globals__", {}) if callable(reference) else {}
-        used = {_library(each) for each in own.values() if isinstance(each, ModuleType)}
-    return next((each for each in _LIBRARIES if each in used), "")
-
-
-def libraries_of(function: Callable[..., Any]) -> frozenset[str]:
-    """Return the libraries whose names a function, or a function that it calls, looks up."""
-    return frozenset(_used(function, _DEEP)) & {*_LIBRARIES}
-
-
-def _used(reference: Any, deep: int) -> Iterator[str]:
-    """Yield the libraries whose names a function looks up; functions that it calls are searched to the depth `deep`."""
-    yield _library(reference)
-    inner = getattr(reference, "__wrapped__", None)  # the function given to jax.jit, for example
-    if inner is not None and deep:
-        yield from _used(inner, deep - 1)
-    code = getattr(reference, "__code__", None)
-    if code is None:
-        return
-    yield from (each.partition(".")[0] for each in code.co_names if each.startswith("jax."))  # imported inside
-    outer = inspect.getclosurevars(reference)
-    for each in (*outer.globals.values(), *outer.nonlocals.values()):
-        library = _library(each)
-        yield library
-        if deep and library not in ("numpy", "torch", "jax"):
-            yield from _used(each, deep - 1)
-
-
-def _library(value: Any) -> str:
-    module = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None) or ""
-    found = "numpy" if isinstance(value, np.ufunc) else str(module).partition(".")[0]
-    return "jax" if found == "jaxlib" else found
 
 
 def _at_least(a: Any, b: Any) -> Any:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise, product
 from typing import Any
 
-from fuzz.references.arrays import as_tensors, library_of
+from fuzz.references.arrays import as_tensors
 from fuzz.references.dims import MisnamedError, Square, UnreadableError, UnsaidError, parsed
+from fuzz.references.layers import as_function, weights_of
+from fuzz.references.libraries import library_of
 from fuzz.references.parameters import defaults_of, has_signature, name_of, optional_of, parameters_of
 from fuzz.references.relations import related
 from fuzz.references.text import identifier
@@ -57,6 +59,8 @@ class AskedReference:
     square: Square = ()
     tied: Square = ()
     """Pairs of dimensions with equal extents, because the reference accepts no others."""
+    keeps: bool = False
+    """Whether extents are fixed as in examples, for a reference that takes no others."""
 
     @property
     def others(self) -> Mapping[str, Any]:
@@ -97,7 +101,8 @@ def asked_of(
     dims, numbers = (None, {}) if shapes is None else parsed(shapes, twice=True)
     dims = dims or None
     reference = getattr(reference, "_torchdynamo_orig_callable", reference)  # torch.compile's argument
-    library, reference = library_of(reference), as_tensors(reference)
+    library = library_of(reference)
+    reference = as_function(reference) if weights_of(reference) else as_tensors(reference)
     named, needed = _parameters(reference, dims, examples)
     if not named:
         raise UnreadableError("it has no parameter by name: wrap it, such as lambda x: ref(x)")
@@ -125,7 +130,7 @@ def asked_of(
     else:
         example = ", ".join(f'"{name}": "b n"' for name in needed)
         raise UnsaidError(f"say what dimensions its tensors have, such as shapes={{{example}}}, or give example_inputs")
-    by_place, shown = not has_signature(reference), _shown(tensors)
+    by_place, shown, kept = not has_signature(reference), _shown(tensors), list[AskedReference]()
     read = ((each, (), ()) for each in found) if twice else chain(*map(_apart, found))
     for each, square, tied in read:
         called = {identifier(name, f"x{at}"): name for at, name in enumerate(each)}
@@ -133,13 +138,27 @@ def asked_of(
             raise UnreadableError(f"two of its tensors, {', '.join(each)}, have one name in small letters")
         own = {mine: name for name, mine in called.items()}
         each, counts = related(each)
-        yield AskedReference(
+        asked = AskedReference(
             reference, {own[name]: some for name, some in each.items()},
             {own[name]: dtype for name, dtype in known.items() if name in own}, constants, fixed, counts,
             values if isinstance(values, str) else {own.get(name, name): menu for name, menu in values.items()},
             called=dict.fromkeys(called, "") if by_place else called, library="jax" if library == "jax" else "torch",
             shown={own[name]: some for name, some in shown.items() if name in own}, square=square, tied=tied,
         )  # fmt: skip
+        if dims is None and tensors and not (fixed or square):
+            sizes = _sizes(asked.dims, {own[name]: tensor.shape for name, tensor in tensors.items()})
+            kept += [replace(asked, fixed={dim: size}, keeps=True) for dim, size in sizes.items()]
+            kept += [replace(asked, fixed=sizes, keeps=True)] if len(sizes) > 1 else []
+        yield asked
+    yield from kept
+
+
+def _sizes(dims: Mapping[str, tuple[str, ...]], shapes: Mapping[str, Sequence[int]]) -> Mapping[str, int]:
+    """Return the extents of dimensions that have a name, as in examples."""
+    found = dict[str, int]()
+    for name, some in dims.items():
+        found |= {dim: int(size) for dim, size in zip(reversed(some), reversed(shapes[name]), strict=False)}
+    return {dim: size for dim, size in found.items() if dim != OUTER}
 
 
 def _parameters(

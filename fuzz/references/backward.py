@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
-from fuzz.references.arrays import library_of
+from fuzz.references.libraries import library_of
 from fuzz.references.names import returned_names
 from fuzz.references.parameters import name_of
 

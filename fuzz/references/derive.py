@@ -21,6 +21,7 @@ from fuzz.references.dims import (
     Drawn,
     FurtherCallsError,
     MisfitError,
+    NotTakenError,
     UnreadableError,
     declared_dims,
     extent,
@@ -155,23 +156,32 @@ def _with_gradients(
 def _first(title: str, meant: Iterator[AskedReference], name: str) -> Derived:
     """Return the op read from the first meaning that can be read."""
     refused: UnreadableError | None = None
+    is_taken = True
     try:
         for asked in meant:
+            if asked.keeps and is_taken:
+                break
             try:
                 return _derived(asked, name)
             except UnreadableError as error:
-                refused = error
+                refused = refused if asked.keeps and isinstance(error, NotTakenError) else error
             except (OpError, FormulaError) as error:  # the formula is that of no possible op
-                refused = UnreadableError(str(error))
+                refused = UnreadableError(str(error) if all(map(len, [*asked.dims.values()][:1])) else _without(asked))
             except ImportError:
                 raise
             except Exception as error:  # a bug of this program is reported in one line, too
                 refused = UnreadableError(fault(error, asked.reference))
+            is_taken = is_taken if asked.keeps else not isinstance(refused, NotTakenError)
         assert refused is not None
         raise refused
     except UnreadableError as error:
         # Frames of an error inside the reference are useful; frames of this program say less than the message.
         raise type(error)(f"{title} cannot be read: {error}") from error.__cause__
+
+
+def _without(asked: AskedReference) -> str:
+    [name, *_] = asked.dims
+    return f"its first tensor {name} has no dimensions: give it one, as {name}.reshape(1) has"
 
 
 def _derived(asked: AskedReference, name: str) -> Derived:

@@ -47,6 +47,10 @@ class UnsaidError(UnreadableError):
     """A reference with tensors whose dimensions nobody stated."""
 
 
+class NotTakenError(UnreadableError):
+    """A reference that raises for tensors of these dimensions; with other extents it may not."""
+
+
 class MisfitError(UnreadableError):
     """An extent or a place that follows from extents in no known way. With other extents it may be recognised."""
 

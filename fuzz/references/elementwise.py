@@ -15,7 +15,7 @@ from fuzz.references.maps import place_along
 from fuzz.references.reading import Reader
 from fuzz.references.recording import Two
 from fuzz.references.scope import COMPARING, Number, Rule, Value
-from oracles.dtypes import COMPUTED, DTYPES, FORMATS, SPELLED
+from oracles.dtypes import COMPUTED, DTYPES, FORMATS, NARROW, SPELLED
 
 FUNCTIONS: Mapping[str, str] = {
     **{name: f"f.{name}(self)" for name in (
@@ -55,7 +55,7 @@ HINTS = {"exp": "e", "add": "t", "sub": "t", "mul": "t", "div": "t", "neg": "t",
          "_prelu_kernel": "prelu"}  # fmt: skip
 BOTH = {"and": "a & b", "or": "a | b", "xor": "(a & ~b) | (~a & b)"}
 """The conditions that are made of two conditions."""
-HALVES = "torch.float16", "torch.bfloat16"
+HALVES = tuple(f"torch.{FORMATS[name].spelling}" for name in NARROW)
 _MOST_FACTORS = 4
 """The largest exponent for which a power becomes a product."""
 

@@ -17,7 +17,7 @@ from fuzz.core.base.case import Case, CaseError
 from fuzz.core.base.stream import Stream, dice_of
 from fuzz.core.base.text import counted
 from fuzz.core.base.verdict import Verdict
-from fuzz.core.execute.pool import Pool
+from fuzz.core.execute.batch import Pool
 from fuzz.core.generate.observed import PROPERTIES, kept_by, observed, words_of
 from fuzz.core.generate.plan import plan
 from fuzz.core.generate.realise import holds_in, realise

@@ -10,8 +10,8 @@ from typing import Any
 
 from fuzz.references.dims import Axis, Dim, UnreadableError
 from fuzz.references.elementwise import rule
-from fuzz.references.lines import number, template
-from fuzz.references.maps import as_axis, linear, single, split, taken_at, with_axis
+from fuzz.references.lines import template
+from fuzz.references.maps import as_axis, single, split
 from fuzz.references.moves import counting
 from fuzz.references.products import product, scaled, scored
 from fuzz.references.reading import Reader
@@ -19,7 +19,7 @@ from fuzz.references.recording import Two
 from fuzz.references.reductions import normal, softmax
 from fuzz.references.scatter import counted_into, is_place
 from fuzz.references.scope import Value
-from fuzz.references.windows import Window, apart, convolved, each_of, over_windows, slid, windows_of
+from fuzz.references.windows import Window, apart, containing, convolved, each_of, over_windows, slid, windows_of
 from oracles.formula.node import Node
 
 
@@ -56,10 +56,7 @@ def _by_input(reader: Reader, dy: Value, x: Value, w: Value, windows: Sequence[A
     for at, (window, how) in enumerate(zip(windows, steps, strict=True), 3):
         dy, out = single(reader, dy, at)
         _, place = single(reader, x, at)
-        index = linear(reader, {place: 1.0, **dict.fromkeys(window, -float(how.dilation))}, how.before)
-        if how.stride > 1:
-            index = template("a / step", {"a": index, "step": number(float(how.stride))})
-        dy = with_axis(taken_at(reader, dy, out, index, (place, *window), 0.0), at, (place,))
+        dy = containing(reader, dy, at, out, (place,), window, how)
     axes = (dy.axes[0], (*w.axes[0], *w.axes[2]), *dy.axes[3:])
     terms = replace(dy, axes=(w.axes[1], *windows))
     return replace(reader.reduced("dot", "by_input", terms, None, False, w), axes=axes)
@@ -94,10 +91,7 @@ def _of_mean_pool(
         dy, out = single(reader, dy, at)
         _, place = single(reader, self, at)
         window = reader.sizes.new(Node("constant", value=float(size)), f"{place.name}_window")
-        index = linear(reader, {place: 1.0, window: -1.0}, float(pad))
-        if step > 1:
-            index = template("a / step", {"a": index, "step": number(float(step))})
-        dy = with_axis(taken_at(reader, dy, out, index, (place, window), 0.0), at, (place,))
+        dy = containing(reader, dy, at, out, (place,), (window,), Window(step, reader.amount(pad)))
         windows.append(window)
     found = over_windows(reader, dy, "total", windows)
     return reader.each("x / n", "pool", x=found, n=divisor_override or math.prod(sizes))

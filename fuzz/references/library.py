@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fuzz.core.base.text import counted
 from fuzz.references import recording
 from fuzz.references.asked import AskedReference
-from fuzz.references.dims import Dim, UnreadableError, shapes_text
+from fuzz.references.dims import Dim, NotTakenError, UnreadableError, shapes_text
 from fuzz.references.guard import RunReference, widened
 from fuzz.references.parameters import defaults_of
 from fuzz.references.recording import Recording
@@ -56,7 +56,7 @@ def dtypes_of(asked: AskedReference, dims: Mapping[str, Dim], most: int = 2) -> 
         raise refusal
     shapes = shapes_text({name: [dims[dim].sizes[0] for dim in some] for name, some in asked.dims.items()})
     assert refusal is not None
-    raise UnreadableError(f"it takes no {shapes}: {recording.raised(refusal)}{_numbers(asked)}") from refusal
+    raise NotTakenError(f"it takes no {shapes}: {recording.raised(refusal)}{_numbers(asked)}") from refusal
 
 
 def _numbers(asked: AskedReference) -> str:

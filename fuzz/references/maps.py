@@ -242,6 +242,11 @@ def _words(axis: Axis) -> str:
     return " ".join(dim.name for dim in axis) or "one element"
 
 
+def by_steps(index: ast.expr, step: int) -> ast.expr:
+    """Return a place among every `step`-th ones: a fraction, where no element is, for those between them."""
+    return index if step == 1 else template("a / step", {"a": index, "step": number(float(step))})
+
+
 def linear(scope: Scope, terms: Mapping[Dim, float], more: float | Node = 0.0) -> ast.expr:
     """Return a sum of places times numbers, and a number or a count."""
     found: ast.expr | None = None

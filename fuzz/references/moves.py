@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from fuzz.references.dims import Axis, UnreadableError
+from fuzz.references.dims import Axis, Pair, UnreadableError
 from fuzz.references.elementwise import rule, where
 from fuzz.references.lines import number, of_dims, template
 from fuzz.references.maps import as_axis, regrouped
@@ -50,12 +50,13 @@ def _squeeze(reader: Reader, self: Value, dim: Any = None) -> Value:
 
 @rule("expand")
 def _expand(reader: Reader, self: Value, **_: object) -> Value:
-    return replace(self, axes=_axes(reader, [()] * (len(reader.shape()) - self.rank) + [*self.axes]))
+    return replace(self, axes=new_axes(reader, reader.shape(), [()] * (len(reader.shape()) - self.rank) + [*self.axes]))
 
 
-def _axes(reader: Reader, own: Sequence[Axis] = ()) -> tuple[Axis, ...]:
-    """Return the axes of the result: those of the arguments, and new ones of the same length."""
-    shape, found = reader.shape(), list[Axis]()
+def new_axes(reader: Reader, shape: Sequence[Pair], own: Sequence[Axis] = ()) -> tuple[Axis, ...]:
+    """Return axes of these extents: those of an argument, and new ones. A second axis of one extent has a dimension of
+    its own."""
+    found = list[Axis]()
     there = {dim for axis in own for dim in axis}
     for axis, pair in zip(own or [()] * len(shape), shape, strict=True):
         made = axis or reader.dim(pair)
@@ -79,7 +80,7 @@ def _arange(reader: Reader, start: Number = 0, step: Number = 1, **_: object) ->
 @rule("empty", "empty_like", "new_empty")
 def _empty(reader: Reader, **_: object) -> Value:
     """Return whatever is in memory: if a result depends on it, the guard finds NaN."""
-    return Value(reader.number(math.nan), _axes(reader), frozenset(), reader.step.dtype)
+    return Value(reader.number(math.nan), new_axes(reader, reader.shape()), frozenset(), reader.step.dtype)
 
 
 @rule("full", "full_like", "new_full", "zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "fill")
@@ -88,9 +89,9 @@ def _full(reader: Reader, fill_value: Any = None, s: Any = None, value: Any = No
     known = 1.0 if "ones" in reader.step.op else 0.0 if "zeros" in reader.step.op else None
     filled = next((each for each in (fill_value, s, value) if each is not None), known)
     if isinstance(filled, Value):
-        return replace(filled, axes=_axes(reader), dtype=reader.step.dtype)
+        return replace(filled, axes=new_axes(reader, reader.shape()), dtype=reader.step.dtype)
     assert filled is not None
-    return Value(reader.number(filled), _axes(reader), frozenset(), reader.step.dtype)
+    return Value(reader.number(filled), new_axes(reader, reader.shape()), frozenset(), reader.step.dtype)
 
 
 @rule("gather")
@@ -168,14 +169,10 @@ def taken(
     if len(table.axes[at]) != 1:
         raise UnreadableError("takes along what is no dimension")
     [dim] = table.axes[at]
-    known = reader.indices.setdefault(index.places, dim.name) if index.places else dim.name
-    if known != dim.name:
-        raise UnreadableError(f"takes {index.places!r} for places along {dim.name!r}, which are places along {known!r}")
+    place = reader.place_along(index, dim)
     if dim not in table.has:
         return table
-    at_places = index.expression if index.places else reader.expression(index)
-    assert at_places is not None
-    parts = {"x": reader.expression(table), "index": at_places, "dim": of_dims([dim])}
+    parts = {"x": reader.expression(table), "index": place, "dim": of_dims([dim])}
     parts |= {} if outside is None else {"outside": number(outside)}
     text = "f.take(x, index, dim)" if outside is None else "f.take(x, index, dim, outside)"
     made = reader.lines.add(template(text, parts), hint)

@@ -11,7 +11,7 @@ from typing import Any
 from fuzz.references.dims import Dim, MisfitError, Pair, UnreadableError
 from fuzz.references.elementwise import rule
 from fuzz.references.lines import number, of_dims, template
-from fuzz.references.maps import as_axis, linear, single, spread, taken_at, with_axis
+from fuzz.references.maps import as_axis, by_steps, linear, single, spread, taken_at, with_axis
 from fuzz.references.reading import Reader
 from fuzz.references.recording import Two
 from fuzz.references.scope import Number, Value
@@ -33,7 +33,8 @@ def _slice(reader: Reader, self: Value, dim: int = 0, start: Any = None, end: An
 
 
 @rule("split", "split_with_sizes")
-def _split(reader: Reader, self: Value, dim: int = 0, **_: object) -> Sequence[Value]:
+def split_up(reader: Reader, self: Value, dim: int = 0, **_: object) -> Sequence[Value]:
+    """Return the parts of a value along an axis, as long as the results of the step."""
     at, start, found = reader.axis(self, dim), (0, 0), list[Value]()
     for shape in reader.step.shapes:
         end = start[0] + shape[at][0], start[1] + shape[at][1]
@@ -153,13 +154,18 @@ def _pad(reader: Reader, self: Value, pad: Sequence[Number], value: Number = 0) 
     for place in range(0, len(pad), 2):
         if pad[place] == pad[place + 1] == 0:
             continue
-        before, after = map(reader.amount, pad[place : place + 2])
-        at = self.rank - 1 - place // 2
-        padded, along = single(reader, self, at)
-        places = reader.sizes.axis(added(added(of(along), before), after), f"{along.name}_pad")
-        index = linear(reader, dict.fromkeys(places, 1.0), negated(before))
-        self = with_axis(taken_at(reader, padded, along, index, places, float(value)), at, places)
+        self = padded(reader, self, self.rank - 1 - place // 2, pad[place : place + 2], float(value))
     return self
+
+
+def padded(reader: Reader, value: Value, at: int, pads: Sequence[Number], outside: float, apart: int = 1) -> Value:
+    """Return a value with a number before and after the elements of an axis, and between them if they lie `apart`."""
+    before, after = map(reader.amount, pads)
+    value, along = single(reader, value, at)
+    count = of(along) if apart == 1 else plus((of(along) - 1.0) * float(apart), 1.0)
+    places = reader.sizes.axis(added(added(count, before), after), f"{along.name}_pad")
+    index = by_steps(linear(reader, dict.fromkeys(places, 1.0), negated(before)), apart)
+    return with_axis(taken_at(reader, value, along, index, places, outside), at, places)
 
 
 @rule("stack")

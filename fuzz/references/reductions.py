@@ -8,7 +8,7 @@ from typing import Any
 
 from fuzz.references import identities
 from fuzz.references.dims import UnreadableError
-from fuzz.references.elementwise import rule
+from fuzz.references.elementwise import opposite, rule
 from fuzz.references.lines import Lines, template
 from fuzz.references.maps import split
 from fuzz.references.reading import Reader
@@ -16,7 +16,8 @@ from fuzz.references.scope import Number, Value
 
 
 @rule("sum", "nansum")
-def _sum(reader: Reader, self: Value, dim: Any = None, keepdim: bool = False, **_: object) -> Value:
+def total(reader: Reader, self: Value, dim: Any = None, keepdim: bool = False, **_: object) -> Value:
+    """Return the sum along axes."""
     if reader.step.op == "nansum":
         raise UnreadableError("leaves NaN out, which no formula does")
     return reader.reduced("total", "total", self, dim, keepdim)
@@ -42,13 +43,15 @@ def least(reader: Reader, self: Value, dim: Any = None, keepdim: bool = False) -
 
 
 @rule("any", "all")
-def _any(reader: Reader, self: Value, dim: Any = None, keepdim: bool = False) -> Value:
-    mask = replace(self, expression=None, condition=reader.mask(self))
-    if reader.step.op == "any":
-        found = reader.reduced("greatest", "flag", mask, dim, keepdim)
-        return replace(found, expression=None, dtype="torch.bool", condition=reader.lines.add(
-            template("x > 0.0", {"x": reader.expression(found)}), "mask"))  # fmt: skip
-    raise UnreadableError("has no formula: write ~(~x).any()")
+def some_or_all(reader: Reader, self: Value, dim: Any = None, keepdim: bool = False) -> Value:
+    """Return whether a condition holds somewhere along axes, or everywhere, as the name of the operation says."""
+    of_all = reader.step.op in ("all", "lax.reduce_and")
+    mask = opposite(reader, self) if of_all else self
+    mask = replace(mask, expression=None, condition=reader.mask(mask))
+    found = reader.reduced("greatest", "flag", mask, dim, keepdim)
+    made = reader.lines.add(template("x > 0.0", {"x": reader.expression(found)}), "mask")
+    found = replace(found, expression=None, dtype="torch.bool", condition=made)
+    return opposite(reader, found) if of_all else found
 
 
 def moments(reader: Reader, x: Value, dims: Any, less: Number = 0) -> tuple[Value, Value, Value]:
@@ -143,9 +146,16 @@ def _norm(reader: Reader, self: Value, dim: Any = None, keepdim: bool = False, *
 def _layer_norm(reader: Reader, input: Value, normalized_shape: Any, weight: Any, bias: Any, eps: Number) -> Any:  # noqa: A002
     dims = [*range(input.rank - len(normalized_shape), input.rank)]
     mean, _, var = moments(reader, input, dims)
+    return _normalised(reader, input, mean, var, eps, weight, bias)
+
+
+def _normalised(
+    reader: Reader, x: Value, mean: Value, var: Value, eps: Number, weight: Any, bias: Any
+) -> tuple[Value, Value, Value]:
+    """Return a normalised and scaled value, the mean and the reciprocal of the standard deviation."""
     rstd = reader.each("f.rsqrt(var + eps)", "rstd", var=var, eps=eps)
-    found = _scaled(reader, normal(reader, input, mean, rstd), weight, bias)
-    return _folded(reader, found, input, mean, rstd, weight, bias), mean, rstd
+    found = _scaled(reader, normal(reader, x, mean, rstd), weight, bias)
+    return _folded(reader, found, x, mean, rstd, weight, bias), mean, rstd
 
 
 def normal(reader: Reader, x: Value, mean: Value, rstd: Value) -> Value:
@@ -197,9 +207,7 @@ def _batch_norm(
         mean, var = moments(reader, input, [at for at in range(input.rank) if at != 1])[::2]
     else:
         mean, var = running_mean, running_var
-    rstd = reader.each("f.rsqrt(var + eps)", "rstd", var=var, eps=eps)
-    found = _scaled(reader, normal(reader, input, mean, rstd), weight, bias)
-    return _folded(reader, found, input, mean, rstd, weight, bias), mean, rstd
+    return _normalised(reader, input, mean, var, eps, weight, bias)
 
 
 @rule("native_group_norm")

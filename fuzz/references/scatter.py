@@ -9,8 +9,8 @@ from typing import Any
 
 from fuzz.references.dims import Axis, Dim, UnreadableError
 from fuzz.references.elementwise import rule, where
-from fuzz.references.lines import number, of_dims, template
-from fuzz.references.maps import as_axis, linear, single, taken_at, with_axis
+from fuzz.references.lines import of_dims, template
+from fuzz.references.maps import as_axis, by_steps, linear, single, taken_at, with_axis
 from fuzz.references.pieces import at_start, pair_along, place_of
 from fuzz.references.reading import Reader
 from fuzz.references.scope import Number, Value
@@ -23,10 +23,7 @@ def is_place(reader: Reader, index: Value, dim: Dim, along: Dim | None = None) -
         raise UnreadableError(
             "puts elements at places that it calculates: a formula puts them at those of an input of integers"
         )
-    known = reader.indices.setdefault(index.places, dim.name)
-    if known != dim.name:
-        raise UnreadableError(f"takes {index.places!r} for places along {dim.name!r}, which are places along {known!r}")
-    return template("place == index", {"place": reader.place(along or dim), "index": index.expression})
+    return template("place == index", {"place": reader.place(along or dim), "index": reader.place_along(index, dim)})
 
 
 def counted_into(reader: Reader, source: Value, index: Value, along: Sequence[int], axis: Axis, at: int) -> Value:
@@ -162,7 +159,7 @@ def _written(
     begin = place_of(reader, first, along)
     index = linear(reader, {along: 1.0}, negated(begin))
     if step > 1:
-        index = reader.lines.add(template("a / step", {"a": index, "step": number(float(step))}), "index")
+        index = reader.lines.add(by_steps(index, step), "index")
     written = with_axis(taken_at(reader, src, own, index, (along,), 0.0), at, (along,))
     written, self = reader.met(written, self)
     there = ["(index >= 0.0)"] * (first != (0, 0)) + ["(f.floor(index) >= index)"] * (step > 1)

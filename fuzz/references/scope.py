@@ -145,6 +145,19 @@ class Scope:
         assert value.condition is not None
         return self.lines.add(template("f.where(mask, 1.0, 0.0)", {"mask": value.condition}), "flag")
 
+    def place_along(self, index: Value, dim: Dim) -> ast.expr:
+        """Return the expression of a place along a dimension. Raises UnreadableError for an integer input whose values
+        are places along another one."""
+        if not index.places:
+            return self.expression(index)
+        known = self.indices.setdefault(index.places, dim.name)
+        if known != dim.name:
+            raise UnreadableError(
+                f"takes {index.places!r} for places along {dim.name!r}, which are places along {known!r}"
+            )
+        assert index.expression is not None
+        return index.expression
+
     def mask(self, value: Value) -> ast.expr:
         """Return the condition that a value is set, or not 0."""
         if value.condition is not None:

@@ -11,7 +11,7 @@ from typing import Any
 from fuzz.references.dims import Axis, Dim, UnreadableError
 from fuzz.references.elementwise import LERP, rule
 from fuzz.references.lines import number, of_dims, template
-from fuzz.references.maps import as_axis, linear, single, split, taken_at, with_axis
+from fuzz.references.maps import as_axis, by_steps, linear, single, split, taken_at, with_axis
 from fuzz.references.reading import Reader
 from fuzz.references.recording import Two
 from fuzz.references.scope import Number, Value
@@ -28,11 +28,24 @@ class Window:
     before: Node
     """The number of places by which the first window begins before the axis."""
     dilation: int = 1
+    after: Node | None = None
+    """The number of places by which windows may end after the axis; None for as many as `before`."""
+    apart: int = 1
+    """The distance between two elements of the axis: between them are places without elements."""
 
     @property
     def is_inside(self) -> bool:
-        """Whether no window begins before the axis."""
-        return self.before.kind == "constant" and not self.before.value
+        """Whether every place of a window has an element."""
+        return self.apart == 1 and all(each.kind == "constant" and each.value <= 0 for each in self._ends)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether windows of one place are the elements of the axis."""
+        return self.stride == 1 and self.is_inside and not any(each.value for each in self._ends)
+
+    @property
+    def _ends(self) -> tuple[Node, Node]:
+        return self.before, self.before if self.after is None else self.after
 
 
 def each_of(numbers: Any, count: int) -> Sequence[int]:
@@ -96,16 +109,17 @@ def apart(reader: Reader, weight: Value, at: int, other: Value) -> tuple[Value, 
 
 def slid(reader: Reader, value: Value, at: int, window: Axis, how: Window, outside: float = 0.0) -> Value:
     """Return a value whose axis counts windows, with the dimension of places in a window added to its axes."""
-    if not window and how.stride == 1 and how.is_inside:
+    if not window and how.is_whole:
         return value
     value, dim = single(reader, value, at)
-    count = _windows(of(dim), of(*window), how)
+    length = of(dim) if how.apart == 1 else plus((of(dim) - 1.0) * float(how.apart), 1.0)
+    count = _windows(length, of(*window), how)
     return _taken(reader, value, at, dim, window, how, count, None if how.is_inside else outside)
 
 
 def _windows(size: Node, window: Node, how: Window) -> Node:
     """Return the number of windows along an axis."""
-    length = added(size, _twice(how.before))
+    length = added(size, _twice(how.before) if how.after is None else added(how.before, how.after))
     if window.kind == "constant":
         return plus(floored(plus(length, -how.dilation * (window.value - 1.0) - 1.0), how.stride), 1.0)
     reach = (window - 1.0) * float(how.dilation) if how.dilation > 1 else window - 1.0
@@ -121,22 +135,24 @@ def _taken(
 ) -> Value:
     places = reader.sizes.axis(count, f"{dim.name}_out")
     terms = {**{each: float(how.stride) for each in places}, **{each: float(how.dilation) for each in window}}
-    index = linear(reader, terms, negated(how.before))
+    index = by_steps(linear(reader, terms, negated(how.before)), how.apart)
     return with_axis(taken_at(reader, value, dim, index, (*places, *window), outside), at, places)
 
 
 def _transposed(reader: Reader, value: Value, at: int, window: Axis, how: Window, more: int) -> Value:
-    """Return the input's elements for windows in the output of a transposed convolution: an element counts if its
-    distance from the window is a whole number of steps."""
+    """Return the input's elements for windows in the output of a transposed convolution."""
     value, dim = single(reader, value, at)
     reach = (of(*window) - 1.0) * float(how.dilation) if window else Node("constant", value=0.0)
     wide = (of(dim) - 1.0) * float(how.stride) if how.stride > 1 else of(dim) - 1.0
     count = added(plus(wide + reach if window else wide, 1.0 + more), negated(_twice(how.before)))
     places = reader.sizes.axis(count, f"{dim.name}_out")
+    return containing(reader, value, at, dim, places, window, how)
+
+
+def containing(reader: Reader, value: Value, at: int, dim: Dim, places: Axis, window: Axis, how: Window) -> Value:
+    """Return, for each place, the elements of the windows that contain it: those at distances of whole steps."""
     terms = {**dict.fromkeys(places, 1.0), **dict.fromkeys(window, -float(how.dilation))}
-    index = linear(reader, terms, how.before)
-    if how.stride > 1:
-        index = template("a / step", {"a": index, "step": number(float(how.stride))})
+    index = by_steps(linear(reader, terms, how.before), how.stride)
     return with_axis(taken_at(reader, value, dim, index, (*places, *window), 0.0), at, places)
 
 

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from fuzz.core.base.case import Case
 from fuzz.core.base.text import counted
-from fuzz.core.execute.lane import Wait
+from fuzz.core.execute.batch import Wait
 from fuzz.core.judge.judge import Judgement
 from fuzz.findings.tally import Observer, Tally
 from fuzz.report.console import PLAIN_INTERVAL

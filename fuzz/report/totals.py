@@ -12,7 +12,7 @@ from fuzz.core.adapters.target import Target
 from fuzz.core.base.exits import Exit
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.text import counted
-from fuzz.core.execute.lane import UNFINISHED
+from fuzz.core.execute.batch import UNFINISHED
 from fuzz.core.generate.capabilities import Undeclared, undeclared
 from fuzz.findings.book import FindingBook
 from fuzz.findings.tally import Largest, Tally, TargetTally, widest_first

@@ -19,6 +19,7 @@ from fuzz.core.base.text import counted
 from fuzz.core.transport.python.arrays import NumpyArrays, TorchArrays, UnreadableArrayError
 from fuzz.references.derive import ANY, FINITE, Derived, derive
 from fuzz.references.dims import UnreadableError
+from fuzz.references.layers import weights_of, with_weights
 from fuzz.references.parameters import has_signature, parameters_of
 from fuzz.report.words import element
 from fuzz.tasks.check.function import held
@@ -147,6 +148,9 @@ class _ReadTask:
             inputs = (inputs,)
         if not any(hasattr(each, "shape") for each in (inputs.values() if isinstance(inputs, Mapping) else inputs)):
             raise CheckError("inputs must hold an array or a tensor: make arrays of lists, such as np.asarray(x)")
+        if weights_of(reference):
+            named = inputs if isinstance(inputs, Mapping) else dict(zip(parameters_of(reference), inputs, strict=False))
+            reference, inputs = with_weights(reference, named)
         try:
             derived = derive(reference, example_inputs=inputs, values=values)
         except ImportError as error:

@@ -8,19 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from fuzz.campaign.search.stopping import Interruption, RunLimits
-from fuzz.campaign.search.turn_runner import Terms
 from fuzz.campaign.session import Session
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.errors import InternalError
 from fuzz.findings.book import FindingBook
-from fuzz.findings.bucket import Source
-from fuzz.findings.store import FileStore
 from fuzz.findings.tally import Tally
 from fuzz.references.replay.oracle import Replay, ReplayFailure
 from fuzz.tasks.task import Task, drive
-
-PROBED_ONE_IN = 4
-"""One case in this many is called again by one of the five probes: a large share, since there are few cases."""
 
 
 @dataclass(frozen=True)
@@ -52,12 +46,12 @@ def run_replay(
     """Judge cases until a limit is reached, `enough` says so, or a stop is wanted. `how` are further arguments of the
     session. Cases of internal errors are written to the folder. Raises ReplayError, InternalError, and UsageError if
     the only kernel cannot be called."""
-    book = FindingBook(FileStore(folder), lambda: Source(seed), name_of=lambda _, each: each.target, keeps=False)
-    terms = Terms([each.kernel for each in targets], tuple(laws), twin_one_in=PROBED_ONE_IN, axes=True)
+    task = Task(targets, looks_far=False, replay=replay)
+    book, terms = task.book(folder, seed), task.terms(laws, probed=True)
     stop = stop or Interruption()
     session = Session(targets, book, terms, seed, limits, searched=(), tells_facts=False, interruption=stop, **how)
     with session:
-        stop.within(lambda: drive(Task(targets, looks_far=False, replay=replay), session, enough=enough))
+        stop.within(lambda: drive(task, session, enough=enough))
     if book.errors:
         raise InternalError("\n".join(book.errors))
     return ReplayRun(replay, session.tally, book)

@@ -5,26 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fuzz.campaign.corpus.folder import Kept as Known
-from fuzz.campaign.corpus.folder import entries_of, in_batches
 from fuzz.campaign.search.examiner import Examiner
+from fuzz.campaign.search.turn_runner import Terms
 from fuzz.campaign.session import Session
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.kernel import Kernel
-from fuzz.core.execute.pool import Pool
+from fuzz.core.execute.batch import Pool
 from fuzz.core.generate.limits import far_cases, sized_cases
-from fuzz.core.laws.registry import Entry
+from fuzz.core.laws.registry import ONE_IN, Entry
+from fuzz.findings.book import FindingBook, book_in
+from fuzz.findings.bucket import Source
+from fuzz.findings.store import FileStore
 from fuzz.findings.tally import Tally
 from fuzz.references.examples import GIVEN, Beyond, beside
 from oracles.formula.contract import Contract
 from oracles.operand import Kept
 
 if TYPE_CHECKING:
+    from fuzz.campaign.corpus.folder import Kept as Known
     from fuzz.campaign.measured import Measuring
     from fuzz.contracts.accepts import Accepted
     from fuzz.references.replay.oracle import Replay
+
+PROBED_ONE_IN = 4
+"""One case in this many is called again by one of the five probes: a large share, since there are few cases."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +82,18 @@ class Task:
         """The contract of the first target."""
         return self.targets[0].contract
 
+    def book(self, folder: Path, seed: int) -> FindingBook:
+        """Return the book of what fails, with case files in a folder: by a replay, errors of ours alone have any."""
+        if self.replay is None:
+            return book_in(folder, seed)
+        return FindingBook(FileStore(folder), lambda: Source(seed), name_of=lambda _, each: each.target, keeps=False)
+
+    def terms(self, laws: Sequence[str], *, probed: bool = False) -> Terms:
+        """Return the terms of a search that tries these laws. Where they are `probed`, it tries them more often, and
+        counts the values of axes."""
+        kernels = [*{target.kernel.name: target.kernel for target in self.searched}.values()]
+        return Terms(kernels, tuple(laws), twin_one_in=PROBED_ONE_IN if probed else ONE_IN, axes=probed)
+
 
 @dataclass(frozen=True)
 class Driven:
@@ -121,7 +140,10 @@ def drive(
         runner.begun = begun
     elif measuring is not None:
         measuring.measure()  # kernels run in this process, where nothing can go on beside a search
-    runner.replay(in_batches(map(entries_of, task.data.known)))
+    if task.data.known or task.replay is not None:
+        from fuzz.campaign.corpus.folder import entries_of, in_batches
+
+        runner.replay(in_batches(map(entries_of, task.data.known)))
     again = bool(tally.findings)
     if not again:
         runner.wait_for_workers()
@@ -155,7 +177,7 @@ def _wrong_far(pool: Pool, targets: Sequence[Target], session: Session) -> list[
     entries = [Entry(case) for case in cases if capability.accepts(case)]
     if not entries:
         return []
-    # To settle what is open takes long for so large a case.
+    # Deciding open elements takes long for such large cases.
     examiner = Examiner(pool, targets, axes=session.terms.axes, decides=False)
     [found] = examiner.examined([entries], examiner.submit(entries))
     for dtype, largest in found.tally.largest.items():

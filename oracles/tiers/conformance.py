@@ -28,7 +28,6 @@ from oracles.formula.trace import Node
 from oracles.lazy import lazy
 from oracles.precise import Bounds
 from oracles.rounding import round_to
-from oracles.tiers import places
 from oracles.tiers.values import OutputValues, dependent
 
 
@@ -36,25 +35,30 @@ from oracles.tiers.values import OutputValues, dependent
 class Conformance(OutputValues):
     """The allowed outputs of a formula under one contract."""
 
-    def enclosure(self, output: str) -> Enclosure:
-        """Return the conformance sets of all elements of an output, in its shape."""
-        key = self.inputs.trace.outputs[output], self.outputs[output], self.axes(output)
+    def enclosure(self, output: str, *, alone: bool = False) -> Enclosure:
+        """Return the conformance sets of all elements of an output, in its shape; with `alone` for the precise tier of
+        this very object, which has the same forms: then only the exact values may be others than float64's."""
+        key = self.inputs.trace.outputs[output], self.outputs[output], self.axes(output), alone
         if key not in self._enclosures:
             with np.errstate(all="ignore"):
-                self._enclosures[key] = self._enclosure(output, judged(self.outputs[output]))
+                self._enclosures[key] = self._enclosure(output, judged(self.outputs[output]), alone)
         return self._enclosures[key]
 
     @lazy
-    def _enclosures(self) -> dict[tuple[Node, str, frozenset[str]], Enclosure]:
-        """Return a cache of enclosures, by node, dtype and dimensions, since two outputs may be equal."""
+    def _enclosures(self) -> dict[tuple[Node, str, frozenset[str], bool], Enclosure]:
+        """Return a cache of enclosures, by node, dtype, dimensions and `alone`, since two outputs may be equal."""
         return {}
 
-    def _enclosure(self, output: str, dtype: Format) -> Enclosure:
+    def _enclosure(self, output: str, dtype: Format, alone: bool) -> Enclosure:
         if self.has_places(output):
+            from oracles.tiers import places
+
             return places.enclosure_of(self, output, self._kept(output), dtype)
         # A row may have millions of elements: besides the results, only one array at a time is held in memory.
         other = edges.ends(self._kept(output))
         centre, width, own = self.centre(output), self.width(output), self.error(output, self.wide)
+        if alone and not self.wide:
+            own = np.fmin(own, self.shaped(output, self.budget.error(self.made(output))))
         ends, beyond = list[F64](), np.zeros(width.shape, bool)
         for side, sign in ((-1.0, 1.0), (-1.0, -1.0), (1.0, -1.0), (1.0, 1.0)):
             end = centre + side * np.maximum(width + sign * own, 0.0)
@@ -62,13 +66,13 @@ class Conformance(OutputValues):
             ends.append(self._rounded(end, centre, dtype))
         may = zero = None
         if other is not None:
-            self._replace(output, ends, other, dtype)
+            self._replace(output, ends, other.outwards(0.0 if alone else edges.OWN), dtype)
             may, zero = (self.shaped(output, each) if each.any() else None for each in (other.nan, other.zero))
         del own, other, end
         nan = self._nan(centre, ends, dtype)
         if may is not None:  # NaN in the formula is required, others are allowed
             nan = np.where(may & ~np.isnan(head(centre)), ALLOWED, FORBIDDEN if nan is None else nan).astype(np.int8)
-        unsure = self._unsure(output, ends, beyond, dtype)
+        unsure = self._unsure(output, ends, beyond, dtype, alone)
         if unsure is not None:
             ends[1], ends[2] = (np.where(unsure, np.nan, end) for end in ends[1:3])
         if self.sharp:  # only ends that no error of the centre changes are certain
@@ -79,11 +83,12 @@ class Conformance(OutputValues):
             dtype, centre, width, width, (ends[1], ends[2]), (ends[0], ends[3]), nan=nan, unsure=unsure,
             unjudged=self.unjudged(output), zero=zero, zeros=zeros, mirrored=self._mirrored(output),
         )  # fmt: skip
-        return found if (closed := self._closed(output)) is None else closed.enclosure(found)
+        closed, share = self._closed(output), 0.0 if alone else edges.OWN
+        return found if closed is None else closed.enclosure(found, share)
 
-    def _replace(self, output: str, ends: list[F64], other: Ends, dtype: Format) -> None:
+    def _replace(self, output: str, ends: list[F64], others: Iterable[F64], dtype: Format) -> None:
         """Replace the ends that do not follow from centre and half-width. Ends are in order, the lowest first."""
-        for place, end in enumerate(other.outwards()):
+        for place, end in enumerate(others):
             new = self._rounded(self.shaped(output, end), end, dtype)
             ends[place] = np.where(np.isnan(new), ends[place], new)
 
@@ -94,6 +99,8 @@ class Conformance(OutputValues):
 
     def _bounds(self, output: str, at: tuple[int, ...], dtype: Format) -> Bounds:
         if self.has_places(output):
+            from oracles.tiers import places
+
             return places.bounds_of(self, output, at, self._kept(output), dtype)
         quick, width = float(self.shaped(output, self._kept(output).centre)[at]), float(self.width(output)[at])
         marked, zeros = self.unjudged(output), self._zeros(output)
@@ -147,19 +154,24 @@ class Conformance(OutputValues):
             return None
         return np.where(wrong, REQUIRED, np.where(beyond, ALLOWED, FORBIDDEN)).astype(np.int8)
 
-    def _unsure(self, output: str, ends: Sequence[F64], beyond: Mask, dtype: Format) -> Mask | None:
+    def _unsure(self, output: str, ends: Sequence[F64], beyond: Mask, dtype: Format, alone: bool) -> Mask | None:
         """Return the mask of elements that only the precise tier can decide: where an overflow may leave NaN, where
         float64 decides a choice by chance, and, for f64, where double-double leaves its range."""
         found = self._beyond(ends[0], ends[3], dtype) != self._beyond(ends[1], ends[2], dtype)
         if self.wide and beyond.any():
             found = found | beyond & np.isfinite(self.shaped(output, self._kept(output).centre))
-        if self.budget.read.doubts:
-            found = found | self.shaped(output, self._doubts[self.made(output)])
+        if self.budget.read.doubts or (self.budget.read.guesses and not alone):
+            doubts = self._doubts if alone else self._by_chance
+            found = found | self.shaped(output, doubts[self.made(output)])
         return found if found.any() else None
 
     @lazy
     def _doubts(self) -> Mapping[Node, Mask]:
         return dependent(self.inputs, self.budget.read.doubts, self.budget.read.same)
+
+    @lazy
+    def _by_chance(self) -> Mapping[Node, Mask]:
+        return dependent(self.inputs, self.budget.read.by_chance, self.budget.read.same)
 
     def _beyond(self, low: F64, high: F64, dtype: Format) -> Mask:
         """Return where an end overflows and may leave NaN: in a format without infinity, or if the contract says so."""
@@ -229,8 +241,8 @@ class Conformance(OutputValues):
             where &= (low >= least) & (high <= most) & (others == 0) & ~((low <= least) & (high >= most))
         # Comparisons that float64 may get wrong are left out: outcomes include both their sides.
         by_chance = {
-            node: each if (may := self.budget.forms[node].may) is None else each & ~may  # the form bounds nothing there
-            for node, each in self.budget.read.doubts.items()
+            node: each if (may := self.budget.forms[node].may) is None else each & ~may  # there no form is asked
+            for node, each in self.budget.read.by_chance.items()
             if node.kind not in ("less", "at_most")
         }
         if by_chance:
@@ -273,13 +285,14 @@ class Closed:
         may = np.where((self.others & NAN) != 0, ALLOWED, FORBIDDEN)
         return np.where(np.isnan(self.low), REQUIRED, may).astype(np.int8)
 
-    def enclosure(self, own: Enclosure) -> Enclosure:
-        """Return the enclosure with the elements in `where` replaced by these values."""
+    def enclosure(self, own: Enclosure, share: float) -> Enclosure:
+        """Return the enclosure with the known elements replaced by these values, which are exact to within `share`."""
 
         def without(values: Any, other: Any = 0) -> Any:
             return None if values is None else np.where(self.where, np.asarray(other, values.dtype), values)
 
-        low, high = ([round_to(end + side * moved, own.form) for side in (-1, 1)] for end, moved in self._moved)
+        each = [(end, np.where(np.isinf(end), 0.0, np.abs(end) * share)) for end in (self.low, self.high)]
+        low, high = ([round_to(end + side * moved, own.form) for side in (-1, 1)] for end, moved in each)
         inner, outer = (low[1], high[0]), (low[0], high[1])
         inner, outer = (
             (np.where(self.where, new[0], old[0]), np.where(self.where, new[1], old[1]))
@@ -293,11 +306,6 @@ class Closed:
             zero=without(own.zero), unsure=without(own.unsure), mirrored=without(own.mirrored),
             infinities=np.where(self.where, others, no).astype(np.int8),
         )  # fmt: skip
-
-    @property
-    def _moved(self) -> Iterable[tuple[F64, F64]]:
-        """The ends, each with the bound of its float64 error."""
-        return [(end, np.where(np.isinf(end), 0.0, np.abs(end) * edges.OWN)) for end in (self.low, self.high)]
 
     def bounds(self, dtype: Format, at: tuple[int, ...], centre: float) -> Bounds:
         """Return the bounds of one element."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from oracles.budget import Term
-from oracles.enclosure import Worst
+from oracles.doubledouble import F64
+from oracles.enclosure import Mask, Worst
 from oracles.formula.contract import Contract
 from oracles.formula.exact.centre import Exact, Inputs
-from oracles.lazy import lazy
 from oracles.operand import OUTER
 from oracles.precise import Bounds
 from oracles.tiers.problem import FormulaProblem
-from oracles.tiers.terms import facts_of, given_of, terms_of
 from oracles.tiers.union import Union
 
 _ROWS_KEPT = 64
@@ -23,7 +24,6 @@ class Elements:
     def __init__(self, problem: FormulaProblem) -> None:
         self.problem = problem
         self._rows: dict[tuple[Contract, bool, int], Union] = {}
-        self._whole: dict[tuple[Contract, bool], Union] = {}
 
     def bounds(
         self, output: str, index: tuple[int, ...], contract: Contract, structured: bool, *, once: bool = False
@@ -32,6 +32,16 @@ class Elements:
         once, is allowed too."""
         conformance, index = self._of_element(output, index, self.problem.settled(contract), structured)
         return conformance.bounds(output, index, once=once)
+
+    def decided(
+        self, output: str, row: int, got: F64, contract: Contract, structured: bool
+    ) -> tuple[slice, Mask, Mask]:
+        """Return which part of an output can be looked at with a row of it, along its first axis, and which elements
+        there certainly conform, or fail, without mpmath: as `bounds` with `once` says."""
+        conformance, _ = self._of_element(output, (row,), self.problem.settled(contract), structured)
+        part = slice(row, row + 1) if self.problem.plain.separate else slice(None)
+        with np.errstate(all="ignore"):
+            return part, *conformance.decided(output, got[part])
 
     def contradiction(
         self, output: str, index: tuple[int, ...], contract: Contract, structured: bool, worst: Worst, bounds: Bounds
@@ -42,6 +52,8 @@ class Elements:
 
     def terms(self, output: str, index: tuple[int, ...], contract: Contract, structured: bool) -> tuple[Term, ...]:
         """Return the terms of one element's budget to first order, in units of the output, by locals of the formula."""
+        from oracles.tiers.terms import terms_of
+
         conformance, index = self._of_element(output, index, self.problem.settled(contract), structured)
         widest = conformance.widest(output, index)
         return () if widest.has_places(output) else terms_of(widest, output, index)
@@ -50,6 +62,8 @@ class Elements:
         self, output: str, index: tuple[int, ...], contract: Contract, structured: bool
     ) -> tuple[tuple[str, str], ...]:
         """Return pairs of name and text: the problem's extents, and exact values that the element shares."""
+        from oracles.tiers.terms import facts_of
+
         conformance, at = self._of_element(output, index, self.problem.settled(contract), structured)
         op, sizes = self.problem.of_op, self.problem.sizes
         own = [dim for dim in sizes if dim in op.operand(output).axes]
@@ -62,6 +76,8 @@ class Elements:
         self, output: str, index: tuple[int, ...], contract: Contract, structured: bool
     ) -> tuple[tuple[str, str], ...]:
         """Return, as pairs of name and text, the elements of operands from which one element is calculated."""
+        from oracles.tiers.terms import given_of
+
         conformance, at = self._of_element(output, index, self.problem.settled(contract), structured)
         return given_of(conformance.members[0], output, at)
 
@@ -77,16 +93,7 @@ class Elements:
                 row, exact = self.problem.rows_of(slice(index[0], index[0] + 1)), self._exact_row(index[0])
                 self._rows[key] = self.problem.conformance(contract, structured, row, exact)
             return self._rows[key], (0, *index[1:])
-        if (contract, structured) not in self._whole:
-            self._whole.clear()
-            self._whole[contract, structured] = self.problem.conformance(
-                contract, structured, self.problem.tensors, self._exact
-            )
-        return self._whole[contract, structured], index
-
-    @lazy
-    def _exact(self) -> Exact:
-        return Exact(Inputs(self.problem.plain.trace, self.problem.tensors, self.problem.parameters))
+        return self.problem.whole(contract, structured), index
 
     def _exact_row(self, row: int) -> Exact:
         for (_, _, known), conformance in self._rows.items():

@@ -38,14 +38,15 @@ class Way:
     own: Conformance
     """The conformance to the formula with its overflows."""
 
-    def enclosure(self, output: str) -> Enclosure:
-        """Return the conformance sets of all elements of an output, in its shape."""
-        found, reached = self.own.enclosure(output), self._reached(output)
-        return found if reached is None else preferred(reached, self._numbers(output), found)
+    def enclosure(self, output: str, *, alone: bool = False) -> Enclosure:
+        """Return the conformance sets of all elements of an output, in its shape; `alone` as `Conformance`."""
+        found, reached = self.own.enclosure(output, alone=alone), self._reached(output)
+        return found if reached is None else preferred(reached, self._numbers(output, alone), found)
 
-    def _numbers(self, output: str) -> Enclosure:
+    def _numbers(self, output: str, alone: bool) -> Enclosure:
         """Return the enclosure without overflow."""
-        exact, free, unknown = self.endless.enclosure(output), self._free(output), self._unknown(output)
+        exact, free = self.endless.enclosure(output, alone=alone), self._free(output)
+        unknown = self._unknown(output)
         opened = self._open(output)
         unsure = (unknown if exact.unsure is None else unknown | exact.unsure & ~free) & ~opened
         most, ends = exact.form.max, (exact.inner, exact.outer)

@@ -38,7 +38,9 @@ from oracles.tiers.union import Union, joined
 from oracles.tiers.values import dependent
 
 _CHUNK = 1 << 15
-"""The elements of the first input that are enclosed at once: intermediate values fit into a processor's caches."""
+"""The elements of the grid that are enclosed at once, so that intermediate values fit into a processor's caches."""
+_KEPT = 1 << 20
+"""The most elements of the grid of a problem that is evaluated as a whole for which all its values are kept."""
 
 
 class FormulaProblem:
@@ -296,6 +298,21 @@ class FormulaProblem:
 
         return Union(members, unrounded)
 
+    def whole(self, contract: Contract, structured: bool) -> Union:
+        """Return what outputs may be under a settled contract, kept until another one is asked about."""
+        if (contract, structured) not in self._whole:
+            self._whole.clear()
+            self._whole[contract, structured] = self.conformance(contract, structured, self.tensors, self._exact)
+        return self._whole[contract, structured]
+
+    @lazy
+    def _whole(self) -> dict[tuple[Contract, bool], Union]:
+        return {}
+
+    @lazy
+    def _exact(self) -> Exact:
+        return Exact(Inputs(self.plain.trace, self.tensors, self.parameters))
+
     def _enclosed(
         self, contract: Contract, structured: bool, way: Callable[[Union, str], Enclosure], outputs: Iterable[str]
     ) -> Mapping[str, Enclosure]:
@@ -304,7 +321,10 @@ class FormulaProblem:
         chunks = [slice(start, start + at_once) for start in range(0, self.rows, at_once)]
         parts = list[Mapping[str, Enclosure]]()
         for rows in chunks if self.plain.separate and self.rows else [None]:
-            found = self.conformance(settled, structured, self.tensors if rows is None else self.rows_of(rows))
+            if rows is None and self.size <= _KEPT:
+                found = self.whole(settled, structured)
+            else:
+                found = self.conformance(settled, structured, self.tensors if rows is None else self.rows_of(rows))
             parts.append({name: way(found, name) for name in outputs})
             self._rounding.update((contract, name) for name in outputs if found.rounds(name))
         return {name: concatenated([part[name] for part in parts]) for name in outputs}

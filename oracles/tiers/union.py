@@ -8,7 +8,7 @@ computed if nothing else allows an output.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -16,8 +16,8 @@ from typing import Any
 import mpmath
 import numpy as np
 
-from oracles.doubledouble import Real, either, head
-from oracles.enclosure import ALLOWED, Enclosure, Flags, Mask, Worst, at_some
+from oracles.doubledouble import F64, Real, either, head
+from oracles.enclosure import ALLOWED, Enclosure, Flags, Mask, Worst, at_some, compare
 from oracles.lazy import lazy
 from oracles.precise import Bounds
 from oracles.tiers.conformance import Conformance
@@ -53,9 +53,22 @@ class Union:
         return joined(way.enclosure(output) for way in self._ways)
 
     def once(self, output: str) -> Enclosure:
-        """Return the conformance sets of kernels in many bits, which return the exact value, rounded once."""
-        each = ((way.enclosure(output), self._says_nothing(way, output)) for way in self._unrounded)
-        return joined(found if nothing is None else at_some(~nothing, found) for found, nothing in each)
+        """Return the conformance sets of exact values, rounded once."""
+        return joined(self._once(output))
+
+    def decided(self, output: str, got: F64) -> tuple[Mask, Mask]:
+        """Return which elements certainly conform, and which certainly fail, if exact values, rounded once, are right
+        too: as `bounds` of this very object would say, which has the same forms."""
+        each = [*self._once(output, alone=True)] if self.rounds(output) else []
+        each += [way.enclosure(output, alone=True) for way in self._ways]
+        found = [compare(one, got) for one in (joined(each), *each)]
+        # What conforms by one algorithm does so whatever is unsure about the others.
+        return ~np.logical_and.reduce([one.failing | one.unsure for one in found]), found[0].failing
+
+    def _once(self, output: str, *, alone: bool = False) -> Iterator[Enclosure]:
+        for way in self._unrounded:
+            found, nothing = way.enclosure(output, alone=alone), self._says_nothing(way, output)
+            yield found if nothing is None else at_some(~nothing, found)
 
     def _says_nothing(self, way: Way, output: str) -> Mask | None:
         """Return the mask of elements for which `unrounded` allows anything, since the exact value is no number."""

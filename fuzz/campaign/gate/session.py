@@ -20,7 +20,7 @@ from fuzz.core.base.case import Case
 from fuzz.core.base.dtypes import from_bits
 from fuzz.core.base.text import counted
 from fuzz.core.base.verdict import Verdict
-from fuzz.core.execute.pool import Pool
+from fuzz.core.execute.batch import Pool
 from fuzz.core.judge.judge import EntryJudge, Judgement
 from fuzz.core.judge.values import truth_of
 from fuzz.core.laws.registry import Entry

@@ -30,7 +30,7 @@ from fuzz.core.adapters.target import NotRun, Target
 from fuzz.core.base.case import Case
 from fuzz.core.base.feature import label_words
 from fuzz.core.base.verdict import Verdict
-from fuzz.core.execute.lane import Wait
+from fuzz.core.execute.batch import Wait
 from fuzz.core.generate.conditions import Together
 from fuzz.core.judge.judge import Judgement
 from fuzz.core.laws.registry import declared

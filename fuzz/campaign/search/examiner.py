@@ -11,7 +11,7 @@ from fuzz.core.base.case import Case
 from fuzz.core.base.errors import UsageError
 from fuzz.core.base.outcome import Outcome
 from fuzz.core.base.verdict import Verdict
-from fuzz.core.execute.pool import Batch, Pool
+from fuzz.core.execute.batch import Batch, Pool
 from fuzz.core.judge.batch import asked_of, settle
 from fuzz.core.judge.judge import EntryJudge, Judgement
 from fuzz.core.judge.trouble import error_words, judged

@@ -10,8 +10,7 @@ from typing import Protocol, Self
 from fuzz.campaign.search.turn_runner import AHEAD, FindingId, Terms, TurnJob, TurnReport, TurnRunner
 from fuzz.core.adapters.target import Attestation, Target
 from fuzz.core.base.case import Case
-from fuzz.core.execute.lane import Wait
-from fuzz.core.execute.pool import Pool
+from fuzz.core.execute.batch import Pool, Wait
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fuzz.campaign.search.runner import Runner
-from fuzz.core.adapters.cuda import free_device_memory
 from fuzz.core.adapters.target import NotRun, Target
 from fuzz.core.base.kernel import capabilities_of
 from fuzz.core.generate.turn import BATCH
@@ -95,6 +94,8 @@ def processes_for(targets: Sequence[Target], jobs: int, max_cases: int | None) -
     here = [target for target in targets if target.unavailable() is None]
     on_device = [target for target in here if target.sanitizable or target.sanitizer]
     if on_device:
+        from fuzz.core.adapters.cuda import free_device_memory
+
         free = free_device_memory() if all(target.shares for target in on_device) else ()
         tools = {target.sanitizer for target in on_device}
         contexts = min(2, len(tools)) if "" in tools else len(tools)  # each has one for watched targets beside it

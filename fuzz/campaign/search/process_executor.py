@@ -35,7 +35,7 @@ from fuzz.campaign.search.wire import (
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.case import Case
 from fuzz.core.base.errors import InternalError, UsageError
-from fuzz.core.execute.lane import Wait
+from fuzz.core.execute.batch import Wait
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.transport.python.programs import Programs, programs_in
 

@@ -11,16 +11,15 @@ from dataclasses import dataclass, field, replace
 from fuzz.campaign.search.examiner import Examiner
 from fuzz.campaign.search.executor import Executor, SerialExecutor
 from fuzz.campaign.search.schedule import LEAST_LAG, MOST_LAG, Schedule
-from fuzz.campaign.search.shares import LEAST_ON_THEIR_WAY, Pace, Shares
+from fuzz.campaign.search.shares import LEAST_ON_THEIR_WAY, OpShares, Pace
 from fuzz.campaign.search.stopping import GRACE_S, Interruption, RunLimits, late, never
 from fuzz.campaign.search.turn_runner import PIECES, CallLog, FindingId, Terms, TurnReport
 from fuzz.core.adapters.target import NotRun, Target
 from fuzz.core.base.case import Case
 from fuzz.core.base.errors import AwayError
 from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.batch import Batch, Pool, Wait
 from fuzz.core.execute.corners import corners_of, has_corners
-from fuzz.core.execute.lane import Wait
-from fuzz.core.execute.pool import Batch, Pool
 from fuzz.core.generate.search import Search
 from fuzz.core.judge.judge import Judgement
 from fuzz.core.laws.registry import Entry
@@ -94,7 +93,7 @@ class Runner:
         self._calls = CallLog(self._kept)
         self._hangs: Counter[str] = Counter()
         self._courses: dict[tuple[str, int], Schedule] = {}
-        self._shares = Shares({}, 1)
+        self._shares = OpShares({}, 1)
         self._on_their_way: Counter[int] = Counter()
         self._big = 0  # the number of big cases among them
         self._ends = math.inf
@@ -122,7 +121,7 @@ class Runner:
         return self._search([op], run_seed, share)
 
     def run_beside(self, ops: Sequence[str], run_seed: int) -> Tally:
-        """Search several ops as `run` does one, several at a time: see `Shares`."""
+        """Search several ops as `run` does one, several at a time: see `OpShares`."""
         return self._search(ops, run_seed, 1.0)
 
     def _search(self, ops: Sequence[str], run_seed: int, share: float) -> Tally:
@@ -133,7 +132,7 @@ class Runner:
         runs = {target.kernel.op for target in self.targets if self._runs(target)}
         self._courses = {key: each for key, each in self._courses.items() if each.slow_left}
         schedules = [self._schedule(op, run_seed, share) for op in ops if op in runs]
-        self._shares = Shares({each.op: len(each.chosen) for each in schedules}, self._executor.count)
+        self._shares = OpShares({each.op: len(each.chosen) for each in schedules}, self._executor.count)
         with escalation.until(self._is_overdue):
             self._take_turns(schedules)
         self._ends = math.inf

@@ -37,7 +37,7 @@ from fuzz.campaign.search.wire import (
 from fuzz.core.adapters.cuda import use_device
 from fuzz.core.adapters.target import NotRun, Target
 from fuzz.core.base.errors import UsageError
-from fuzz.core.execute.lane import Wait
+from fuzz.core.execute.batch import Wait
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.report.records import status_record
 from oracles import escalation

@@ -37,7 +37,7 @@ class Pace:
 
 
 @dataclass
-class Shares:
+class OpShares:
     """The shares of the ops in the time of the processes. Reading an op takes a process about a second, and a minute
     may be shared by fifty ops, so that no more ops are searched at once than there are processes. Each op keeps its
     processes until it has had its share of the time."""

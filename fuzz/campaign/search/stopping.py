@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import FrameType, TracebackType
 from typing import TypeVar
 
-from fuzz.core.execute.pool import Watch
+from fuzz.core.execute.batch import Watch
 from fuzz.report import events
 
 _T = TypeVar("_T")

@@ -15,14 +15,13 @@ from fuzz.core.base.case import Case
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.outcome import Status
 from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.batch import Batch, Pool
 from fuzz.core.execute.corners import Reserved
-from fuzz.core.execute.pool import Batch, Pool
 from fuzz.core.generate.search import SHARDS, Proposal, Search
 from fuzz.core.generate.turn import BATCH, Made, Turn, is_proposed
 from fuzz.core.judge.judge import EntryJudge, Judgement
 from fuzz.core.laws.registry import ONE_IN, Entry, declared, with_twins
 from fuzz.findings.tally import Observer, Sighting, Tally
-from fuzz.report.records import run_lines
 
 FIRST, LATEST = 8, 120
 """The numbers of calls of a process to keep: the first ones, which a kernel may remember for ever, and the latest."""
@@ -340,6 +339,8 @@ class TurnRunner:
         for entry, judgements in zip(turn.entries, found.judgements, strict=False):
             self.calls.judged(entry.case, judgements)
             if self.terms.records:
+                from fuzz.report.records import run_lines
+
                 origin = entry.case.origin
                 # What a guide proposes follows from judgements, too: such a case has no name to replay it by.
                 name = "" if is_proposed(origin) else f"{task.seed}:{task.op}:{origin.place}"

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from fuzz.campaign.search.turn_runner import FindingId, TurnJob, TurnReport
 from fuzz.core.base.case import Case
-from fuzz.core.execute.lane import Wait
+from fuzz.core.execute.batch import Wait
 from fuzz.core.generate.conditions import Together
 from fuzz.core.judge.judge import Judgement
 from fuzz.core.laws.law import LawCheck

@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from fuzz.core.adapters import isa
-from fuzz.core.adapters.build import Builder, BuildError
 from fuzz.core.adapters.isa import Emulator, Settings
-from fuzz.core.adapters.sites import OwnTarget
 from fuzz.core.adapters.toolchain import Host, Tool, this_host
 from fuzz.core.base.dispatch import SizeLimit
 from fuzz.core.base.errors import InternalError
@@ -22,14 +20,16 @@ from fuzz.core.base.platform import Platform
 from fuzz.core.base.platforms import platform_of
 from fuzz.core.base.text import printable
 from fuzz.core.transport.ending import EndedError
-from fuzz.core.transport.process import Process
-from fuzz.core.transport.sandbox import Sandbox, unusable
 from fuzz.core.transport.steps import Steps
 from oracles.formula.contract import Contract
 from oracles.ops import OPS
 
 if TYPE_CHECKING:
+    from fuzz.core.adapters.build import Builder
     from fuzz.core.adapters.export import Script
+    from fuzz.core.adapters.sites import OwnTarget
+    from fuzz.core.transport.process import Process
+    from fuzz.core.transport.sandbox import Sandbox
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,11 @@ class Target:
     def unavailable(self) -> str | None:
         """Return why the target cannot run here and what to do, or None if it can."""
         missing = self.kernel.unfetched or self.adapter.unavailable(self) or self.configuration.spare
-        return missing or (unusable() if self.kernel.untrusted else None)
+        if missing or not self.kernel.untrusted:
+            return missing or None
+        from fuzz.core.transport.sandbox import unusable
+
+        return unusable()
 
     @property
     def told(self) -> tuple[tuple[str, str | int], ...]:
@@ -305,6 +309,8 @@ class NotRun:
     @classmethod
     def broken_by(cls, error: Exception) -> NotRun:
         """Return the record for a kernel whose worker could not be built or started because of an error."""
+        from fuzz.core.adapters.build import BuildError
+
         said = str(error).strip() or repr(error)
         return cls(error.reason if isinstance(error, BuildError) else said.splitlines()[0], said)
 
@@ -314,7 +320,11 @@ class NotRun:
 
 def sandbox_of(kernel: Kernel, *paths: Path) -> Sandbox | None:
     """Return the sandbox for workers of an untrusted kernel, which shows these paths, or None for a trusted kernel."""
-    return Sandbox().showing(*paths) if kernel.untrusted else None
+    if not kernel.untrusted:
+        return None
+    from fuzz.core.transport.sandbox import Sandbox
+
+    return Sandbox().showing(*paths)
 
 
 class Program(Protocol):

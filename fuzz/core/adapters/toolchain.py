@@ -10,10 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from fuzz.core.adapters.build import NATIVE, Builder, BuildError, digest_of, machine
 from fuzz.core.adapters.isa import ISAS, Emulator, Value, architectures
 from fuzz.core.base.packages import how
+
+if TYPE_CHECKING:
+    from fuzz.core.adapters.build import Builder
 
 _RENAMED_ARCHES = {"ppc64le": "powerpc64le"}
 """The names of architectures that compilers use, if they differ from those of Linux and QEMU."""
@@ -200,6 +203,8 @@ LINKED = ("-Wl,--no-as-needed", "-lm", "-ldl")
 def fault_watcher(builder: Builder) -> str:
     """Return the path of the library by which a worker of Python kernels records accesses beyond tensors. Return '' if
     no compiler can build it; such an access then ends the worker."""
+    from fuzz.core.adapters.build import NATIVE, machine
+
     arch = platform.machine()
     headers = [path for path in (NATIVE / "machine.h", NATIVE / f"{arch}.h") if path.is_file()]
     return library(builder, NATIVE.parent / "python" / "faults.c", (machine(arch),), also=headers)
@@ -216,6 +221,8 @@ def library(
     builder: Builder, source: Path, flags: Sequence[str] = (), linked: Sequence[str] = (), also: Sequence[Path] = ()
 ) -> str:
     """Return the path of the library built from `source`, perhaps before, or '' if no compiler can build it."""
+    from fuzz.core.adapters.build import BuildError, digest_of
+
     tool = next((found for name in COMPILERS if (found := program(name)).path is not None), None)
     if tool is None:
         return ""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from fuzz.core.adapters.build import Builder, BuildError
 from fuzz.core.adapters.target import Attestation, AttestationError, NotRun, Program, Target
 from fuzz.core.base.case import Case
 from fuzz.core.base.outcome import Outcome
+from fuzz.core.execute.batch import TargetBatch, Wait
 from fuzz.core.execute.blame import Blame
 from fuzz.core.execute.loop import Loop, Queue
 from fuzz.core.execute.sharing import Sharing
@@ -20,68 +20,9 @@ from fuzz.core.transport.steps import Steps, taken
 
 _AT_FAULT = (BuildError, AttestationError, EndedError)
 """Errors at the start of a worker that are the fault of its kernel. A missing device, or a failed fork, is not."""
-
-
-_NO_TIME_S = 1.0
-"""The seconds below which a running case does not hold up the end of a run; see `GRACE_S` in
-`campaign/search/stopping.py`."""
-UNFINISHED = "the run ended while it was at"
-"""The start of the reason why a case that the end of a run cut off did not run."""
 UNSEEN = Attestation("")
 """The status of a worker that starts with its first case. Its attestation is checked then. If it is not what the target
 requests, the cases do not run."""
-
-
-@dataclass(frozen=True)
-class Wait:
-    """A target at work, for a caller that waits for it."""
-
-    target: str
-    case: Case | None
-    """The case that is running, or None while the worker is built or started."""
-    seconds: float
-    """The seconds for which the target has been seen at this case."""
-    limit: float
-    """The time limit of a case in seconds."""
-
-    @property
-    def name(self) -> str:
-        """The activity without the time. Two waits with the same name are the same."""
-        return "its start" if self.case is None else _described(self.case)
-
-    @property
-    def words(self) -> str:
-        """A line such as 'rms_norm f32 [3, 57], 7 s of 60 s'."""
-        if self.case is None:
-            return f"it is built or started, {self.seconds:.0f} s"
-        return f"{_described(self.case)}, {self.seconds:.0f} s of {self.limit:g} s"
-
-    @property
-    def broken_off(self) -> str:
-        """The reason why cases did not run, if the target is not waited for. A case that just began held nothing up."""
-        if self.case is None:
-            return f"{UNFINISHED} its start, {self.seconds:.0f} s"
-        return f"{UNFINISHED} {_described(self.case) if self.seconds < _NO_TIME_S else self.words}"
-
-
-def _described(case: Case) -> str:
-    x = next(iter(case.inputs.values()))
-    return f"{case.op} {x.dtype} {list(x.layout.shape)}"
-
-
-@dataclass
-class TargetBatch:
-    """One target's part of a batch: the indices of its cases and, once they have run, their outcomes."""
-
-    target: str
-    indices: Sequence[int]
-    outcomes: Sequence[Outcome] | None = None
-    error: FrameError | None = None
-    """An internal error, in place of outcomes."""
-
-    @property
-    def done(self) -> bool:
-        return self.outcomes is not None or self.error is not None
 
 
 class Lane:

@@ -6,17 +6,17 @@ import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from fuzz.core.adapters.build import Builder
 from fuzz.core.adapters.target import Attestation, NotRun, Target
 from fuzz.core.base.case import Case
 from fuzz.core.base.dispatch import Dispatch
 from fuzz.core.base.outcome import Outcome, Status
-from fuzz.core.execute.lane import Lane, TargetBatch, Wait
+from fuzz.core.execute.batch import Batch, TargetBatch, Watch, patient
+from fuzz.core.execute.lane import Lane
 from fuzz.core.execute.loop import Loop
 from fuzz.core.execute.sharing import Sharing
 from fuzz.core.execute.worker import Encoded
@@ -27,67 +27,6 @@ _LOOK_S = 0.25
 """The seconds between two looks at waiting targets: often enough for a live line, too rare to cost anything. Chosen."""
 FRAME_BYTES = 4 << 20
 """The approximate size of a frame of cases in bytes, so that no worker holds a whole batch of large tensors."""
-
-
-@dataclass
-class Batch:
-    """Cases on their way through the workers."""
-
-    cases: tuple[Case, ...]
-    parts: list[TargetBatch] = field(default_factory=list, repr=False)
-    advance: Callable[[], None] = field(default=lambda: None, repr=False)
-    """Takes the batch some steps further, or waits for a moment."""
-
-    def outcomes(self) -> list[dict[str, Outcome]]:
-        """Wait for the batch. Return, for each case in order, the outcome of each target that it was dispatched to and
-        that runs it in its configuration.
-
-        Raise FrameError, which is an internal error. Anything that a kernel does is an outcome.
-        """
-        outcomes: list[dict[str, Outcome]] = [{} for _ in self.cases]
-        for part in self.parts:
-            while not part.done:
-                self.advance()
-            if part.error is not None:
-                raise part.error
-            for index, outcome in zip(part.indices, part.outcomes or (), strict=True):
-                if outcome.status is not Status.LEFT_OUT:
-                    outcomes[index][part.target] = outcome
-        return outcomes
-
-
-Watch = Callable[[Sequence[Wait]], Collection[str]]
-"""A function that is called several times a second with the targets at work. It returns the ids of targets that should
-not be waited for any longer."""
-
-
-def patient(waits: Sequence[Wait]) -> Collection[str]:
-    """Return no targets, so that every target is waited for."""
-    return ()
-
-
-class Pool(Protocol):
-    """The place where cases run: worker processes, or this process."""
-
-    @property
-    def statuses(self) -> Mapping[str, Attestation | NotRun]: ...
-
-    @property
-    def limits(self) -> Mapping[str, float]:
-        """The time limit of a case in seconds, by target, without targets that have no process of their own."""
-        ...
-
-    @property
-    def threads(self) -> int:
-        """The number of processor threads of a call that does not ask for one; 0 if unknown."""
-        ...
-
-    watch: Watch
-    """The function that is called while a batch is waited for."""
-
-    def submit(self, cases: Sequence[Case], without: Collection[str] = (), for_all: Collection[int] = ()) -> Batch: ...
-
-    def renew(self) -> None: ...
 
 
 class WorkerPool:

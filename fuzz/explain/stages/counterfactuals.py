@@ -54,6 +54,8 @@ def counterfactuals(trials: Trials, case: Case) -> tuple[Counterfactual, ...]:
 
     Changes of the first dimension run even if the time is over. The result is empty if the case fits no draw, or passes
     with the strides that other extents require, since then more than one thing would change.
+    Raises KeepsStateError where the first change that makes it pass does not do so in a new process: the number of
+    calls decides then.
     """
     if not Frame(case).fits():
         return ()
@@ -65,6 +67,8 @@ def counterfactuals(trials: Trials, case: Case) -> tuple[Counterfactual, ...]:
             return ()
         for place, edit in enumerate(_edits(base, trials)):
             found = _tried(hurried if place == 0 else trials, base, edit)
+            if found.passing and not any(each.passing for each in told):
+                hurried.confirm(vary.made(edit.make(base, found.passing[0])))
             told += [found] if found.passing or found.failing else []
     return held_against(told, ())
 

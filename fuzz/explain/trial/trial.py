@@ -12,7 +12,8 @@ from fuzz.core.base.fill import FILL, FILLS, UNSET, ZERO, fill_of, filled
 from fuzz.core.base.outcome import Outcome
 from fuzz.core.base.validity import check_case
 from fuzz.core.base.verdict import Verdict
-from fuzz.core.execute.pool import Pool, WorkerPool
+from fuzz.core.execute.batch import Pool
+from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.generate.dims import CHEAP_WORK
 from fuzz.core.judge.batch import asked_of, settle
 from fuzz.core.judge.judge import EntryJudge, Judgement

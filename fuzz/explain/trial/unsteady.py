@@ -13,7 +13,8 @@ import numpy as np
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.case import Case
 from fuzz.core.base.outcome import Outcome, Status
-from fuzz.core.execute.pool import Pool, WorkerPool
+from fuzz.core.execute.batch import Pool
+from fuzz.core.execute.pool import WorkerPool
 from fuzz.explain.explanation import Unsteady
 from oracles.dtypes import ITEMSIZE
 

@@ -6,23 +6,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from fuzz.references.dims import ONE, Axis, Dim, Pair, UnreadableError
+from fuzz.references.dims import ONE, Axis, Pair, UnreadableError
 from fuzz.references.elementwise import both, where
 from fuzz.references.jaxprs.elementwise import along, primitive
-from fuzz.references.jaxprs.moves import PlaceColumns, extent_at, own_axes
+from fuzz.references.jaxprs.moves import PlaceColumns
 from fuzz.references.lines import is_number, template
 from fuzz.references.maps import linear, single, taken_at, with_axis
-from fuzz.references.pieces import at_start, part
+from fuzz.references.moves import new_axes
+from fuzz.references.pieces import at_start, pair_along, part
 from fuzz.references.reading import Reader
 from fuzz.references.recurrences import made_before
-from fuzz.references.scatter import is_place
 from fuzz.references.scope import Value
 
 
 @primitive("iterations")
 def _iterations(reader: Reader, length: Pair) -> Value:
     """Return the number of the iteration of a loop."""
-    [axis] = own_axes(reader, [length])
+    [axis] = new_axes(reader, [length])
     if not axis:
         raise UnreadableError("loops once: write what it does without the loop")
     reader.iterations = axis[0] if reader.iterations is None else reader.iterations
@@ -54,7 +54,7 @@ def _cond(reader: Reader, **_: object) -> Value:
 def _dynamic_slice(reader: Reader, args: Sequence[Any], **_: object) -> Value:
     shape, found, starts = reader.shape(), cast(Value, args[0]), args[1:]
     for at, start in enumerate(starts):
-        whole = extent_at(found, at)
+        whole = pair_along(found, at)
         if whole == shape[at]:
             continue
         if not isinstance(start, Value):
@@ -73,13 +73,7 @@ def picked(reader: Reader, value: Value, at: int, index: Value) -> Value:
     value, dim = single(reader, value, at)
     if along(reader, index) == dim:
         return with_axis(value, at, ())
-    if index.places:
-        known = reader.indices.setdefault(index.places, dim.name)
-        if known != dim.name:
-            raise UnreadableError(f"takes {index.places!r} for places along {dim.name!r}, and along {known!r}")
-    places = index.expression if index.places else reader.expression(index)
-    assert places is not None
-    return with_axis(taken_at(reader, value, dim, places, index.has), at, ())
+    return with_axis(taken_at(reader, value, dim, reader.place_along(index, dim), index.has), at, ())
 
 
 @primitive("dynamic_update_slice")
@@ -87,7 +81,7 @@ def _dynamic_update_slice(reader: Reader, args: Sequence[Any], **_: object) -> V
     (whole, update), starts = cast(Sequence[Value], args[:2]), args[2:]
     inside: Value | None = None
     for at, start in enumerate(starts):
-        size, own = extent_at(whole, at), extent_at(update, at)
+        size, own = pair_along(whole, at), pair_along(update, at)
         if size == own:
             continue
         if isinstance(start, Value):
@@ -218,10 +212,6 @@ def _at_places(reader: Reader, table: Value, columns: Sequence[Value], dims: Seq
             raise UnreadableError("adds to what is no dimension")
         if along(reader, index) == dim:
             continue
-        yield Value(None, (), frozenset((dim, *index.has)), "torch.bool", condition=_is_there(reader, index, dim))
-
-
-def _is_there(reader: Reader, index: Value, dim: Dim) -> Any:
-    if index.places:
-        return is_place(reader, index, dim)
-    return template("place == index", {"place": reader.place(dim), "index": reader.expression(index)})
+        parts = {"place": reader.place(dim), "index": reader.place_along(index, dim)}
+        is_there = template("place == index", parts)
+        yield Value(None, (), frozenset((dim, *index.has)), "torch.bool", condition=is_there)

@@ -8,51 +8,27 @@ from dataclasses import replace
 from typing import Any
 
 from fuzz.references.dims import Axis, Dim, UnreadableError, extent
-from fuzz.references.elementwise import opposite
 from fuzz.references.jaxprs.elementwise import along, primitive
-from fuzz.references.lines import number, template
-from fuzz.references.maps import as_axis, copied, linear, single, split, taken_at, with_axis
+from fuzz.references.maps import as_axis, copied, single, split
 from fuzz.references.moves import taken
 from fuzz.references.pieces import cumulated, flipped, multiplied, multiplied_up_to
 from fuzz.references.reading import Reader
-from fuzz.references.reductions import least, most
+from fuzz.references.reductions import least, most, some_or_all, total
 from fuzz.references.scope import Value
 from fuzz.references.selection import first_ranks, is_sorted, place_of
-from fuzz.references.sizes import added, floored, negated, of
-from fuzz.references.windows import apart, each_of, over_windows
-from oracles.formula.made import plus
+from fuzz.references.windows import Window, apart, each_of, over_windows, slid
 from oracles.formula.node import Node
 
-
-@primitive("reduce_sum")
-def _sum(reader: Reader, args: Sequence[Value], axes: Sequence[int], **_: object) -> Value:
-    return reader.reduced("total", "total", args[0], axes, False) if axes else args[0]
-
-
-@primitive("reduce_max")
-def _max(reader: Reader, args: Sequence[Value], axes: Sequence[int], **_: object) -> Value:
-    return most(reader, args[0], axes) if axes else args[0]
+_REDUCED = {
+    "sum": total, "max": most, "min": least, "prod": multiplied, "or": some_or_all, "and": some_or_all,
+}  # fmt: skip
 
 
-@primitive("reduce_min")
-def _min(reader: Reader, args: Sequence[Value], axes: Sequence[int], **_: object) -> Value:
-    return least(reader, args[0], axes) if axes else args[0]
-
-
-@primitive("reduce_or", "reduce_and")
-def _any(reader: Reader, args: Sequence[Any], axes: Sequence[int], **_: object) -> Value:
-    whole = reader.step.op == "lax.reduce_and"
-    mask = opposite(reader, args[0]) if whole else args[0]
-    mask = replace(mask, expression=None, condition=reader.mask(mask))
-    found = reader.reduced("greatest", "flag", mask, axes, False)
-    made = reader.lines.add(template("x > 0.0", {"x": reader.expression(found)}), "mask")
-    found = replace(found, expression=None, dtype="torch.bool", condition=made)
-    return opposite(reader, found) if whole else found
-
-
-@primitive("reduce_prod")
-def _prod(reader: Reader, args: Sequence[Any], axes: Sequence[int], **_: object) -> Value:
-    found: Value = multiplied(reader, args[0], axes) if axes else args[0]
+@primitive(*(f"reduce_{name}" for name in _REDUCED))
+def _reduced(reader: Reader, args: Sequence[Any], axes: Sequence[int], **_: object) -> Value:
+    """Return an operand reduced along axes; the operand itself if there are none."""
+    made = _REDUCED[reader.step.op.rpartition("_")[2]]
+    found: Value = made(reader, args[0], axes) if axes else args[0]
     return found
 
 
@@ -141,7 +117,7 @@ def _convolution(
     value = as_axis(reader, as_axis(reader, value, 1, weight.axes[0]), 2, weight.axes[2])
     numbers = zip(windows, window_strides, padding, lhs_dilation, rhs_dilation, strict=True)
     for at, (window, step, pads, apart_by, dilation) in enumerate(numbers, 3):
-        value = _slid(reader, value, at, window, step, pads, apart_by, dilation, 0.0)
+        value = slid(reader, value, at, window, _window(reader, step, pads, apart_by, dilation))
     axes = (value.axes[0], (*weight.axes[0], *weight.axes[1]), *value.axes[3:])
     terms = replace(value, axes=(weight.axes[2], *windows))
     found = replace(reader.reduced("dot", "conv", terms, None, False, weight), axes=axes)
@@ -149,31 +125,11 @@ def _convolution(
     return replace(found, axes=tuple(found.axes[at] for at in order))
 
 
-def _slid(
-    reader: Reader, value: Value, at: int, window: Axis, step: Any, pads: Any, apart_by: Any, dilation: Any,
-    outside: float,
-) -> Value:  # fmt: skip
-    """Return a value whose axis counts windows, with the dimension of places in a window added to its axes. Elements
-    may lie `apart_by` places apart, with zeros or the like between them."""
+def _window(reader: Reader, step: Any, pads: Any, apart_by: Any, dilation: Any) -> Window:
+    """Return the arrangement of windows along an axis whose elements may lie `apart_by` places apart."""
     each_of([step, apart_by, dilation], 3)
-    if not window and (step, tuple(pads), apart_by) == (1, (0, 0), 1):
-        return value
-    value, dim = single(reader, value, at)
     before, after = map(reader.amount, pads)
-    length: Node = of(dim) if apart_by == 1 else plus((of(dim) - 1.0) * float(apart_by), 1.0)
-    length = added(added(length, before), after)
-    if window:
-        reach = plus(of(*window), -1.0)
-        length = length - (reach if dilation == 1 else reach * float(dilation))
-    count = plus(floored(plus(length, -1.0), float(step)), 1.0)
-    places = reader.sizes.axis(count, f"{dim.name}_out")
-    terms = {**dict.fromkeys(places, float(step)), **dict.fromkeys(window, float(dilation))}
-    index = linear(reader, terms, negated(before))
-    if apart_by > 1:
-        index = template("a / step", {"a": index, "step": number(float(apart_by))})
-    is_inside = apart_by == 1 and all(each.kind == "constant" and each.value <= 0 for each in (before, after))
-    found = taken_at(reader, value, dim, index, (*places, *window), None if is_inside else outside)
-    return with_axis(found, at, places)
+    return Window(step, before, dilation, after, apart_by)
 
 
 @primitive("reduce_window_sum", "reduce_window_max")
@@ -191,7 +147,8 @@ def _windows(
             continue
         value, dim = single(reader, value, at)
         window = reader.sizes.new(Node("constant", value=float(size)), f"{dim.name}_window")
-        value = _slid(reader, value, at, (window,), step, pads, apart_by, dilation, 0.0 if is_sum else -math.inf)
+        how = _window(reader, step, pads, apart_by, dilation)
+        value = slid(reader, value, at, (window,), how, 0.0 if is_sum else -math.inf)
         windows.append(window)
     found: Value = over_windows(reader, value, "total" if is_sum else "greatest", windows)
     return found

@@ -280,7 +280,7 @@ def _with_numbers(own: TracedProgram, exact: TracedProgram) -> TracedProgram:
 def _written(mine: int | TracedNumber, theirs: int | TracedNumber) -> int | TracedNumber:
     if not isinstance(mine, TracedNumber) or not isinstance(mine.value, float) or math.isnan(mine.value):
         return mine
-    kind = np.dtype(mine.dtype) if mine.dtype in ("float16", "float32", "float64") else _half(mine.dtype)
+    kind = np.dtype(mine.dtype) if hasattr(np, mine.dtype) else _half(mine.dtype)
     if isinstance(theirs, TracedNumber) and theirs.dtype == "float64" and isinstance(theirs.value, float):
         with np.errstate(all="ignore"):
             if float(np.asarray(theirs.value).astype(kind)) == mine.value:

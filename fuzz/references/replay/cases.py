@@ -19,12 +19,12 @@ from fuzz.core.generate.observed import made_so, structural
 from fuzz.core.generate.recipes import Recipe, RowSpec
 from fuzz.references.asked import AskedReference, Shown, asked_of
 from fuzz.references.derive import output_names, taken
-from fuzz.references.dims import UnreadableError
+from fuzz.references.dims import NotTakenError, UnreadableError
 from fuzz.references.examples import seen_of, square_in
 from fuzz.references.parameters import titled
 from fuzz.references.rerun import RUNS, TIMES, Replayed, Ways, draws_at_random, replayed, ways_of
 from fuzz.references.tracing import RETURNS_NONE
-from oracles.dtypes import CODED, FORMATS
+from oracles.dtypes import CODED, COMPUTED, FORMATS
 from oracles.formula.made import completed, grown
 from oracles.operand import Kept
 
@@ -32,8 +32,8 @@ WEAKER = (
     f"oracle: replay, weaker than a formula: errors below what {RUNS} replays of the reference differ by that round at "
     f"random, {TIMES:g} times as coarsely as f32, are not seen, nor those where that may turn a decision"
 )
-DTYPES = "f32", "f64", "bf16", "f16"
-"""The dtypes of float tensors for which kernels are compared with a replay."""
+REPLAYED = COMPUTED
+"""The dtypes of float tensors for which kernels are compared with a replay: all that kernels calculate in."""
 _EXTENTS = (4, 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 100, 127, 128, 129, 255, 256, 257)
 _MOST = 1 << 13
 """The most elements of a tensor, since each case is replayed some twenty times."""
@@ -363,6 +363,8 @@ def meant_of(
     for each in asked_of(reference, shapes, example_inputs, dtypes or {}, fixed, values, twice=True):
         if own is not None:
             return Meant(each, each.dtypes, tuple(floats), values, 1, 1, own)
+        if each.keeps and not isinstance(refusal, NotTakenError):
+            break
         try:
             asked, drawn, kinds = taken(each)
         except UnreadableError as error:

@@ -23,7 +23,7 @@ from fuzz.core.judge.judge import Judgement
 from fuzz.core.judge.values import ORACLES, Bits, CaseOracle, Query
 from fuzz.core.laws.registry import Entry, with_twins
 from fuzz.references.dims import first_of
-from fuzz.references.replay.cases import DTYPES, Came, Meant, ReplayCase, ReplayError
+from fuzz.references.replay.cases import REPLAYED, Came, Meant, ReplayCase, ReplayError
 from fuzz.references.rerun import Replayed
 from fuzz.report.words import PHRASES
 from oracles.dtypes import FORMATS, INDICES, SINGLE, SPELLED
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 Shapes = Mapping[str, tuple[tuple[int, ...], str]]
 """The shape of each output, and its dtype by torch's name."""
-ABLE = Capabilities(dtypes=DTYPES)
+ABLE = Capabilities(dtypes=REPLAYED)
 NOTHING_PROMISED = Contract(platform="none")
 """The contract of replayed kernels: no formula judges them to which a contract could apply."""
 SPARE = "spare"

@@ -19,7 +19,7 @@ from functools import cached_property, partial, wraps
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -29,18 +29,16 @@ from fuzz.core.adapters.target import Attestation, Configuration, NotRun, Target
 from fuzz.core.base.capability import Capabilities, DeclarationError
 from fuzz.core.base.case import Case
 from fuzz.core.base.dispatch import SMALL, Dispatch
+from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.numbers import numbers_of
 from fuzz.core.base.outcome import Outcome
 from fuzz.core.base.platforms import platform_of
-from fuzz.core.execute.lane import TargetBatch
-from fuzz.core.execute.pool import Batch, Watch, patient
+from fuzz.core.execute.batch import Batch, TargetBatch, Watch, patient
 from fuzz.core.transport import records
 from fuzz.core.transport.frames import decode_responses, outcome_of
 from fuzz.core.transport.python.answer import Answer, is_of_device, respond
 from fuzz.core.transport.python.arrays import arrays_of
 from fuzz.core.transport.python.attempt import CaseRunner
-from fuzz.core.transport.python.attest import is_interpreted
-from fuzz.core.transport.python.device import device_memory
 from fuzz.core.transport.python.foreign import Maker, opened
 from fuzz.core.transport.python.kernel import (
     MARGIN_BYTES,
@@ -52,9 +50,10 @@ from fuzz.core.transport.python.kernel import (
     misuse_of,
 )
 from fuzz.core.transport.python.launch import LeftOutError
-from fuzz.core.transport.python.memory import FreshMemory
-from fuzz.references.arrays import libraries_of
+from fuzz.core.transport.python.memory import CallMemory, FreshMemory
+from fuzz.references.libraries import libraries_of
 from fuzz.references.parameters import name_of, optional_of
+from fuzz.tasks.check.request import Arrays, Calling, Promises
 from fuzz.tasks.check.results import CheckError, told
 from oracles.formula.contract import Contract
 from oracles.op import Op
@@ -62,9 +61,12 @@ from oracles.ops import OPS
 from oracles.summation import NumericsError
 
 __tracebackhide__ = told
-Arrays = Literal["torch", "numpy"]
 NO_OTHERS: Mapping[str, str] = MappingProxyType({})
 
+_NOTED = {
+    each: f"the kernel is given arrays of {words}, which it calls: arrays='torch' gives it tensors"
+    for each, words in {"numpy": "NumPy", "jax": "JAX"}.items()
+}
 _WORDS_LIMIT = 1500
 _INTERPRETER = "set TRITON_INTERPRET=1 in the environment, before triton is imported for the first time"
 
@@ -151,19 +153,14 @@ def held(contract: Contract | Mapping[str, Any] | None, plain: Contract) -> Cont
 def declared(
     function: Callable[..., Any],
     op: str,
-    contract: Contract | Mapping[str, Any] | None,
-    capabilities: Capabilities | None,
-    laws: tuple[str, ...],
-    returns: Sequence[str],
-    arrays: Arrays,
-    device: Device,
-    name: str,
+    promises: Promises,
+    calling: Calling,
     called: Mapping[str, str] = NO_OTHERS,
     constants: Mapping[str, Any] = NO_OTHERS,
 ) -> tuple[PythonKernel, Function]:
     """Return the declaration of a function as a kernel, and how to call the function: by the op's names, except for
     tensors that are `called` otherwise, and with `constants`. Raises CheckError if the function cannot be called so."""
-    of_op = OPS[op]
+    of_op, returns = OPS[op], calling.returns
     signature = _signature(function, of_op, called, constants)
     names = {name for name in signature.parameters if name in {*of_op.params, *(o.name for o in of_op.operands)}}
     returned = tuple(returns) or tuple(o.name for o in of_op.outputs if not o.optional and o.name not in names)
@@ -174,22 +171,22 @@ def declared(
     if written:
         raise CheckError(f"returns: {written[0]!r} is a parameter too, which it would write: drop one of them")
     try:
-        able = completed(capabilities or Capabilities(), of_op, signature, returns=returned)
+        able = completed(promises.capabilities or Capabilities(), of_op, signature, returns=returned)
     except DeclarationError as error:
         raise CheckError(str(error)) from None
     kernel = HereKernel(
-        name=name or plain_name(function) or op,
+        name=calling.name or plain_name(function) or op,
         op=op,
         source=source_of(function),
-        framework=arrays,
-        contract=held(contract, platform_of(arrays, device).undeclared(of_op)),
+        framework=calling.arrays,
+        contract=held(promises.contract, platform_of(calling.arrays, calling.device).undeclared(of_op)),
         capabilities=able,
         entry=getattr(function, "__name__", op),
-        devices=(device,),
-        laws=laws,
+        devices=(calling.device,),
+        laws=promises.laws,
         known=numbers_of(function),
         modes=_other_mode(function),
-        tuned=tuned_by(function, device),
+        tuned=tuned_by(function, calling.device),
     )
     try:
         kernel.check_op()
@@ -289,7 +286,7 @@ def source_of(function: Callable[..., Any]) -> Path:
 
 
 class OwnProcess:
-    """Stands for a worker pool of one kernel, in each of its configurations."""
+    """A stand-in for a pool of workers: runs one kernel in this process, in each of its configurations."""
 
     def __init__(
         self, targets: Sequence[Target], function: Function, takes: Callable[[Case], bool] | None = None,
@@ -343,7 +340,11 @@ class OwnProcess:
     def _outcome(self, target: str, case: Case) -> Outcome:
         arrays = arrays_of(self.target.name.kind)
         cuda = self.target.name.place == "cuda"
-        memory = device_memory(MARGIN_BYTES) if cuda else FreshMemory(MARGIN_BYTES)
+        memory: CallMemory = FreshMemory(MARGIN_BYTES)
+        if cuda:
+            from fuzz.core.transport.python.device import device_memory
+
+            memory = device_memory(MARGIN_BYTES)
         finish = arrays.library.cuda.synchronize if cuda else None
         try:
             [answers] = CaseRunner(self._functions[target], arrays, memory, finish).answers([(case, False)])
@@ -376,6 +377,24 @@ def meant_by(kernel: Callable[..., Any]) -> Literal["torch", "numpy", "jax"]:
     if "torch" in used or has & _OF_TENSORS:
         return "torch"
     return "jax" if "jax" in used else "numpy" if "numpy" in used or has & _OF_ARRAYS else "torch"
+
+
+def called_with(
+    kernel: Kernel | Callable[..., Any], arrays: Arrays | Literal["jax"] | Maker | None, device: Device
+) -> tuple[Kernel | Callable[..., Any], Arrays, str]:
+    """Return a kernel, whose arrays it is given and a remark on these: what is said, or what its code shows. One that
+    takes others than torch's or NumPy's becomes a function of NumPy's. Raises CheckError."""
+    noted = ""
+    if arrays is None:
+        arrays = "torch" if isinstance(kernel, Kernel) or device != "cpu" else meant_by(kernel)
+        noted = _NOTED.get(arrays, "")
+    if not callable(arrays) and arrays not in (known := (*get_args(Arrays), "jax")):
+        words = ", ".join(known)
+        raise CheckError(f"arrays={arrays!r}: it is one of {words}, or a function of an array of NumPy's")
+    if not callable(arrays) and arrays != "jax":
+        return kernel, arrays, noted
+    made = arrays if callable(arrays) else of_jax()
+    return kernel if isinstance(kernel, Kernel) else of_numpy(kernel, made), "numpy", noted
 
 
 def of_jax() -> Maker:
@@ -411,5 +430,8 @@ def of_triton(kernel: Callable[..., Any]) -> Sequence[Any]:
 def spared(target: Target, kernel: Callable[..., Any]) -> Target:
     """Return the target, limited to small cases if Triton's interpreter runs functions of the kernel's module: each
     program takes milliseconds there."""
-    triton = of_triton(kernel)
-    return replace(target, size_limit=SMALL, slow=True) if triton and is_interpreted(triton) else target
+    if not (triton := of_triton(kernel)):
+        return target
+    from fuzz.core.transport.python.attest import is_interpreted
+
+    return replace(target, size_limit=SMALL, slow=True) if is_interpreted(triton) else target

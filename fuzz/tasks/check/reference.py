@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuzz.contracts.accepts import DTYPES, Accepts, accepts
 from fuzz.core.adapters.configured import usual
 from fuzz.core.adapters.pack import make_known
-from fuzz.core.adapters.python_kernel import Device
 from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.capability import Capabilities
@@ -23,17 +22,19 @@ from fuzz.core.base.case import Case
 from fuzz.core.base.errors import error_line
 from fuzz.core.base.platforms import platform_of
 from fuzz.core.transport.python.attest import interpreted_faults
-from fuzz.references.arrays import library_of
 from fuzz.references.derive import ANY, FINITE, Derived, derive
-from fuzz.references.dims import MisnamedError, UnreadableError
+from fuzz.references.dims import MisnamedError, NotTakenError, UnreadableError
 from fuzz.references.examples import GIVEN, keeping
+from fuzz.references.layers import remedy, weights_of
+from fuzz.references.libraries import library_of
 from fuzz.references.parameters import has_signature, name_of, parameters_of
 from fuzz.references.reductions import WEAKER
 from fuzz.references.text import identifier
-from fuzz.tasks.check.function import Arrays, OwnProcess, declared, held, of_triton
+from fuzz.tasks.check.function import OwnProcess, declared, held, of_triton
+from fuzz.tasks.check.request import NOTHING_SAID, Arrays, Calling, GivenData, Promises
 from fuzz.tasks.check.results import CheckError, reason_of, told
 from oracles.algorithm import FORMULA
-from oracles.dtypes import DOUBLE, FORMATS, SINGLE
+from oracles.dtypes import DOUBLE, FORMATS, NARROW, SINGLE
 from oracles.elementary.functions import records
 from oracles.formula.contract import DIVIDE, INPUT, Contract
 from oracles.op import Op
@@ -46,6 +47,8 @@ _ULP = 4.0
 it, since it may be calculated as a product with the reciprocal. Chosen: documented bounds are mostly smaller."""
 _SPECIAL, _ZEROS, _EMPTY = "NaN, infinities, overflow, subnormals", "signs of zero", "tensors without elements"
 """What is judged only if the user asks for it."""
+_REPLAY = '; oracle="replay" compares a kernel with the function itself in float64, which is weaker'
+_SHOW = "; give example_inputs: where it takes no other extents, those of these are kept"
 _F64 = DOUBLE.name
 _MADE: dict[str, Op] = {}
 """The ops that checks made from references, by name. A new op replaces the earlier one of its name."""
@@ -153,49 +156,37 @@ class ReadReference:
 
 
 def read(
-    reference: Callable[..., Any],
-    shapes: Mapping[str, Any] | str | None,
-    example_inputs: Sequence[Any] | Mapping[str, Any] | None,
-    values: Mapping[str, str] | str | None,
-    capabilities: Capabilities | None,
-    arrays: Arrays = "torch",
-    contract: Contract | Mapping[str, Any] | None = None,
-    fixed: Mapping[str, int] | None = None,
-    *,
-    any_values: bool = False,
+    reference: Callable[..., Any], data: GivenData, promises: Promises = NOTHING_SAID, arrays: Arrays = "torch"
 ) -> ReadReference:
     """Read a reference, register its op, and return it with the contract: the given one, or what an undeclared kernel
     is held to, with the given fields replaced. Raises CheckError."""
+    capabilities, values, examples = promises.capabilities, data.values, data.example_inputs
     dtypes = (capabilities or Capabilities()).dtypes
     drawn, name = FINITE if values is None else values, _name(reference)
     try:
         found = derive(
-            reference,
-            shapes,
-            example_inputs=example_inputs,
-            values=drawn,
-            name=name,
-            dtype=_traced(dtypes),
-            fixed=fixed,
-        )
-        if example_inputs is not None:
-            found = keeping(
-                found, [named_examples(reference, found.called, example_inputs)], GIVEN, any_values=any_values
-            )
+            reference, data.shapes, example_inputs=examples, values=drawn, name=name, dtype=_traced(dtypes),
+            fixed=data.fixed,
+        )  # fmt: skip
+        if examples is not None:
+            named = named_examples(reference, found.called, examples)
+            found = keeping(found, [named], GIVEN, any_values=data.any_values)
         OPS.pop(name, None)
         make_known(found.op)
         _MADE[name] = found.op
     except ImportError as error:
         raise CheckError(f"reference: it is read with torch: {error_line(error)}") from error
     except UnreadableError as error:
-        more = '; oracle="replay" compares a kernel with the function itself in float64, which is weaker'
-        raise CheckError(f"{error}{more if is_replayable(reference, error) else ''}") from reason_of(error)
+        shown = data.shapes is not None or examples is not None
+        more = remedy(reference) if weights_of(reference) else ""
+        more += "" if shown or not isinstance(error, NotTakenError) else _SHOW
+        raise CheckError(f"{error}{more}{_REPLAY if is_replayable(reference, error) else ''}") from reason_of(error)
     except OpError as error:
         raise CheckError(str(error)) from None
     strict = values == ANY
-    measures = not isinstance(contract, Contract)
+    measures = promises.is_measured
     points = found.formula.points if measures else ()
-    contract = held(contract, contract_of(found, arrays, dtypes, strict=strict))
+    contract = held(promises.contract, contract_of(found, arrays, dtypes, strict=strict))
     rounded = " and ".join(points)
     text = f"{found.said}; {rounded} may be rounded to the dtype of the inputs" if rounded else found.said
     limits = " and ".join(each for each in found.op.open_ways if not isinstance(contract.algorithm.get(each), str))
@@ -268,7 +259,7 @@ def named_examples(
 def _traced(dtypes: Sequence[str]) -> str:
     """Return the dtype of the tensors that a reference is traced with: one of 16 bits if the kernel takes one, so that
     roundings to that dtype are seen."""
-    return next((FORMATS[half].spelling for half in ("bf16", "f16") if half in dtypes), SINGLE.spelling)
+    return next((FORMATS[half].spelling for half in reversed(NARROW) if half in dtypes), SINGLE.spelling)
 
 
 def _name(reference: Callable[..., Any]) -> str:
@@ -283,23 +274,17 @@ def _name(reference: Callable[..., Any]) -> str:
     )
 
 
-if TYPE_CHECKING:
-    from fuzz.tasks.check.reference import ReadReference
-
 _UNTYPED = ("ctypes", "cffi", "data_ptr")
 """Names in a function that calls C code which does not know dtypes and would read all elements as floats of 32 bits."""
 
 
 def tried(
-    kernel: Callable[..., Any], found: ReadReference, able: Capabilities | None, returns: Sequence[str], arrays: Arrays,
-    device: Device,
-) -> Accepts | None:  # fmt: skip
+    kernel: Callable[..., Any], found: ReadReference, able: Capabilities | None, calling: Calling
+) -> Accepts | None:
     """Return what a function does with strides, dtypes and ranks that it does not declare. Return None if it declares
     some of them, or if it is wrong even for usual inputs."""
-    from fuzz.tasks.check.reference import contract_of
-
     declaration, function = declared(
-        kernel, found.op, found.contract, found.capabilities(able), (), tuple(returns), arrays, device, "",
+        kernel, found.op, Promises(found.contract, found.capabilities(able), laws=()), replace(calling, name=""),
         found.called(kernel), found.constants(kernel),
     )  # fmt: skip
     targets = usual(expand([declaration]))
@@ -311,9 +296,11 @@ def tried(
 
     faults = {dtype: why for dtype, why in _interpreter_faults(kernel).items() if dtype not in declaration.able.dtypes}
     dtypes = [dtype for dtype in (DTYPES[:2] if _is_untyped(kernel) else DTYPES) if dtype not in faults]
-    told = accepts(
-        here, targets[0], lambda dtype: contract_of(found.derived, arrays, (dtype,), strict=False), dtypes=dtypes
-    )  # fmt: skip
+
+    def contract(dtype: str) -> Contract:
+        return contract_of(found.derived, calling.arrays, (dtype,), strict=False)
+
+    told = accepts(here, targets[0], contract, dtypes=dtypes)
     return replace(told, untried=faults) if told is not None and told.usual == "right" else told
 
 

@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
-from fuzz.campaign.search.groups import EndsSoonAfter
-from fuzz.campaign.search.stopping import RunLimits
 from fuzz.core.adapters.registry import expand
+from fuzz.core.base.capability import Capabilities
 from fuzz.core.base.dtypes import NUMPY_DTYPE
+from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.text import counted
 from fuzz.core.generate.menus import MENUS
 from fuzz.core.generate.observed import words_of
-from fuzz.findings.tally import Decided, never_decided, note_open
+from fuzz.findings.book import FindingBook
+from fuzz.findings.tally import Decided, Tally, never_decided, note_open
+from fuzz.references.asked import AskedReference
 from fuzz.references.dims import UnreadableError
 from fuzz.references.examples import GIVEN as EXAMPLES
 from fuzz.references.parameters import name_of, titled
-from fuzz.references.replay.cases import DTYPES, WEAKER, Meant, keeping, meant_of
-from fuzz.references.replay.oracle import ABLE, NOTHING_PROMISED, Replay, op_of
+from fuzz.references.replay.cases import REPLAYED, WEAKER, keeping, meant_of
+from fuzz.references.replay.oracle import ABLE, NOTHING_PROMISED, Replay, ReplayFailure, op_of
 from fuzz.references.text import identifier
-from fuzz.report.wrapping import columns, wrapped_text
+from fuzz.report.wrapping import wrapped_text
 from fuzz.tasks.check.function import (
-    Arrays,
     Function,
     HereKernel,
     OwnProcess,
@@ -37,17 +36,15 @@ from fuzz.tasks.check.function import (
     source_of,
     tuned_by,
 )
-from fuzz.tasks.check.plan import GIVEN, PATIENCE_S, CheckPlan
+from fuzz.tasks.check.plan import CheckPlan
+from fuzz.tasks.check.reading import CheckTask
 from fuzz.tasks.check.reference import named_examples
-from fuzz.tasks.check.results import CheckError, CheckFailed, reason_of, told
-from fuzz.tasks.replay import run_replay
-from oracles.dtypes import DTYPES as ALL_DTYPES
-from oracles.op import Op
+from fuzz.tasks.check.request import Arrays, CheckRequest
+from fuzz.tasks.check.results import CheckError, reason_of, told, width
+from oracles.dtypes import DTYPES, FORMATS
 from oracles.ops import OPS
 
 __tracebackhide__ = told
-_AFTER = 48
-"""The number of cases that are still tried after the first failing one, to find one with fewer elements."""
 
 
 @dataclass(frozen=True)
@@ -55,54 +52,58 @@ class FunctionReplay:
     """A plain function that is held against a replay of its reference."""
 
     kernel: Callable[..., Any]
-    meant: Meant
+    replay: Replay
     arrays: Arrays
 
     @property
-    def said(self) -> str:
-        """A line on the properties of the examples that all cases keep; "" if there are none."""
-        kept = words_of(self.meant.kept)
-        return f"kept as in {EXAMPLES}: {kept}; any_values=True tries others" if kept else ""
+    def asked(self) -> AskedReference:
+        """The reference that is replayed."""
+        return self.replay.meant.asked
 
-    def run(self, todo: CheckPlan, screen: Console) -> None:
-        """Try cases; raise CheckFailed for the smallest failing one, or if no element could be judged."""
-        name = name_of(self.kernel)
-        op = op_of(self.meant, identifier(name, "kernel"), todo.seed)
-        here = self._here(op)
-        run = run_replay(
-            Replay(self.meant, op), here.targets, todo.seed, RunLimits(todo.max_time, todo.max_cases),
-            GIVEN.options.output, enough=EndsSoonAfter(lambda tally: tally.findings, _AFTER), here=here, screen=screen,
-            patience=PATIENCE_S,
-        )  # fmt: skip
-        for failure in run.failures(here.target.kernel.name):
-            about = filter(None, (failure.text, self.said, WEAKER, f"again: {todo.command}"))
-            lines = [f"FAIL  {name}  {failure.words}", *(f"  {each}" for each in about)]
-            raise CheckFailed(wrapped_text("\n".join(lines), columns()), [failure])
-        replay, judged, decided = run.replay, run.tally.judged - run.tally.gave_up, Decided()
-        for line in run.tally.targets.values():
+    @property
+    def said(self) -> Sequence[str]:
+        """Lines on what is left out, what is kept of what examples always are, and what a replay does not see."""
+        words = words_of(self.replay.meant.kept)
+        kept = f"kept as in {EXAMPLES}: {words}; any_values=True tries others" if words else ""
+        named = {*(self._tensors if self._bound is None else self._bound), *self.asked.others}
+        own = never_given(self.kernel, self.asked.name, named, self._tensors)
+        return self.asked.left_out, kept, own, WEAKER
+
+    def wrong(self, tally: Tally, book: FindingBook, todo: CheckPlan) -> str:
+        """Return what is wrong with the first case that fails, or why nothing was judged; '' if all is right."""
+        if book.errors:
+            return "\n".join(book.errors)
+        for failure in self.failures(book)[:1]:
+            lines = [f"FAIL  {name_of(self.kernel)}  {failure.words}", f"  {failure.text}", f"  again: {todo.command}"]
+            return wrapped_text("\n".join(lines), width())
+        judged, cases, decided = tally.judged - tally.gave_up, counted(self.replay.cases, "case"), Decided()
+        for line in tally.targets.values():
             note_open(decided, line.decided)
         if (outputs := never_decided(decided)) or not judged:
             never = f" of {' nor '.join(outputs)}" if judged else ""
-            cases = counted(replay.cases, "case")
-            raise CheckFailed(f"NOTHING WAS JUDGED{never}: no element{never} in {cases} is decided by a replay")
-        elements = counted(replay.elements, "element")
-        passed = f"{name} passed a replay: {counted(replay.cases, 'case')}, {elements} judged, seed {todo.seed}"
-        asked, tensors, bound = self.meant.asked, self._tensors, self._bound
-        own = never_given(self.kernel, asked.name, {*(tensors if bound is None else bound), *asked.others}, tensors)
-        notes = asked.left_out, self.said, own, replay.came.never(DTYPES), WEAKER
-        told = [passed, *(f"  {each}" for each in notes if each)]
-        GIVEN.passed += told
-        print(wrapped_text("\n".join(told), columns()), file=sys.stderr)
+            return f"NOTHING WAS JUDGED{never}: no element{never} in {cases} is decided by a replay"
+        return ""
 
-    def _here(self, op: Op) -> OwnProcess:
+    def failures(self, book: FindingBook) -> Sequence[ReplayFailure]:
+        """Return the records of the cases that fail."""
+        return [self.replay.failure(each.case, each.judgement) for each in book.buckets.values()]
+
+    def passed(self, todo: CheckPlan) -> str:
+        """Return what passed, and what was never drawn."""
+        cases, elements = counted(self.replay.cases, "case"), counted(self.replay.elements, "element")
+        passed = f"{name_of(self.kernel)} passed a replay: {cases}, {elements} judged, seed {todo.seed}"
+        return f"{passed}\n  {self.replay.came.never(REPLAYED)}"
+
+    @cached_property
+    def here(self) -> OwnProcess:
         """Return the kernel as a target that is called in this process. Its outputs may have any dtypes."""
-        source = source_of(self.kernel)
+        op, source = self.replay.op, source_of(self.kernel)
         OPS[op.name] = op
         kernel = HereKernel(
-            plain_name(self.kernel) or op.name, op.name, source, self.arrays, NOTHING_PROMISED, ABLE,
+            plain_name(self.kernel) or op.name, op.name, source, self.arrays, NOTHING_PROMISED, ABLE, laws=(),
             tuned=tuned_by(self.kernel, "cpu"),
         )  # fmt: skip
-        names, returns = frozenset(self.meant.asked.dims), tuple(each.name for each in op.outputs)
+        names, returns = frozenset(self.asked.dims), tuple(each.name for each in op.outputs)
         call = partial(self._called, {each.name: each.dtype for each in op.outputs})
         function = Function(call, names, {}, returns, str(source.parent.resolve()))
         return OwnProcess([each for each in expand([kernel]) if each.name.place == "cpu"], function, own=self.kernel)
@@ -110,7 +111,7 @@ class FunctionReplay:
     @property
     def _tensors(self) -> Sequence[str]:
         """The reference's names for its tensors."""
-        return [self.meant.asked.called.get(name) or name for name in self.meant.asked.dims]
+        return [self.asked.called.get(name) or name for name in self.asked.dims]
 
     @cached_property
     def _bound(self) -> Sequence[str] | None:
@@ -123,7 +124,7 @@ class FunctionReplay:
         return parameters[: len(self._tensors)] if {*self._tensors} - {*parameters} else self._tensors
 
     def _called(self, dtypes: Mapping[str, str], **given: Any) -> Any:
-        values, bound, others = [given[name] for name in self.meant.asked.dims], self._bound, self.meant.asked.others
+        values, bound, others = [given[name] for name in self.asked.dims], self._bound, self.asked.others
         known = () if bound is None else inspect.signature(self.kernel).parameters
         constants = {name: value for name, value in others.items() if name in known}
         if bound == self._tensors:
@@ -141,34 +142,28 @@ class FunctionReplay:
             return np.asarray(returned).astype(NUMPY_DTYPE[dtype])
         import torch
 
-        return torch.as_tensor(returned).detach().to(getattr(torch, ALL_DTYPES[dtype].spelling))
+        return torch.as_tensor(returned).detach().to(getattr(torch, DTYPES[dtype].spelling))
 
 
-def check_by_replay(
-    kernel: Callable[..., Any],
-    reference: Callable[..., Any],
-    todo: CheckPlan,
-    arrays: Arrays,
-    shapes: Mapping[str, Any] | str | None,
-    example_inputs: Sequence[Any] | Mapping[str, Any] | None,
-    values: Mapping[str, str] | str | None,
-    fixed: Mapping[str, int] | None,
-    dtype: str,
-    screen: Console,
-    *,
-    any_values: bool,
-) -> None:
-    """Hold a function against a reference that is run in float64. Raises CheckFailed, CheckError and ReplayError."""
-    menus = "finite" if values is None else values
+def replay_task(request: CheckRequest) -> CheckTask:
+    """Return the task of a function that is held against a reference, which is run in float64. Raises CheckError and
+    ReplayError."""
+    kernel, reference, data = request.kernel, request.reference, request.data
+    assert reference is not None
+    assert not isinstance(kernel, Kernel)
+    todo, fixed, arrays = request.limits.plan(name := name_of(kernel)), data.fixed or {}, request.calling.arrays
+    [dtype, *_] = (request.promises.capabilities or Capabilities()).dtypes
+    menus = "finite" if data.values is None else data.values
     if unknown := [menu for menu in ([menus] if isinstance(menus, str) else menus.values()) if menu not in MENUS]:
         raise CheckError(f"values: {unknown[0]!r} is not one of {', '.join(MENUS)}")
-    if dtype not in DTYPES or (arrays == "numpy" and dtype == "bf16"):
+    if dtype not in REPLAYED or (arrays == "numpy" and not hasattr(np, FORMATS[dtype].spelling)):
         raise CheckError(f"oracle='replay': tensors of {dtype} are not compared with a replay")
     try:
-        meant = meant_of(reference, shapes, example_inputs, fixed or {}, menus, (dtype,))
+        meant = meant_of(reference, data.shapes, data.example_inputs, fixed, menus, (dtype,))
     except UnreadableError as error:
         raise CheckError(f"{titled(reference)}: {error}") from reason_of(error)
-    if example_inputs is not None and not any_values:
+    if data.example_inputs is not None and not data.any_values:
         called = {name: meant.asked.called.get(name) or name for name in meant.asked.dims}
-        meant = keeping(meant, [named_examples(reference, called, example_inputs)], fixed or {})
-    FunctionReplay(kernel, meant, arrays).run(todo, screen)
+        meant = keeping(meant, [named_examples(reference, called, data.example_inputs)], fixed)
+    held = FunctionReplay(kernel, Replay(meant, op_of(meant, identifier(name, "kernel"), todo.seed)), arrays)
+    return CheckTask(held.here.targets, todo, held.here, (request.noted, *held.said), replay=held)

@@ -14,7 +14,7 @@ import oracles
 from fuzz.core.adapters.target import NotRun, Target
 from fuzz.core.base.exits import Exit
 from fuzz.core.base.text import counted
-from fuzz.core.execute.pool import Pool
+from fuzz.core.execute.batch import Pool
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
 from fuzz.findings.tally import Tally

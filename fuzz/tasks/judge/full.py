@@ -29,8 +29,8 @@ from fuzz.references.replay.oracle import Replay, arrays_of, case_of
 from fuzz.references.rerun import Replayed, floats_as, ways_of
 from fuzz.report import console
 from fuzz.tasks.judge.asked import Asked
-from fuzz.tasks.judge.own import array_of, beside, drawn_of, replay_s, shapes_of
-from fuzz.tasks.judge.replay import replay_of
+from fuzz.tasks.judge.own import array_of, beside, drawn_of, shapes_of
+from fuzz.tasks.judge.replay import replay_of, replay_s
 from fuzz.tasks.judge.ruling import FullSize, SolutionRuling, worst_of
 from fuzz.tasks.readers.kernelbench import batch_of, of_module
 from fuzz.tasks.readers.problem import Statement

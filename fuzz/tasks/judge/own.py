@@ -20,15 +20,15 @@ from rich.console import Console
 from fuzz.core.base.errors import UsageError, error_line
 from fuzz.core.base.text import printable
 from fuzz.references.dims import UnreadableError
-from fuzz.references.replay.cases import ReplayCase
-from fuzz.references.rerun import FINE, RUNS, Ways, floats_as
+from fuzz.references.rerun import floats_as
 from fuzz.tasks.judge.asked import Asked
-from fuzz.tasks.judge.replay import ReplayPlan, replay_of
+from fuzz.tasks.judge.replay import replay_of
 from fuzz.tasks.judge.ruling import OwnShapes, SolutionRuling, shapes_text
 from fuzz.tasks.readers.kernelbench import made_with, of_module, with_smaller_batches
 from fuzz.tasks.readers.problem import SEED, Module, Statement, has_too_many
 from fuzz.tasks.readers.solution import Solution, Solutions
 from fuzz.tasks.readers.source import TaskError, executed, text_of
+from oracles.dtypes import SINGLE
 
 CASES = 5
 """The number of cases at a task's own shapes besides a search: as many as KernelBench tries."""
@@ -165,10 +165,9 @@ def drawn_of(module: ModuleType, own: Module, seed: int) -> Mapping[str, Any]:
 
 
 def array_of(tensor: Any) -> NDArray[Any]:
-    """Return the tensor as an array; floats of 16 bits become float32, since NumPy lacks bfloat16."""
-    import torch
-
-    found: NDArray[Any] = (tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16) else tensor).numpy()
+    """Return the tensor as an array; narrow floats become float32, since NumPy lacks bfloat16."""
+    is_narrow = tensor.is_floating_point() and tensor.element_size() < SINGLE.itemsize
+    found: NDArray[Any] = (tensor.float() if is_narrow else tensor).numpy()
     return found.copy(order="C") if not found.flags.c_contiguous else found
 
 
@@ -182,7 +181,7 @@ def own_shapes(
     try:
         own = own_problem(asked.against, one_seed=file == _ONE_SEED)
         replay = replay_of(asked, own, {name: (words, beside(each, file)) for name, (words, each) in solutions.items()})
-        case, outputs, seconds = _measured(replay, seed)
+        case, outputs, seconds = replay.measured(seed)
         assert own.module is not None
         shapes = {name: each.shape for name, each in case.arrays.items() if name in own.module.inputs}
         cases = min(CASES, int(_SECONDS / seconds), max(_MOST_OF_ALL // case.elements, 1))
@@ -236,7 +235,7 @@ def in_other_mode(
     files = {name: (words, beside(each, _OTHER_MODE)) for name, (words, each) in solutions.items()}
     try:
         replay = replay_of(asked, other, files)
-        return replay.rulings(replay.run(min(_IN_OTHER_MODE, affordable(replay, seed)), seed, (), screen))
+        return replay.rulings(replay.run(min(_IN_OTHER_MODE, replay.affordable(seed)), seed, (), screen))
     except (UsageError, UnreadableError) as error:
         reason = printable(str(error))
         return {name: SolutionRuling(words, "did not run", 0, 0, {}, (), reason) for name, (words, _) in files.items()}
@@ -248,27 +247,6 @@ def with_mode(ruling: SolutionRuling, problem: Statement, other: SolutionRuling 
     if problem.module is None or not problem.module.mode.random or ruling.verdict != "right":
         return replace(ruling, other_mode=other)
     return replace(ruling, verdict="undecided", reason=f"right {problem.module.mode.text}; {_RANDOM}")
-
-
-def affordable(replay: ReplayPlan, seed: int) -> int:
-    """Return the number of cases that there is time for if a replay alone decides; at least one."""
-    return min(replay.asked.replays, int(replay.asked.replay_s / _measured(replay, seed)[2]) or 1)
-
-
-def _measured(replay: ReplayPlan, seed: int) -> tuple[ReplayCase, Mapping[str, tuple[tuple[int, ...], str]], float]:
-    """Return a case, its outputs (shape and dtype by name), and the seconds that a replay of the case takes."""
-    case = next(replay.meant.cases(seed))
-    return case, replay.meant.outputs(case), replay_s(replay.meant.ways, case.arrays)
-
-
-def replay_s(ways: Ways, arrays: Mapping[str, NDArray[Any]]) -> float:
-    """Return the processor seconds that a replay of these inputs takes, estimated from two of its calls."""
-    took = list[float]()
-    for _ in range(2):  # the first call imports much and takes longer
-        began = time.process_time()
-        ways.noisy(arrays, 0, 1.0)
-        took.append(time.process_time() - began)
-    return max(min(took), 1e-6) * (RUNS + FINE)
 
 
 def with_own(ruling: SolutionRuling, own: OwnShapes | None) -> SolutionRuling:

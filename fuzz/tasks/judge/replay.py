@@ -8,7 +8,10 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 
 from fuzz.campaign.search.stopping import Interruption, RunLimits
@@ -18,14 +21,29 @@ from fuzz.core.adapters.target import Target
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.probe import GHOST, STREAM
 from fuzz.core.base.text import counted
+from fuzz.core.generate.observed import words_of
 from fuzz.core.laws.registry import declared
 from fuzz.findings.tally import TargetTally, never_decided
-from fuzz.references.examples import samples_of
-from fuzz.references.replay.cases import DTYPES, Meant, ReplayError, keeping, meant_of
-from fuzz.references.replay.oracle import ABLE, NOTHING_PROMISED, SPARE, Replay, op_of
+from fuzz.references.dims import shapes_text
+from fuzz.references.examples import DRAWN, samples_of
+from fuzz.references.parameters import titled
+from fuzz.references.replay.cases import REPLAYED, WEAKER, Meant, ReplayCase, ReplayError, keeping, meant_of
+from fuzz.references.replay.oracle import ABLE, NOTHING_PROMISED, SPARE, Replay, Shapes, op_of
+from fuzz.references.rerun import FINE, RUNS, Ways
 from fuzz.report import console
+from fuzz.report.wrapping import wrapped_text
 from fuzz.tasks.judge.asked import Asked
-from fuzz.tasks.judge.ruling import Said, SolutionRuling, axes_of, largest_errors, of_kernel, worst_of
+from fuzz.tasks.judge.ruling import (
+    JudgeRun,
+    JudgeView,
+    Said,
+    SolutionRuling,
+    axes_of,
+    failures_told,
+    largest_errors,
+    of_kernel,
+    worst_of,
+)
 from fuzz.tasks.judge.written import floats_of, probes_of, shown_line, write_solutions
 from fuzz.tasks.readers.problem import Statement
 from fuzz.tasks.readers.solution import ENTRY, Solutions
@@ -33,6 +51,15 @@ from fuzz.tasks.readers.source import TaskError
 from fuzz.tasks.replay import ReplayRun, run_replay
 from oracles.op import Op
 from oracles.ops import OPS
+
+_UNEXERCISED = (
+    "not exercised by a replay: strides, other ranks, the order of sums; failures are not explained, nor kept as cases"
+)
+_OTHERS = "not exercised, as only the shapes that come with the task were asked for: other shapes"
+_UNPROBED = "not exercised, as a case takes long: other ways to make the same call"
+_PROBED = 4
+"""With fewer cases, none is called in other ways too: a call with other values takes another replay."""
+_UNREAD = "not exercised, as the reference is neither read nor replayed there: other shapes"
 
 
 @dataclass(frozen=True)
@@ -67,6 +94,15 @@ class ReplayPlan:
         """Return the ruling on each solution, by kernel."""
         return {name: self._ruling(name, run) for name in self.solutions}
 
+    def affordable(self, seed: int) -> int:
+        """Return the number of cases that there is time for if a replay alone decides; at least one."""
+        return min(self.asked.replays, int(self.asked.replay_s / self.measured(seed)[2]) or 1)
+
+    def measured(self, seed: int) -> tuple[ReplayCase, Shapes, float]:
+        """Return a case, its outputs (shape and dtype by name), and the seconds that a replay of the case takes."""
+        case = next(self.meant.cases(seed))
+        return case, self.meant.outputs(case), replay_s(self.meant.ways, case.arrays)
+
     def _ruling(self, kernel: str, run: ReplayRun) -> SolutionRuling:
         own, cases = of_kernel(run.tally, kernel), run.replay.cases
         lines = own.targets.values()
@@ -86,6 +122,71 @@ class ReplayPlan:
         )  # fmt: skip
 
 
+def replay_s(ways: Ways, arrays: Mapping[str, NDArray[Any]]) -> float:
+    """Return the processor seconds that a replay of these inputs takes, estimated from two of its calls."""
+    took = list[float]()
+    for _ in range(2):  # the first call imports much and takes longer
+        began = time.process_time()
+        ways.noisy(arrays, 0, 1.0)
+        took.append(time.process_time() - began)
+    return max(min(took), 1e-6) * (RUNS + FINE)
+
+
+@dataclass(frozen=True)
+class ReplayJudge:
+    """A reference that judges solutions itself: because of `why`, where that is not ''."""
+
+    problem: Statement
+    why: str
+    plan: ReplayPlan
+
+    @property
+    def solutions(self) -> Solutions:
+        """The solutions, by their kernels."""
+        return self.plan.solutions
+
+    @property
+    def said(self) -> str:
+        """What is replayed, and why."""
+        problem, meant = self.problem, self.plan.meant
+        title, sizes = titled(meant.asked.reference), meant.asked.fixed if problem.own else {}
+        shapes = shapes_text({each: [sizes.get(dim, dim) for dim in some] for each, some in meant.asked.dims.items()})
+        but = f", but for {problem.changed}" if problem.changed else ""
+        how = ", ".join([
+            *([f"at the shapes that come with it{but}"] if problem.own else []),
+            *([f"as it cannot be read: {self.why.removeprefix(f'{title} cannot be read: ')}"] if self.why else []),
+            *([f"kept as in {DRAWN}: {words_of(meant.kept)}"] if meant.kept else []),
+        ])  # fmt: skip
+        return f"{title}: {shapes} -> {', '.join(each.name for each in self.plan.op.outputs)}, replayed, {how}"
+
+    @property
+    def lines(self) -> Sequence[str]:
+        """What is replayed, and what that does not see."""
+        return self.said, WEAKER
+
+    def run(self, seed: int, view: JudgeView, stop: Interruption) -> JudgeRun:
+        """Judge cases, and return what came of it. Raises TaskError."""
+        began, asked, own = time.monotonic(), self.plan.asked, self.problem.own is not None
+        most = self.plan.affordable(seed) if own and self.why else asked.replays
+        laws = laws_of(self.plan.targets) if most >= min(_PROBED, asked.replays) else ()
+        run = self.plan.run(most, seed, laws, view.screen, asked.replay_s, stop)
+        seen, cases, rulings = run.replay, run.replay.cases, self.plan.rulings(run)
+        missed = [f"more than {counted(cases, 'case')}"] if stop.is_over else []
+        few = f"not exercised, as a case takes long: more than {counted(cases, 'case')}"
+        others = (_UNREAD if self.why else _OTHERS) if own else ""
+        unseen = (
+            _UNEXERCISED, others, self.plan.meant.asked.left_out, seen.came.never(REPLAYED),
+            few if cases < asked.replays and not missed else "", "" if laws else _UNPROBED,
+        )  # fmt: skip
+        floors = {dtype: float(f"{np.median(each):.1e}") for dtype, each in sorted(seen.floors.items()) if each}
+        told = [text for kernel, each in rulings.items() for text in failures_told(kernel, each.failures)]
+        return JudgeRun(
+            self.said, cases, str(self.plan.folder), rulings, {law: run.tally.laws[law] for law in laws}, floors,
+            [*filter(None, unseen)], time.monotonic() - began, missed, WEAKER,
+            told=[wrapped_text(each, view.width) for each in told],
+        )  # fmt: skip
+
+
 def _said(line: TargetTally) -> Said:
     """Return the verdict on a target. Cases that no replay decides cause no doubt, unless they are the majority."""
     if line.findings or line.broken:
@@ -98,7 +199,7 @@ def _said(line: TargetTally) -> Said:
 
 def replay_of(asked: Asked, problem: Statement, solutions: Solutions) -> ReplayPlan:
     """Write the solutions, and return the plan of a replay. Raises UnreadableError if no tensors are known."""
-    floats = [each for each in floats_of(problem) if each in DTYPES]
+    floats = [each for each in floats_of(problem) if each in REPLAYED]
     dtypes = problem.dtypes if problem.shapes else None
     meant = meant_of(
         problem.reference, problem.shapes, problem.numbers, problem.fixed, menus_of(problem, asked.values), floats,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import msgspec
+from rich.console import Console
 
 from fuzz.campaign.measured import Measuring
 from fuzz.campaign.search.groups import slow_targets_of
@@ -161,6 +162,43 @@ class Judged:
     text: str
     code: Exit | None = None
     """The exit code, if it differs from the verdict's: the judge was interrupted, or ended by an internal error."""
+
+
+@dataclass(frozen=True)
+class JudgeView:
+    """Where a judge shows how it is going, and how its text is written."""
+
+    screen: Console
+    width: int
+    verbose: bool
+
+
+@dataclass(frozen=True)
+class JudgeRun:
+    """What came of a judge, by a formula or by a replay."""
+
+    said: str
+    """What was read of the reference, or why it is replayed."""
+    cases: int
+    folder: str
+    rulings: Mapping[str, SolutionRuling]
+    """What is said of each solution, by its kernel."""
+    probes: Mapping[str, int]
+    floors: Mapping[str, float]
+    unseen: Sequence[str]
+    """What was not exercised."""
+    seconds: float
+    missed: Sequence[str] = ()
+    """What there was no time for."""
+    guarantee: str = ""
+    """What a replay does not see; '' by a formula."""
+    largest: Mapping[str, Largest] = field(default_factory=dict)
+    never: Sequence[str] = ()
+    """In which ways nothing ran."""
+    told: Sequence[str] = ()
+    """What fails, as people read it."""
+    code: Exit | None = None
+    """The exit code, where that is not the verdict's."""
 
 
 def of_kernel(tally: Tally, kernel: str) -> Tally:

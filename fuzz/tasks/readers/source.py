@@ -15,7 +15,7 @@ from typing import Any
 
 from fuzz.core.adapters.build import Builder, CacheError
 from fuzz.core.adapters.cuda import no_cuda_device
-from fuzz.core.adapters.python import imports_of, sandbox_at
+from fuzz.core.adapters.python_program import imports_of, sandbox_at
 from fuzz.core.base.errors import UsageError, error_line
 from fuzz.core.transport.fork_server import fork_server
 from fuzz.core.transport.sandbox import unusable

@@ -14,6 +14,7 @@ from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import Target
 from fuzz.tasks.check.function import OwnProcess, declared
 from fuzz.tasks.check.reference import read
+from fuzz.tasks.check.request import Calling, GivenData, Promises
 
 Array = NDArray[Any]
 
@@ -48,10 +49,14 @@ def pairs(terms: Array) -> Array:
 
 def undeclared(kernel: Callable[..., Any], reference: Callable[..., Any], shapes: str) -> tuple[OwnProcess, Target]:
     """Return where a function of NumPy arrays runs, and its target."""
-    found = read(reference, shapes, None, None, None, "numpy")
+    found = read(reference, GivenData(shapes), arrays="numpy")
     called = found.called(kernel)
     declaration, function = declared(
-        kernel, found.op, found.contract, found.capabilities(None), (), (), "numpy", "cpu", "mine", called
+        kernel,
+        found.op,
+        Promises(found.contract, capabilities=found.capabilities(None), laws=()),
+        Calling(arrays="numpy", name="mine"),
+        called,
     )
     [target] = expand([declaration])
     return OwnProcess([target], function), target

@@ -12,7 +12,7 @@ import pytest
 from fuzz import PythonKernel
 from fuzz.core.adapters.build import Builder
 from fuzz.core.adapters.pack import load
-from fuzz.core.adapters.python import spec_of
+from fuzz.core.adapters.python_program import spec_of
 from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.toolchain import this_host
 from fuzz.core.transport.python.kernel import LoadedKernel

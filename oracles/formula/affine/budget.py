@@ -14,7 +14,7 @@ from dataclasses import replace as fields_replaced
 import numpy as np
 
 from oracles.doubledouble import F64, two_sum
-from oracles.dtypes import DOUBLE, Format, form, judged
+from oracles.dtypes import DOUBLE, Format, judged
 from oracles.formula.affine.added import in_any_order
 from oracles.formula.affine.edges import carried, lowered
 from oracles.formula.affine.errors import again, either, half_width, is_same, marked, taken, zeroed
@@ -22,8 +22,7 @@ from oracles.formula.affine.forms import Form, Mask, blended, replace, shared
 from oracles.formula.affine.narrowing import ALIKE, Narrowed, Spread, holds, maybe_narrowed, narrowed, stepped
 from oracles.formula.affine.operations import FAR, OPERATIONS
 from oracles.formula.affine.outcomes import Outcomes, PossibleValues, cast, is_limit
-from oracles.formula.affine.ranked import is_unsure
-from oracles.formula.affine.read import ReadFormula, bits_of, bits_of_whole, number
+from oracles.formula.affine.read import ReadFormula, bits_of_whole, leaf
 from oracles.formula.affine.reduced import REDUCED
 from oracles.formula.affine.reductions import started
 from oracles.formula.affine.setting import SettledProblem
@@ -39,7 +38,6 @@ from oracles.formula.exact.rigorous import Near, Rigorous, UncertainError
 from oracles.formula.node import TOLD
 from oracles.formula.trace import REDUCTIONS, Kind, Node
 from oracles.lazy import lazy
-from oracles.rounding import NAMES
 from oracles.summation import NumericsError
 
 _MOVING: tuple[Kind, ...] = ("point", "take")
@@ -215,10 +213,14 @@ class Budget(SettledProblem):
             found = blended(units, Form(args[0].centre * args[1].centre, found.dtype, found.bits), found)
         if found.ranks is not None and found.ranks.doubt is not None:
             read.doubts[node] = found.ranks.doubt
-        if node.kind == "where" and read.doubts:
+        if node.kind == "where" and (read.doubts or read.guesses):
             read.same[node] = is_same(found, *args[1:], wide=self.wide, most=SAME / 4)
-        if node.kind == "take" and (unsure := is_unsure(args[1])).any():
-            read.held[node, None] = np.where(unsure & (found.spread > 0), found.centre, np.nan)
+        if node.kind == "take":
+            from oracles.formula.affine.ranked import is_unsure
+
+            unsure = is_unsure(args[1])
+            if unsure.any():
+                read.held[node, None] = np.where(unsure & (found.spread > 0), found.centre, np.nan)
         return found
 
     def _is_rounded_alike(self, node: Node) -> bool:
@@ -278,6 +280,9 @@ class Budget(SettledProblem):
             own = (a.spread + b.spread) * (self.own_share(self.wide) + SAME)
             own = own + (np.abs(a.centre) + np.abs(b.centre)) * 2.0**-50 + LOST
             doubt = (found.rest > 0) & (np.abs(a.centre - b.centre) <= own)
+            if doubt.any():  # float64's error is often less than its share, or none
+                error = self._near(read, node, 0).error + self._near(read, node, 1).error
+                doubt &= ~((np.abs(a.centre - b.centre) > error * (1 + 2.0**-20)) | np.equal(error, 0))
             if doubt.any():
                 read.doubts[node] = doubt
         return found
@@ -407,6 +412,11 @@ class Budget(SettledProblem):
         # Some rows may be exact by chance, while rows beside them are not.
         return Near(value, np.zeros_like(error) if form.is_exact else error)
 
+    def error(self, node: Node) -> F64:
+        """Return how far float64's values of a node may be from the formula's; NaN where that is unknown."""
+        with np.errstate(all="ignore"):
+            return self._error(self.read, node) * (1 + 2.0**-20) + LOST
+
     def half_width(self, form: Form) -> F64:
         """Return how far values may lie from the centre, rounded up. A half-width is made of sums and products of
         float64 numbers that are not negative; `_slack` covers all their roundings."""
@@ -456,18 +466,7 @@ class Budget(SettledProblem):
         return node.kind == "multiply" and self.is_fused(node) and len(self.inputs.trace.uses[node]) > 1
 
     def _leaf(self, node: Node) -> Form:
-        values = self.inputs.leaf(node)
-        if node.kind == "tensor" and self.inputs.tensors[node.label].dtype.kind in "bi":
-            return Form(values, DOUBLE, bits=bits_of_whole(values))
-        if node.kind == "tensor":
-            dtype = form(NAMES.get(self.inputs.tensors[node.label].dtype, DOUBLE.name))
-            wild = ~np.isfinite(values) if self.contract.nonfinite == "unspecified" else None
-            may = wild if wild is not None and wild.any() else None
-            return taken(Form(values, dtype, dtype.precision, may=may), self.contract)
-        if values.size == 1:
-            return number(values.item(), node.low, values.ndim, bool(np.signbit(values.item())))
-        bits = DOUBLE.precision if node.dims else max(map(bits_of, {*values.flat}))
-        return Form(values, DOUBLE, bits=bits)
+        return leaf(self.inputs, self.contract, node)
 
     def _step(self, node: Node, args: Sequence[Form], *, last: bool = False) -> Form:
         if node.kind in REDUCED:

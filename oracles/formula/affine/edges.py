@@ -87,12 +87,12 @@ class Ends:
     zero: Mask
     """Mask of elements that may also be zero."""
 
-    def outwards(self) -> Iterator[F64]:
-        """Yield both ends, each moved down and up by float64's possible error."""
+    def outwards(self, own: float) -> Iterator[F64]:
+        """Yield both ends, each moved down and up by a share `own` of it, the possible error of float64."""
         for end, side in ((self.low, -1), (self.low, 1), (self.high, -1), (self.high, 1)):
             moved = np.abs(end)  # in place: a row may have millions of elements
             moved[np.isinf(moved)] = 0.0
-            moved *= side * OWN
+            moved *= side * own
             moved += end
             yield moved
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
 
 from oracles.doubledouble import F64
-from oracles.dtypes import DOUBLE
+from oracles.dtypes import DOUBLE, form
+from oracles.formula.affine.errors import taken
 from oracles.formula.affine.forms import Form, Mask
 from oracles.formula.affine.narrowing import Narrowed
+from oracles.formula.contract import Contract
+from oracles.formula.exact.centre import Inputs
 from oracles.formula.trace import Node
+from oracles.rounding import NAMES
 
 
 @lru_cache(maxsize=4096)
@@ -36,6 +41,22 @@ def bits_of_whole(values: F64) -> int:
     return max(1, int(largest).bit_length())
 
 
+def leaf(inputs: Inputs, contract: Contract, node: Node) -> Form:
+    """Return the form of a tensor, a parameter or a number, as every kernel has it."""
+    values = inputs.leaf(node)
+    if node.kind == "tensor" and inputs.tensors[node.label].dtype.kind in "bi":
+        return Form(values, DOUBLE, bits=bits_of_whole(values))
+    if node.kind == "tensor":
+        dtype = form(NAMES.get(inputs.tensors[node.label].dtype, DOUBLE.name))
+        wild = ~np.isfinite(values) if contract.nonfinite == "unspecified" else None
+        may = wild if wild is not None and wild.any() else None
+        return taken(Form(values, dtype, dtype.precision, may=may), contract)
+    if values.size == 1:
+        return number(values.item(), node.low, values.ndim, bool(np.signbit(values.item())))
+    bits = DOUBLE.precision if node.dims else max(map(bits_of, {*values.flat}))
+    return Form(values, DOUBLE, bits=bits)
+
+
 @dataclass(frozen=True)
 class ReadFormula:
     """A formula's values, as kernels have them."""
@@ -44,7 +65,9 @@ class ReadFormula:
     held: dict[tuple[Node, int | None], F64] = field(default_factory=dict)
     """See `Budget.replaced`."""
     doubts: dict[Node, Mask] = field(default_factory=dict)
-    """Mask of elements that float64 decides by chance, by node (see `oracles.formula.affine.narrowing`)."""
+    """Mask of elements whose exact values may take another branch, or place, than those of float64, by node."""
+    guesses: dict[Node, Mask] = field(default_factory=dict)
+    """Mask of elements whose forms depend on the rows beside them, by node (see `oracles.formula.affine.narrowing`)."""
     same: dict[Node, Mask] = field(default_factory=dict)
     """Mask of elements for which it does not matter what a choice takes, by choice; none before the first doubt."""
     mirrored: dict[Node, Mask] = field(default_factory=dict)
@@ -57,5 +80,13 @@ class ReadFormula:
         if narrow.held is not None:
             self.held[node, place] = narrow.held
         if narrow.doubt is not None:
-            self.doubts[node] = narrow.doubt | self.doubts.get(node, np.zeros_like(narrow.doubt))
+            self.guesses[node] = narrow.doubt | self.guesses.get(node, np.zeros_like(narrow.doubt))
         return narrow.form
+
+    @property
+    def by_chance(self) -> Mapping[Node, Mask]:
+        """Where it is by chance what a node takes: its doubts and its guesses."""
+        found = {**self.doubts}
+        for node, guess in self.guesses.items():
+            found[node] = guess | found[node] if node in found else guess
+        return found

@@ -12,9 +12,8 @@ This is the worst case, since rounding errors that repeat are not random. All er
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -26,26 +25,13 @@ from oracles.formula.affine.forms import DUST, Form, Mask, dust, upwards
 from oracles.formula.affine.setting import SettledProblem
 from oracles.formula.affine.sums import any_along
 from oracles.formula.exact.arithmetic import Float64
+from oracles.formula.exact.rigorous import along_axis, places_of
 from oracles.formula.trace import Node
 from oracles.lazy import lazy
 from oracles.summation import Sequential
 
 _SLACK = 1 + 2.0**-20
 """A factor for what a product of 1 + u exceeds 1 plus the sum of u by, over as many places as a dimension has."""
-
-
-@dataclass(frozen=True, eq=False)
-class _State:
-    """The state of the recurrence at one place."""
-
-    centre: F64
-    size: F64
-    """The magnitude M."""
-    error: F64
-    grown: F64
-    """The largest product of magnitudes of a up to here: over neighbouring places, or over any if nothing is added."""
-    most: F64
-    """The largest of the magnitudes and products so far."""
 
 
 def recurrence(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
@@ -61,21 +47,10 @@ def recurrence(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     shape[axis] = count
     if not count:
         return Form(np.zeros(shape), dtype, dtype.precision)
-    size = np.abs(start.centre) + start.spread
-    least = np.maximum(size, 1.0)
-    now = _State(start.centre, size, start.spread, np.where(adds, 1.0, least), least)
-    step = _Step(dtype, u, adds, np.where(adds, 2.0, 1.0) * u, one_by_one)
-    # The first value may have axes of one element that later values do not: these arrays have the full shape.
-    centre, size, error, most = kept = [np.empty(shape) for _ in range(4)]
+    steps = _Steps(a, b, start, dtype, u, adds, one_by_one, axis, shape)
     with np.errstate(all="ignore"):
-        wide, bulk = np.abs(a.centre) + a.spread, np.abs(b.centre) + b.spread
-        each = zip(
-            *(_places(values, axis, count) for values in (a.centre, a.spread, wide, b.centre, b.spread, bulk, *kept)),
-            strict=True,
-        )
-        for *given, own_centre, own_size, own_error, own_most in each:
-            now = step.next(now, *given)
-            own_centre[...], own_size[...], own_error[...], own_most[...] = now.centre, now.size, now.error, now.most
+        kept = steps.centre[1:], steps.size[1:], steps.error, steps.most
+        centre, size, error, most = (along_axis(each, axis) for each in kept)
     places = np.arange(1.0, count + 1.0).reshape([count if at == axis else 1 for at in range(centre.ndim)])
     if not one_by_one:
         error = error + np.where(adds, np.ceil(np.log2(places) + 1) * u * size, 0.0)
@@ -95,46 +70,90 @@ def recurrence(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
 
 
 @dataclass(frozen=True, eq=False)
-class _Step:
-    """The step from one place to the next. There are thousands of places with few elements each, so only what must be
-    calculated place by place is calculated here."""
+class _Steps:
+    """The steps from one place to the next. There are thousands of places with few elements each, so only what needs
+    the place before is calculated place by place."""
 
+    a: Form
+    b: Form
+    start: Form
     dtype: Format
     u: float
     adds: Mask
-    rounds: F64
-    """The roundings at a place, as a share of its magnitude."""
     one_by_one: bool
+    axis: int
+    shape: Sequence[int]
+    """The shape of the result."""
 
     @lazy
-    def always(self) -> bool:
-        """Whether each place adds something."""
-        return bool(self.adds.all())
+    def centre(self) -> F64:
+        """Return the values, the start before them."""
+        found = self._begun(self.start.centre)
+        for factor, value, before, now in zip(
+            self._of(self.a.centre), self._of(self.b.centre), found[:-1], found[1:], strict=True
+        ):
+            np.add(np.multiply(factor, before, now), value, now)
+        return found
 
-    def next(self, before: _State, factor: F64, off: F64, wide: F64, value: F64, more: F64, bulk: F64) -> _State:
-        """Return the state at the next place, given centres, spreads and magnitudes of a and b."""
-        u, adds = self.u, self.adds
-        size = upwards(wide * before.size, self.dtype, wide, before.size) + bulk
-        error = wide * before.error + off * np.abs(before.centre) + more
-        centre = factor * before.centre + value
-        if self.one_by_one:
-            rounded = wide * (np.abs(before.centre) + before.error)
-            rounded = u * rounded + np.where(adds, u * (np.abs(centre) + error + u * rounded), 0.0)
+    @lazy
+    def size(self) -> F64:
+        """Return the magnitudes M, as they are carried on, the start before them."""
+        found, more = self._begun(self._least), self._of(np.abs(self.b.centre) + self.b.spread) * self._carried
+        for factor, before, added, now in zip(self._wide, found[:-1], more, found[1:], strict=True):
+            product = upwards(np.multiply(factor, before, now), self.dtype, factor, before)
+            np.add(np.multiply(product, self._carried, now), added, now)
+        return found
+
+    @lazy
+    def error(self) -> F64:
+        """Return the errors E."""
+        before, centre = np.abs(self.centre[:-1]), np.abs(self.centre[1:])
+        grown, more = self._wide, self._of(self.a.spread) * before + self._of(self.b.spread)
+        if self.one_by_one:  # the rounding of a product, and of the sum of all that it and the term may be
+            twice = np.where(self.adds, 1 + self.u, 1.0)
+            more = (more + self.u * grown * before) * twice + np.where(self.adds, self.u * centre, 0.0)
+            grown = grown * ((1 + self.u) * twice)
         else:
-            rounded = self.rounds * size
-        grown = np.maximum(before.grown, 1.0) * wide
-        if not self.always:
-            grown = np.where(adds, grown, before.grown * np.maximum(wide, 1.0))
-        most = np.maximum(np.maximum(before.most, size), grown)
-        return _State(centre, size * (1 + 2 * u), error + rounded, grown, most)
+            more = more + np.where(self.adds, 2.0, 1.0) * self.u * (self.size[1:] / self._carried)
+        found = self._begun(self.start.spread)
+        for factor, last, added, now in zip(grown, found[:-1], more, found[1:], strict=True):
+            np.add(np.multiply(factor, last, now), added, now)
+        return found[1:]
 
+    @lazy
+    def most(self) -> F64:
+        """Return the largest magnitude up to each place, and the largest product of the magnitudes of a up to there,
+        over neighbours or any places."""
+        least, always = np.maximum(self._least, 1.0), bool(self.adds.all())
+        found = self._begun(np.where(self.adds, 1.0, least))
+        for factor, before, now in zip(self._wide, found[:-1], found[1:], strict=True):
+            np.multiply(np.maximum(before, 1.0), factor, now)
+            if not always:
+                np.copyto(now, before * np.maximum(factor, 1.0), where=~self.adds)
+        most = self._begun(least)
+        np.maximum(self.size[1:] / self._carried, found[1:], out=most[1:])
+        return np.asarray(np.maximum.accumulate(most))[1:]
 
-def _places(values: F64, axis: int, count: int) -> Iterable[F64]:
-    """Yield the slice at each place along an axis, which is kept. An axis of one element is broadcast."""
-    if values.shape[axis] == 1 and count != 1:
-        return repeat(values, count)
-    found: Iterable[F64] = np.expand_dims(np.moveaxis(values, axis, 0), axis + 1)
-    return found
+    @property
+    def _carried(self) -> float:
+        return 1 + 2 * self.u
+
+    @lazy
+    def _wide(self) -> F64:
+        return self._of(np.abs(self.a.centre) + self.a.spread)
+
+    @lazy
+    def _least(self) -> F64:
+        return np.abs(self.start.centre) + self.start.spread
+
+    def _of(self, values: F64) -> F64:
+        return places_of(values, self.axis, self.shape[self.axis])
+
+    def _begun(self, first: F64) -> F64:
+        """Return an array for all places, with the first before them."""
+        found = np.empty((self.shape[self.axis] + 1, *self.shape[: self.axis], 1, *self.shape[self.axis + 1 :]))
+        found[0] = first
+        return found
 
 
 def _settled(args: Sequence[Form], shape: Sequence[int], axis: int, dtype: Format) -> Mask:

@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 
 from oracles.doubledouble import F64
 from oracles.elementary.functions import function
+from oracles.formula.exact import rigorous
 from oracles.formula.exact.arithmetic import Arithmetic, Precise, Values, along, within
 from oracles.formula.exact.contraction import Axes, Places, part, spans
 from oracles.formula.exact.lengths import Extents, Lengths
 from oracles.formula.exact.ranking import placed, ranked
+from oracles.formula.exact.rigorous import Rigorous
 from oracles.formula.made import completed
 from oracles.formula.node import CONTRACTIONS, LAST
 from oracles.formula.trace import FormulaError, Node, Trace, ordered
@@ -347,6 +349,8 @@ class Exact:
 def recurred(arithmetic: Arithmetic, args: Sequence[Values], axis: int, count: int) -> Values:
     """Return h(t) = a(t) h(t - 1) + b(t) at all `count` places along an axis. `args` are a, b and h(-1)."""
     a, b, h = args
+    if count and isinstance(arithmetic, Rigorous):
+        return rigorous.recurred(a, b, h, axis, count)
     found = list[Any]()
     for place in range(count):
         each, more = (at_place(values, axis, place) for values in (a, b))

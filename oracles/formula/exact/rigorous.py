@@ -170,6 +170,45 @@ class Rigorous:
         return Near(np.concatenate([each.value for each in parts], axis), np.concatenate(errors, axis))
 
 
+def recurred(a: Near, b: Near, start: Near, axis: int, count: int) -> Near:
+    """Return h(t) = a(t) h(t - 1) + b(t) along an axis, as `Rigorous.operate` gives it place by place, in as few calls
+    of NumPy as there can be."""
+    factor, term, own = (places_of(each.value, axis, count) for each in (a, b, start))
+    off, more = (places_of(np.broadcast_to(each.error, each.shape), axis, count) for each in (a, b))
+    shape = np.broadcast_shapes(factor.shape, term.shape, own.shape)[1:]
+    value, product = np.empty((count + 1, *shape)), np.empty((count, *shape))
+    value[0], before, after = own[0], value[:-1], value[1:]
+    for each, added, last, multiplied, now in zip(factor, term, before, product, after, strict=True):
+        np.add(np.multiply(each, last, multiplied), added, now)
+    size = np.abs(product)
+    error = size * _U + off * np.abs(before)
+    if not size.min(initial=1.0) >= _SMALL:
+        error = np.where((size < _SMALL) & (factor != 0) & (before != 0), error + _LOST, error)
+    error += np.where(_is_rounded("add", product, term, after), np.abs(after) * _U, 0.0) + more
+    last, grown = np.broadcast_to(start.error, shape), np.abs(factor) + off
+    for each, now in zip(grown, error, strict=True):
+        now += each * last
+        last = now
+    if not (finite := np.isfinite(after)).all():  # it is no number from some place on
+        product_is = np.isfinite(product)
+        became = np.isfinite(factor) & np.isfinite(before) & ~product_is | product_is & np.isfinite(term) & ~finite
+        unknown = np.logical_or.accumulate(became | np.isnan(off) | np.isnan(more) | finite & np.isnan(error))
+        error = np.where(finite, error, np.where(unknown | np.isnan(start.error), np.nan, 0.0))
+    return Near(along_axis(after, axis), along_axis(error, axis))
+
+
+def places_of(values: F64, axis: int, count: int) -> F64:
+    """Return the values at each place along an axis, which they keep, with one element; the places come first. An axis
+    of one element is broadcast."""
+    found = np.expand_dims(np.moveaxis(values, axis, 0), axis + 1)
+    return np.broadcast_to(found, (count, *found.shape[1:]))
+
+
+def along_axis(places: F64, axis: int) -> F64:
+    """Return values whose places come first, see `places_of`, with these along their axis."""
+    return np.ascontiguousarray(np.moveaxis(places.squeeze(axis + 1), 0, axis))
+
+
 def _are_ordinary(a: F64, b: F64) -> bool:
     """Whether no product of an element of a and one of b underflows, and no sum of such products overflows."""
     (least, largest), (other_least, other_largest) = extremes(a), extremes(b)

@@ -17,7 +17,7 @@ from oracles.op import Op
 from oracles.operand import Operand, Parameter
 from oracles.ops import OPS, register
 from oracles.problem import Problem
-from oracles.rounding import STORAGE
+from oracles.rounding import stored_as
 from oracles.simulated.simulation import Order, Simulated
 from oracles.tests.common.formulas import HARD
 from oracles.tests.common.ops import LAYER_NORM, LAYER_NORM_BACKWARD
@@ -79,7 +79,7 @@ def problem(
             if operand.name == op.main:
                 z = np.moveaxis(HARD[kind](np.moveaxis(z, axis, -1), form(dtype)), -1, axis)
             with np.errstate(over="ignore"):
-                inputs[operand.name] = z.astype(STORAGE[dtype])
+                inputs[operand.name] = z.astype(stored_as(dtype))
     outputs = {
         each.name: (out or dtype) if each.name in op.alike else "f64" if dtype == "f64" else "f32"
         for each in op.outputs
@@ -105,7 +105,7 @@ def returned(of: Problem, simulated: Simulated) -> Mapping[str, NDArray[Any]]:
     for name, dtype in of.outputs.items():
         values = op.returned(name, simulated.output(name, dtype))
         with np.errstate(over="ignore"):
-            found[name] = np.ascontiguousarray(values).astype(STORAGE[dtype])
+            found[name] = np.ascontiguousarray(values).astype(stored_as(dtype))
     return found
 
 

@@ -8,7 +8,8 @@ from itertools import product
 
 import numpy as np
 
-from oracles.enclosure import compare
+from oracles.doubledouble import F64
+from oracles.enclosure import Mask, compare
 from oracles.formula.contract import Contract
 from oracles.op import Op
 from oracles.precise import conforms
@@ -21,15 +22,19 @@ from oracles.truth import Truth
 
 
 def disagreements(problem: Problem, contract: Contract, rng: np.random.Generator) -> tuple[int, int, list[str]]:
-    """Elements compared, elements that the fast tier left open, and contradictions."""
+    """Elements compared, elements that the fast tier left open, and contradictions, those of the forms included that
+    the precise tier has."""
     truth = Truth(problem)
     compared = unsure = 0
     wrong = []
     for name, enclosure in truth.enclosures(contract, problem.structured).items():
         shape = enclosure.inner[0].shape
         bounds = {index: truth.bounds(contract, name, index, problem.structured) for index in np.ndindex(shape)}
+        once = bounds
+        if truth.enclosures(contract, problem.structured, once=True)[name] is not enclosure:
+            once = {index: truth.bounds(contract, name, index, problem.structured, once=True) for index in bounds}
         for got in probes(enclosure, rng):
-            comparison = compare(enclosure, got)
+            comparison, alone = compare(enclosure, got), decided(truth, contract, name, got)
             for index, expected in bounds.items():
                 compared += 1
                 assert expected is not None
@@ -38,7 +43,22 @@ def disagreements(problem: Problem, contract: Contract, rng: np.random.Generator
                 elif conforms(expected, float(got[index])) == comparison.failing[index]:
                     value, low, high = float(got[index]), enclosure.inner[0][index], enclosure.inner[1][index]
                     wrong.append(f"{name}{index} {value.hex()} not in {low, high}: {expected.decision} {problem}"[:600])
+            for index, allowed in once.items():
+                assert allowed is not None
+                right = conforms(allowed, float(got[index]))
+                if alone[int(right)][index]:  # certainly conforms or fails, and does not
+                    value = float(got[index])
+                    wrong.append(f"{name}{index} {value.hex()} alone: {right}, {allowed.decision} {problem}"[:600])
     return compared, unsure, wrong
+
+
+def decided(truth: Truth, contract: Contract, name: str, got: F64) -> tuple[Mask, Mask]:
+    """Which elements certainly conform, and which certainly fail, by the forms of the precise tier."""
+    conform, fail = np.zeros(got.shape, bool), np.zeros(got.shape, bool)
+    for row in range(0 if truth.enclosures(contract, truth.problem.structured)[name].places else len(got)):
+        found = truth.elements.decided(name, row, got, contract, truth.problem.structured)
+        conform[found[0]], fail[found[0]] = found[1:]
+    return conform, fail
 
 
 FORWARD = [("rms_norm", "f32"), ("rms_norm", "f16"), ("fused_add_rms_norm", "f64"), ("fused_add_rms_norm", "bf16")]

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 from oracles import Contract, Lanes, escalation
-from oracles.enclosure import OutputComparison
+from oracles.enclosure import OutputComparison, compare
 from oracles.formula.exact import deadline
 from oracles.ops import OPS
 from oracles.precise import Bounds
 from oracles.problem import Problem
+from oracles.rounding import STORAGE
 from oracles.tests.common.formulas import HARD
 from oracles.tests.common.judged import problem, simulated
+from oracles.tests.common.tiers import disagreements
 from oracles.tiers.elements import Elements
 from oracles.truth import Truth
 
@@ -57,6 +60,35 @@ def test_rows_of_one_element_are_decided_by_the_fast_tier() -> None:
     of = Problem("layer_norm", {"eps": 1e-8, "axis": 1}, inputs, {"y": "f32"}, structured=True)
     (check,) = Truth(of).check(Contract(), {"y": np.full(x.shape, -0.3, "f4")})
     assert (check.result, check.escalated) == ("pass", 0)
+
+
+def guessed() -> Iterator[tuple[Problem, Contract]]:
+    """Problems of which float64 finds forms by chance: scores far larger than their differences, and rows whose values
+    hardly differ."""
+    rng = np.random.default_rng(11)
+    bias = rng.standard_normal((1, 2, 3, 4)) * 10.0 ** np.array([0, 8, 12, 18])
+    shapes = {"q": (1, 1, 2, 3, 3), "k": (1, 1, 4, 3), "v": (1, 1, 4, 2)}
+    given = {"bias": bias, **{name: rng.standard_normal(shape) for name, shape in shapes.items()}}
+    for dtype, contract in (("f32", Contract()), ("f64", Contract()), ("f32", Contract(points={"p": "bf16"}))):
+        of = {name: values.astype(STORAGE[dtype]) for name, values in given.items()}
+        yield Problem("attention", {"softmax_scale": 1.0, "axis": 4}, of, {"o": dtype, "lse": dtype}), contract
+    x = (1e4 + rng.standard_normal((4, 6)) * np.array([[0.0], [1e-3], [1e-2], [1.0]])).astype("f4")
+    rows = {"x": x, "weight": np.ones(6, "f4"), "bias": np.zeros(6, "f4")}
+    outputs = {"y": "f32", "mean": "f32", "rstd": "f32"}
+    yield Problem("layer_norm", {"eps": 1e-8, "axis": 1}, rows, outputs), Contract()
+    halves = (np.array([[127.0, 94.5, -36.5, 2.5, 0.5, -126.5]]) * np.array([[0.75], [1 / 3], [3e-7]])).astype("f4")
+    yield Problem("quantize_rows", {"axis": 1}, {"x": halves}, {"q": "int8", "scale": "f32"}), Contract()
+
+
+@pytest.mark.parametrize(("of", "contract"), [*guessed()])
+def test_what_only_beside_other_rows_would_be_in_doubt_is_not_asked_of_mpmath(of: Problem, contract: Contract) -> None:
+    truth, rng = Truth(of), np.random.default_rng(0)
+    unsure = sum(int(compare(each, each.outer[0]).unsure.sum()) for each in truth.enclosures(contract, False).values())
+    assert unsure, "otherwise the problem shows nothing"
+    (compared, _, wrong) = disagreements(of, contract, rng)
+    assert not wrong, f"{wrong[0]}, of {compared}"
+    for check in truth.check(contract, simulated(of, contract)):
+        assert (check.result, check.escalated) == ("pass", 0), check.output
 
 
 def test_an_element_is_asked_about_once_for_all_kernels(monkeypatch: pytest.MonkeyPatch) -> None:

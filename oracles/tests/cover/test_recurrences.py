@@ -17,7 +17,7 @@ from oracles.formula.contract import Contract
 from oracles.formula.exact.arithmetic import Double, Float64, Precise
 from oracles.formula.exact.centre import Exact, Inputs, evaluate
 from oracles.formula.exact.extended import Extended
-from oracles.formula.exact.rigorous import Rigorous
+from oracles.formula.exact.rigorous import Near, Rigorous, recurred
 from oracles.formula.trace import FormulaError, Node, Outputs, Trace, trace
 from oracles.problem import Problem
 from oracles.simulated.simulation import ORDERS, Simulated
@@ -205,3 +205,26 @@ def test_a_state_that_vanishes_in_f64_may_do_so_before_a_huge_gate() -> None:
     of = Problem("linear_recurrence", {}, {"x": np.zeros((1, 2)), "gate": gate, "h0": h0}, {"hs": "f64"})
     for last, said in ((0.0, "pass"), (2e-154, "pass"), (1e-14, "numeric")):
         assert Truth(of).check(Contract("f64"), {"hs": np.array([[-0.0, last]])})[0].result == said
+
+
+@pytest.mark.parametrize("errs", [(), ("a",), ("b",), ("a", "b", "h")])
+def test_a_recurrence_that_bounds_its_own_error_is_its_operations_place_by_place(errs: tuple[str, ...]) -> None:
+    """Bit for bit; the errors, also of numbers that overflow or underflow, but for their own roundings."""
+    rng, count = np.random.default_rng(len(errs)), 40
+    a, b = (rng.standard_normal((6, count)) * 2.0 ** rng.integers(-2, 2, (6, count)) for _ in range(2))
+    h = rng.standard_normal((6, 1))
+    a[1, 5:], b[2, 7], a[3, 9], b[3, 3] = 1e40, np.inf, np.nan, -np.inf
+    a[4] *= 1e-20
+    b[4], b[5], h[5] = 0.0, 0.0, 0.0
+    near = {
+        name: Near(values, rng.random(values.shape) * 1e-12 if name in errs else 0.0)
+        for name, values in (("a", a), ("b", b), ("h", h))
+    }
+    with np.errstate(all="ignore"):
+        found, each, rigorous = recurred(near["a"], near["b"], near["h"], 1, count), near["h"], Rigorous()
+        for at in range(count):
+            place = slice(None), slice(at, at + 1)
+            each = rigorous.operate("add", rigorous.operate("multiply", near["a"][place], each), near["b"][place])
+            assert found.value[place].tobytes() == each.value.tobytes()
+            expected, error = np.broadcast_to(each.error, each.shape), np.asarray(found.error)[place]
+            np.testing.assert_allclose(error, expected, rtol=1e-12, atol=0.0)

@@ -102,6 +102,8 @@ def test_an_unstable_precise_tier_never_passes(monkeypatch: pytest.MonkeyPatch) 
         lambda *_, **__: {"y": replace(right, unsure=np.ones(y.shape, bool), inner=right.outer[::-1])},
     )
     monkeypatch.setattr(truth, "bounds", lambda *_, **__: None)
+    nothing = np.zeros(y.shape, bool)
+    monkeypatch.setattr(truth.elements, "decided", lambda *_, **__: (slice(None), nothing, nothing))
     steps = list[escalation.PreciseProgress]()
     monkeypatch.setattr(escalation, "watch", steps.append)
     check = truth.check(Contract(), {"y": y})[0]

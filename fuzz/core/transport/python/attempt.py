@@ -7,24 +7,24 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import product
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
 from fuzz.core.base.case import CACHE_LINE, THREADS, Case, Output
 from fuzz.core.base.fill import refilled
-from fuzz.core.base.probe import without_probe
+from fuzz.core.base.probe import probe_of, without_probe
 from fuzz.core.transport import records
 from fuzz.core.transport.python.answer import NO_MEMORY, Answer, failed, is_of_device, said
 from fuzz.core.transport.python.arrays import Arrays, UnreadableArrayError
-from fuzz.core.transport.python.device import DeviceMemory
 from fuzz.core.transport.python.kernel import Raised, Way
 from fuzz.core.transport.python.memory import CallMemory, FreshMemory
-from fuzz.core.transport.python.probing import Placed, called, kept_apart
-from fuzz.core.transport.python.shared_memory import fill_shared_memory
 from fuzz.core.transport.python.slab import OUTPUT_POISONS, Slab, poisoned, slabs, too_large
 from fuzz.core.transport.python.unset import filled_memory, is_filled, unset_in
 from oracles.dtypes import DTYPES, ITEMSIZE
+
+if TYPE_CHECKING:
+    from fuzz.core.transport.python.probing import Placed
 
 _T = TypeVar("_T")
 
@@ -64,7 +64,7 @@ class Attempt:
         self._memory = memory
         self._again, self._poison = again, OUTPUT_POISONS[again]
         self._asks = refilled(case) if again else case
-        self._is_on_gpu = isinstance(memory, DeviceMemory)
+        self._is_on_gpu = memory.on_device
         self._slabs = self._image(case)
         for slab in self._own():
             memory.stage(slab)
@@ -79,21 +79,30 @@ class Attempt:
             return
         self._given = self._views(self._slabs)
         params = {name: value for name, value in without_probe(self._case.params).items() if name != THREADS}
-        placed = Placed(
+        placed = self._placed(params) if self._is_on_gpu or probe_of(self._case) else None
+        with self._arrays.threads(self._case.params.get(THREADS)):
+            self._memory.watch()
+            if self._is_on_gpu and self._memory.margin:  # a tool checks each of 15 million stores
+                from fuzz.core.transport.python.shared_memory import fill_shared_memory
+
+                fill_shared_memory(self._asks)
+            with filled_memory(self._asks):
+                self._returned = self._kernel.call(self._given, params, None) if placed is None else placed.called()
+            # Else the next call could overwrite memory that the kernel keeps and returns again.
+            if self._is_on_gpu and placed is not None:
+                self._returned = placed.apart(self._returned)
+
+    def _placed(self, params: Mapping[str, float | int]) -> Placed:
+        """Return the case in memory, for a call that is made in another way, or on a GPU."""
+        from fuzz.core.transport.python.probing import Placed
+
+        return Placed(
             self._case, self._slabs, self._given, self._arrays,
             lambda tensors, way: self._kernel.call(tensors, params, way), self._image, self._elsewhere,
             self._memory.keep,
             [name for name in self._case.outputs if not self._kernel.takes(name)],
             self._is_on_gpu,
         )  # fmt: skip
-        with self._arrays.threads(self._case.params.get(THREADS)):
-            self._memory.watch()
-            if self._is_on_gpu and self._memory.margin:  # a tool checks each of 15 million stores
-                fill_shared_memory(self._asks)
-            with filled_memory(self._asks):
-                self._returned = called(placed)
-            if self._is_on_gpu:  # else the next call could overwrite memory that the kernel keeps and returns again
-                self._returned = kept_apart(placed, self._returned)
 
     def _views(self, placed: Mapping[str, Slab]) -> Mapping[str, Any]:
         """Return the arrays that are passed to the kernel, by name."""

@@ -41,6 +41,8 @@ class DeviceMemory(Margins):
     """Memory of a GPU. Staged slabs are copied there and back together. A watching tool checks the ends of allocations
     and needs no margin, so without a margin each tensor is an allocation of its own. Tests use another `device`."""
 
+    on_device = True
+
     def __init__(self, margin: int, torch: Any, device: str = "cuda") -> None:
         super().__init__(margin)
         self._torch = torch

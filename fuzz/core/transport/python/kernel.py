@@ -19,7 +19,7 @@ from typing import Any
 
 import oracles
 from fuzz.core.transport.python.foreign import maker, opened
-from fuzz.core.transport.python.launch import LaunchError, LeftOutError
+from fuzz.core.transport.python.launch import LeftOutError
 from fuzz.core.transport.python.module import loaded
 from oracles.operand import AXIS
 
@@ -240,6 +240,8 @@ class LoadedKernel:
 
     def _words(self, error: BaseException) -> str:
         """Return the error in one line, with the last line of the kernel's file that was reached."""
+        from fuzz.core.transport.python.launch import LaunchError
+
         # Triton's interpreter wraps errors raised inside a program, and keeps only their repr.
         shown = error.__cause__ if type(error).__name__ == "InterpreterError" and error.__cause__ else error
         said = " ".join(str(shown).split())

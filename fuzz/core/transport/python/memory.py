@@ -43,6 +43,8 @@ class CallMemory(Protocol):
 
     guarded: bool
     """Whether tensors lie flush against inaccessible pages. Then the memory holds the tensors of one call at a time."""
+    on_device: bool
+    """Whether it is that of a GPU, where calls are only queued."""
     margin: int
     """The bytes that are poisoned and checked on every side of a tensor without an inaccessible page."""
 
@@ -90,6 +92,8 @@ class CallMemory(Protocol):
 
 class Placing:
     """Memory in which each slab is placed separately, and read in place."""
+
+    on_device = False
 
     @property
     def is_full(self) -> bool:

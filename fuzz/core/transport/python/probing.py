@@ -57,17 +57,20 @@ class Placed:
         """Return the result of a call, or why there is none."""
         return self.call(self.given, way)
 
+    def called(self) -> Any:
+        """Return the result of the call that the probe of the case asks for."""
+        return _WAYS[probes.probe_of(self.case)](self)
+
+    def apart(self, found: Any) -> Any:
+        """Return the result of a call on a GPU, with plain tensors replaced by copies unless they were arguments."""
+        return _kept_apart(self, found)
+
     def fill(self, slabs: Mapping[str, Slab]) -> None:
         """Write the images of the slabs into the memory of the case without touching the arrays, which remain the same
         objects with the same version."""
         for name, slab in self.slabs.items():
             image = slabs[name].image
             slab.memory[:] = self.arrays.library.from_numpy(image) if self.is_on_gpu else image
-
-
-def called(placed: Placed) -> Any:
-    """Return the result of the call that the probe of the case asks for."""
-    return _WAYS[probes.probe_of(placed.case)](placed)
 
 
 def _as_usual(placed: Placed) -> Any:
@@ -178,15 +181,14 @@ _WAYS: Mapping[str, Callable[[Placed], Any]] = {
 }
 
 
-def kept_apart(placed: Placed, found: Any) -> Any:
-    """Return the result of a call on a GPU, with plain tensors replaced by copies unless they were arguments."""
+def _kept_apart(placed: Placed, found: Any) -> Any:
     given = {each.data_ptr() for each in placed.given.values()}
     is_plain = type(found) is placed.arrays.library.Tensor and found.layout is placed.arrays.library.strided
     if is_plain and found.is_cuda and found.data_ptr() not in given:
         return placed.keep(found)
     if type(found) is dict:
-        return {name: kept_apart(placed, each) for name, each in found.items()}
-    return type(found)(kept_apart(placed, each) for each in found) if type(found) in (tuple, list) else found
+        return {name: _kept_apart(placed, each) for name, each in found.items()}
+    return type(found)(_kept_apart(placed, each) for each in found) if type(found) in (tuple, list) else found
 
 
 def _copies(placed: Placed, found: Any) -> Any:

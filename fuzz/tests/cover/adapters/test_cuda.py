@@ -11,7 +11,7 @@ from fuzz.campaign.search.process_executor import ProcessExecutor
 from fuzz.campaign.search.turn_runner import Terms
 from fuzz.core.adapters import cuda
 from fuzz.core.adapters.build import Builder
-from fuzz.core.adapters.python import spec_of
+from fuzz.core.adapters.python_program import spec_of
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.tests.common.planted import a_case
 from fuzz.tests.common.python_planted import python_target

@@ -16,7 +16,7 @@ from fuzz import Capabilities, CudaKernel
 from fuzz.core.adapters import toolchain
 from fuzz.core.adapters.build import Builder, BuildError
 from fuzz.core.adapters.export import Script
-from fuzz.core.adapters.python import PythonAttestation
+from fuzz.core.adapters.python_program import PythonAttestation
 from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import Target
 from fuzz.core.adapters.toolchain import Tool

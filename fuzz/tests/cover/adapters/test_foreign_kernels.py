@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fuzz.core.adapters.python import PythonAttestation
 from fuzz.core.adapters.python_kernel import PythonKernel
+from fuzz.core.adapters.python_program import PythonAttestation
 from fuzz.core.adapters.registry import expand
 from fuzz.core.base.capability import Capabilities, DeclarationError
 from fuzz.core.base.outcome import Status

@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 
 from fuzz.core.adapters.cuda import VISIBLE, driver_answer, no_cuda_device
-from fuzz.core.adapters.python import PythonAdapter, PythonAttestation
+from fuzz.core.adapters.python import PythonAdapter
 from fuzz.core.adapters.python_kernel import FRAMEWORKS, DevicePlacement, PythonKernel
+from fuzz.core.adapters.python_program import PythonAttestation
 from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import Attestation, NotRun
 from fuzz.core.adapters.toolchain import this_host
@@ -136,7 +137,7 @@ def test_an_attestation_is_held_to_its_target(
 ) -> None:
     target = python_target(tmp_path, TRITON_HEAD + TRITON, "triton", "interpret")
     if "digest" in change:
-        monkeypatch.setattr("fuzz.core.adapters.python.source_digest", lambda texts: "0000")
+        monkeypatch.setattr("fuzz.core.adapters.python_program.source_digest", lambda texts: "0000")
     else:
         compiled = replace(FRAMEWORKS["triton"], places=(DevicePlacement("interpret", "compiled", 30.0),))
         target = replace(target, adapter=PythonAdapter(compiled))
@@ -151,7 +152,7 @@ def test_a_target_that_finds_no_device_once_started_did_not_run(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The driver counts a device that the worker cannot use."""
-    monkeypatch.setattr("fuzz.core.adapters.python.no_cuda_device", lambda: None)
+    monkeypatch.setattr("fuzz.core.adapters.cuda.no_cuda_device", lambda: None)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     target = python_target(tmp_path, TORCH_HEAD + indented("y.copy_(x)"), device="cuda")
     with WorkerPool([target], cache=cache) as pool:
@@ -191,7 +192,7 @@ def test_a_worker_runs_under_a_tool(tmp_path: Path, cache: Path, monkeypatch: py
     tool, report = tmp_path / "tool", tmp_path / "report"
     tool.write_text(f'#!/bin/sh\necho "========= A TOOL"\nln -f "$2" {report}\nshift 2\nexec "$@"\n')
     tool.chmod(0o755)
-    monkeypatch.setattr("fuzz.core.adapters.python.program_of", lambda name: (str(tool),))
+    monkeypatch.setattr("fuzz.core.adapters.cuda.program_of", lambda name: (str(tool),))
     room = "x.untyped_storage().nbytes() - x.storage_offset() * 4"
     told = f"open({str(report)!r}, 'a').write('========= Error: a race\\n=========     at y\\n')"
     body = f"y.copy_(x)\ny[0, 0] = {room}\nos._exit(7) if x[0, 0] == 9 else {told} if x[0, 0] == 8 else 0"

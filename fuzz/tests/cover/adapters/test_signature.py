@@ -12,6 +12,7 @@ from fuzz import Capabilities, PythonKernel
 from fuzz.core.adapters.pack import PackError, load
 from fuzz.core.base.outcome import Status
 from fuzz.tasks.check.function import declared
+from fuzz.tasks.check.request import Calling, Promises
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.python_planted import outcomes, python_target
 
@@ -35,7 +36,9 @@ def _of_pack(folder: Path, parameters: str, **declaration: Any) -> _Facts:
 def _of_check(parameters: str, declaration: Capabilities) -> _Facts:
     scope: dict[str, Any] = {}
     exec(f"def rms_norm({parameters}):\n    return x\n", scope)
-    kernel, _ = declared(scope["rms_norm"], "rms_norm", None, declaration, (), (), "torch", "cpu", "")
+    kernel, _ = declared(
+        scope["rms_norm"], "rms_norm", Promises(capabilities=declaration, laws=()), Calling(arrays="torch")
+    )
     return _facts(kernel.capability.able)
 
 

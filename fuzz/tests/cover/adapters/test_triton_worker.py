@@ -9,8 +9,8 @@ import pytest
 
 from fuzz.contracts.accepts import Accepts, untried
 from fuzz.core.adapters.cuda import sanitized
-from fuzz.core.adapters.python import PythonAttestation
 from fuzz.core.adapters.python_kernel import Device
+from fuzz.core.adapters.python_program import PythonAttestation
 from fuzz.core.base.case import Case, Output, Tensor, contiguous
 from fuzz.core.base.outcome import Fault, Status
 from fuzz.core.execute.pool import WorkerPool

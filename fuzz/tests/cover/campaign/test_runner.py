@@ -23,7 +23,8 @@ from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import Target
 from fuzz.core.adapters.toolchain import this_host
 from fuzz.core.base.case import Case
-from fuzz.core.execute.pool import Pool, WorkerPool, patient
+from fuzz.core.execute.batch import Pool, patient
+from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.judge.judge import EntryJudge, Judgement
 from fuzz.core.laws.registry import Entry
 from fuzz.explain.diagnosis import never

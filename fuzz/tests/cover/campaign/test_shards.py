@@ -20,7 +20,7 @@ from fuzz.campaign.search.schedule import Schedule, in_order, known_at
 from fuzz.campaign.search.stopping import RunLimits
 from fuzz.campaign.search.turn_runner import Terms, TurnJob, TurnReport
 from fuzz.core.adapters.target import Target
-from fuzz.core.execute.lane import Wait
+from fuzz.core.execute.batch import Wait
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.generate.search import SHARDS, Search
 from fuzz.core.generate.turn import BATCH, Turn

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from fuzz.campaign.search.shares import Shares, fittest
+from fuzz.campaign.search.shares import OpShares, fittest
 
 _READS_S = 1.0
 
@@ -25,10 +25,10 @@ class _Process:
 
 def _simulated(
     costs: Mapping[str, float], weights: Mapping[str, int], processes: int, seconds: float
-) -> tuple[Shares, int]:
+) -> tuple[OpShares, int]:
     """Return the shares after a search of `seconds` in which a turn of each op takes as long as `costs` say, and how
     often a process has read an op."""
-    shares, crew, now = Shares(weights, processes), [_Process() for _ in range(processes)], 0.0
+    shares, crew, now = OpShares(weights, processes), [_Process() for _ in range(processes)], 0.0
     while now < seconds:
         while (in_hand := sum(pace.on_their_way for pace in shares.paces.values())) < 4 * processes:
             ready = (op for op in shares.in_turn(seconds - now, in_hand) if shares.paces[op].on_their_way < 8)
@@ -79,7 +79,7 @@ def test_the_time_of_an_op_grows_with_its_capabilities_whatever_its_turns_cost()
 
 
 def test_without_a_limit_of_time_each_op_has_its_turn() -> None:
-    shares = Shares({"a": 1, "b": 1, "c": 1}, 1)
+    shares = OpShares({"a": 1, "b": 1, "c": 1}, 1)
     visited = []
     for _ in range(60):
         op = shares.in_turn(math.inf, 2)[0]
@@ -92,6 +92,6 @@ def test_without_a_limit_of_time_each_op_has_its_turn() -> None:
 
 
 def test_an_op_that_is_not_due_begins_only_where_a_process_would_be_idle() -> None:
-    shares = Shares({"a": 1, "b": 1, "c": 1}, 2)
+    shares = OpShares({"a": 1, "b": 1, "c": 1}, 2)
     assert shares.in_turn(60.0, 0) == ["a", "b", "c"]
     assert shares.in_turn(60.0, 4) == ["a", "b"]

@@ -115,7 +115,7 @@ def test_it_is_told_as_a_table_and_as_json(cli_here: Cli) -> None:
     [output] = told["outputs"]
     assert (told["schema"], output["output"], len(output["rulers"])) == (1, "y", 3)
     wrong = cli_here("tolerance", "softmax", "--dtype", "f8")
-    assert (wrong.returncode, "--dtype f8: it is one of f64, f32, f16, bf16" in wrong.stderr) == (4, True)
+    assert (wrong.returncode, "--dtype f8: it is one of f32, f16, bf16, f64" in wrong.stderr) == (4, True)
 
 
 def test_a_longer_sequence_needs_no_less() -> None:

@@ -80,7 +80,7 @@ def test_no_device_is_no_failure_and_says_why_once(
     pack: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reason = "no CUDA device (planted)"
-    monkeypatch.setattr("fuzz.core.adapters.python.no_cuda_device", lambda: reason)
+    monkeypatch.setattr("fuzz.core.adapters.cuda.no_cuda_device", lambda: reason)
     assert _run(monkeypatch, "--pack", pack, "--target", "torch@cuda") == Exit.NOTHING_RAN
     said = capsys.readouterr()
     assert (said.out + said.err).count(f"NOT_RUN torch-copy@cuda: {reason}") == 1

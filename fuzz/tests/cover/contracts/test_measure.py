@@ -18,6 +18,7 @@ from fuzz.core.adapters.registry import expand
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.transport.python import attest
 from fuzz.tasks.check.reference import lenient, read, tried
+from fuzz.tasks.check.request import Calling, GivenData
 from fuzz.tests.common.hunting import PACK
 from fuzz.tests.common.measured import lanes, loop, measure, pairs
 from fuzz.tests.common.told import fails
@@ -270,8 +271,8 @@ def test_what_it_refuses_is_one_line_to_declare() -> None:
 
 
 def _accepts(kernel: Callable[..., Any]) -> str:
-    found = read(_softmax, None, None, None, None)
-    told = tried(kernel, found, None, (), "torch", "cpu")
+    found = read(_softmax, GivenData())
+    told = tried(kernel, found, None, Calling())
     return told.text if told is not None else ""
 
 

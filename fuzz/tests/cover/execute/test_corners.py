@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fuzz.core.adapters.pack import built_in, load
-from fuzz.core.adapters.python import PythonAttestation
+from fuzz.core.adapters.python_program import PythonAttestation
 from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import Attestation, NotRun, Target
 from fuzz.core.adapters.toolchain import this_host

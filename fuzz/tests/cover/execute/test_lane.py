@@ -15,7 +15,7 @@ from fuzz.core.adapters.c_kernel import CKernel
 from fuzz.core.adapters.target import NotRun, Target
 from fuzz.core.base.case import Case, contiguous
 from fuzz.core.base.outcome import Outcome, Status
-from fuzz.core.execute.lane import Wait
+from fuzz.core.execute.batch import Wait
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.execute.worker import Conduct
 from fuzz.core.transport import records

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from fuzz.core.adapters.python_kernel import PythonKernel
+from fuzz.core.adapters.registry import expand
+from fuzz.core.base.capability import Capabilities
 from fuzz.core.base.case import Case
 from fuzz.core.base.errors import UsageError
 from fuzz.core.base.kernel import Kernel
@@ -15,11 +18,12 @@ from fuzz.explain.explanation import Counterfactual
 from fuzz.explain.shrink.shrink import shrink
 from fuzz.explain.stages.counterfactuals import counterfactuals, edited, held_against
 from fuzz.explain.trial.family import Family
-from fuzz.explain.trial.trial import Trials
+from fuzz.explain.trial.trial import KeepsStateError, Trials
 from fuzz.findings.casefile import FoundRecord, save
 from fuzz.report.words import counterfactual_lines, counterfactual_words, nearest_words
 from fuzz.tests.common.hunting import failing, given_case, target_of, with_edits
 from fuzz.tests.conftest import Cli
+from oracles.formula.contract import Contract
 
 _TAIL_OF_4 = ("for (size_t i = 0; i < n; i++) total", "for (size_t i = 0; i < n / 4 * 4; i++) total")
 _EPS = ("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, n, 0.5f)")
@@ -68,6 +72,38 @@ def test_what_other_failing_cases_have_too_is_not_said_to_make_it_pass() -> None
         "passes at n = 8, where other cases fail",
         "2 failing cases have other values than those that pass",
     ]
+
+
+_SEVENTH = """
+import os
+import numpy as np
+
+calls = 0
+
+
+def rms_norm(x, eps, y):
+    global calls
+    calls += 1
+    if calls % 7 == 0:
+        os.kill(os.getpid(), 9)
+    y[...] = x / np.sqrt((x * x).mean(-1, keepdims=True) + eps)
+"""
+
+
+def test_where_the_number_of_calls_decides_nothing_is_said_to_make_it_pass(tmp_path: Path) -> None:
+    """Every seventh call ended the process, and it was told to pass at n = 2, 4 and 16, and to fail at 64."""
+    (tmp_path / "seventh.py").write_text(_SEVENTH)
+    kernel = PythonKernel(
+        "seventh", "rms_norm", tmp_path / "seventh.py", "numpy", Contract(), Capabilities(empty=False), entry="rms_norm"
+    )
+    [target] = expand([kernel])
+    with WorkerPool([target]) as pool:
+        case, judgement = failing(pool, target, given_case((1, 1), 1))
+        trials = Trials(pool, target, Family.of(judgement))
+        with pytest.raises(KeepsStateError):
+            counterfactuals(trials, case)
+        for each in counterfactuals(replace(trials, fresh=True, known={}), case):
+            assert each.passing == ()
 
 
 def test_what_is_not_judged_is_no_fact() -> None:

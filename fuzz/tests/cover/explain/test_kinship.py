@@ -17,6 +17,7 @@ from fuzz.explain.trial.family import Family
 from fuzz.explain.trial.kinship import are_kin
 from fuzz.explain.trial.trial import Trials
 from fuzz.tasks.check.function import OwnProcess, declared
+from fuzz.tasks.check.request import Calling, Promises
 from fuzz.tests.common.own_op import registered
 from oracles.formula.node import Node
 from oracles.formula.trace import Outputs
@@ -63,7 +64,7 @@ def kin(wrong: Wrong, one: Case, other: Case) -> bool:
 
 def kin_of(kernel: Callable[..., Any], one: Case, other: Case) -> bool:
     """Whether they are in that kernel. Each must fail."""
-    of, function = declared(kernel, one.op, Contract(zeros="any"), None, (), (), "numpy", "cpu", "")
+    of, function = declared(kernel, one.op, Promises(Contract(zeros="any"), laws=()), Calling(arrays="numpy"))
     [target] = expand([of])
     trials = Trials(OwnProcess([target], function), target, Family("values", wide=True))
     assert all(trials.fails(each) for each in (one, other))

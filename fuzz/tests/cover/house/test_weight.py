@@ -24,7 +24,7 @@ ours = [each for name, each in sys.modules.items() if name.partition(".")[0] in 
 lines = sum(len(Path(each.__file__).read_text().splitlines()) for each in ours)
 print(json.dumps([lines, sorted(sys.modules)]), file=sys.stderr)
 """
-_MOST_LINES, _MOST_MODULES = 41_450, 248
+_MOST_LINES, _MOST_MODULES = 35_650, 219
 """What a passing check loads of ours, as it was counted last; a change that needs more raises it and says why."""
 _ABSENT = (
     "dask", "distributed", "sqlalchemy", "torch", "fuzz.extras", "fuzz.campaign.nightly", "fuzz.explain",
@@ -33,6 +33,10 @@ _ABSENT = (
     "fuzz.report.formats", "fuzz.core.adapters.pack", "fuzz.core.adapters.export", "fuzz.report.failure",
     "fuzz.core.laws.scaling", "fuzz.references.text", "oracles.ops.attention", "oracles.elementary.functions.sin",
     "fuzz.findings.casefile", "fuzz.campaign.search.process_executor", "fuzz.core.adapters.prototyped_kernel",
+    "fuzz.core.execute.pool", "fuzz.core.transport.process", "fuzz.core.transport.sandbox", "fuzz.core.adapters.cuda",
+    "fuzz.core.adapters.python_program", "fuzz.core.adapters.build", "fuzz.references.arrays", "fuzz.report.records",
+    "fuzz.campaign.corpus", "fuzz.core.transport.python.probing", "fuzz.core.transport.python.device",
+    "oracles.tiers.places", "oracles.breakdown", "oracles.formula.affine.recurrences", "unittest.mock",
 )  # fmt: skip
 
 

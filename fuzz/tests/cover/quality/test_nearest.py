@@ -12,6 +12,7 @@ import torch
 from fuzz.quality.calibrate import nearest
 from fuzz.quality.calibrate.nearest import accused, accused_of, accused_of_formulas
 from fuzz.tasks.check.reference import read
+from fuzz.tasks.check.request import GivenData
 from oracles.formula.contract import Contract
 from oracles.formula.trace import Node, Outputs, elementary, floor, point
 from oracles.op import Op
@@ -56,7 +57,7 @@ def capped(x: Any, y: Any) -> Any:
     ],
 )
 def test_the_nearest_result_is_right_of_a_reference(reference: Callable[..., Any], shapes: str) -> None:
-    found = read(reference, shapes, None, None, None)
+    found = read(reference, GivenData(shapes))
     [output], dice = found.derived.op.outputs, np.random.default_rng(1)
     for _ in range(10):
         given = {
@@ -69,7 +70,7 @@ def test_the_nearest_result_is_right_of_a_reference(reference: Callable[..., Any
 
 def test_what_fixes_extents_that_take_minutes_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nearest, "nearest", lambda problem: pytest.fail(f"{problem.sizes}"))
-    found = read(third, "x=... n, y=... n", None, None, None)
+    found = read(third, GivenData("x=... n, y=... n"))
     given = {name: np.ones((24, 1280), np.float32) for name in "xy"}
     [output] = found.derived.op.outputs
     problem = Problem(found.op, {}, given, {output.name: "f32"}, structured=False, known=found.derived.op)
@@ -79,7 +80,7 @@ def test_what_fixes_extents_that_take_minutes_is_left_out(monkeypatch: pytest.Mo
 def test_what_lies_beyond_both_readings_is_wrong_and_told_by_the_exact_value() -> None:
     """The difference rounded to f32 allows less than the exact one, which is allowed besides; and that is what is
     told, 65691.4436268 and no square of what was rounded."""
-    found = read(sqdist, "a=i d, b=j d", None, None, None)
+    found = read(sqdist, GivenData("a=i d, b=j d"))
     given = {"a": np.array([[1.0]], np.float32), "b": np.array([[-255.30342]], np.float32)}
     truth = Truth(Problem(found.op, {}, given, {"y": "f32"}, structured=False, known=found.derived.op))
     near = np.array([[65691.4436268156]], np.float32)

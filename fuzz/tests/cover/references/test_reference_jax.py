@@ -12,10 +12,10 @@ import jax
 import numpy as np
 import pytest
 
-from fuzz.references.arrays import library_of
 from fuzz.references.derive import derive
 from fuzz.references.dims import UnreadableError
 from fuzz.references.jaxprs.tracing import program
+from fuzz.references.libraries import library_of
 
 jnp, lax = jax.numpy, jax.lax
 Array = Any

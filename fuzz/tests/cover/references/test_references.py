@@ -162,6 +162,12 @@ def test_known_rewrites_are_algorithms() -> None:
     assert traced(found.op, ["x", "y"], {"y": "by_lse"}).outputs["y"] is not traced(found.op, ["x", "y"]).outputs["y"]
 
 
+def test_a_condition_that_holds_everywhere_is_read() -> None:
+    found = derive(lambda x: torch.where((x > -1.0).all(-1, keepdim=True), x, -x), "x=b n")
+    assert 'f.greatest(f.where(~(x > -1.0), 1.0, 0.0), "n")' in found.module
+    assert "f.where(~(flag > 0.0), x, -x)" in found.module
+
+
 def test_a_logsumexp_of_infinities_is_read_where_they_are_judged() -> None:
     """As torch has it; and that a kernel may have either way is written down."""
 

@@ -20,8 +20,8 @@ from fuzz.core.base.dtypes import NUMPY_DTYPE, decimal, from_bits
 from fuzz.core.base.exits import Exit
 from fuzz.core.base.outcome import Outcome, Status
 from fuzz.core.base.verdict import Verdict
+from fuzz.core.execute.batch import UNFINISHED
 from fuzz.core.execute.corners import corners_of
-from fuzz.core.execute.lane import UNFINISHED
 from fuzz.core.generate.aliasing import aliased_as
 from fuzz.core.judge.judge import Judge, Judgement
 from fuzz.explain.explanation import Alternative, Counterfactual, Memory, Number, Places, StatedRule, UnsetRead

@@ -162,3 +162,20 @@ def test_without_torch_a_line_says_what_to_install(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("fuzz.tasks.bound.derive", missing)
     with pytest.raises(CheckError, match=r"read with torch: .*pip install"):
         bound(np.negative, np.ones(3, np.float32))
+
+
+@pytest.mark.parametrize("layer", [torch.nn.Linear(32, 16), torch.nn.LayerNorm(32)], ids=["Linear", "LayerNorm"])
+def test_a_layer_is_judged_with_the_weights_and_the_extents_that_it_has(layer: torch.nn.Module) -> None:
+    """Both were refused, as they take no 11 elements in a row."""
+    x = _normal(4, 32)
+    right = layer(x).detach()
+    assert_right(right, layer, x)
+    right[2, 5] += 1e-3
+    with pytest.raises(CheckFailed, match=r"y\[2, 5\] = .*; 1 of \d+ elements wrong"):
+        assert_right(right, layer, {"input": x})
+
+
+def test_an_input_without_dimensions_is_refused_with_the_remedy() -> None:
+    with pytest.raises(CheckError, match=r"its first tensor x has no dimensions: give it one, as x.reshape\(1\) has"):
+        bound(lambda x: x * 2, torch.tensor(3.0))
+    assert float(bound(lambda x: x * 2, torch.tensor(3.0).reshape(1)).exact[0]) == 6.0

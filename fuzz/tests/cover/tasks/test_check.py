@@ -20,6 +20,7 @@ from fuzz.explain.explanation import Explanation
 from fuzz.findings.casefile import load
 from fuzz.tasks.check.function import declared
 from fuzz.tasks.check.plan import GIVEN, Options, plan
+from fuzz.tasks.check.request import Calling, Promises
 from fuzz.tests.common.told import fails
 from fuzz.tests.conftest import CHECKOUT, copy_headers, edited
 
@@ -265,7 +266,7 @@ def test_what_a_library_raises_is_no_rejection_of_the_function(n: int) -> None:
             raise ValueError("not three")
         return x + np.zeros(2, x.dtype)
 
-    _, function = declared(choosy, "rms_norm", None, None, (), (), "numpy", "cpu", "")
+    _, function = declared(choosy, "rms_norm", Promises(laws=()), Calling(arrays="numpy"))
     found = function.call({"x": np.zeros(n, "f4")}, {"eps": 0.0})
     assert [isinstance(found, Raised), isinstance(found, Raised) and found.rejected] == [n != 2, n == 3]
 

@@ -9,6 +9,7 @@ import torch
 
 import fuzz
 from fuzz.tasks.check.reference import read
+from fuzz.tasks.check.request import GivenData
 from fuzz.tests.common.told import fails
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
@@ -43,7 +44,7 @@ def conv(x: Any, w: Any) -> Any:
 
 def test_extents_are_fixed_for_a_check() -> None:
     """With windows of three the output is as long as the input."""
-    found = read(fuzz.backward(conv), "x=b c n, w=m c k", None, None, None, fixed={"k": 3})
+    found = read(fuzz.backward(conv), GivenData("x=b c n, w=m c k", fixed={"k": 3}))
     assert [(each.name, each.dims) for each in found.derived.op.inputs] == [
         ("x", "b c n"),
         ("w", "m c k"),

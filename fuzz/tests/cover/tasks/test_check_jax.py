@@ -13,6 +13,7 @@ import fuzz
 from fuzz.references.derive import derive
 from fuzz.tasks.check.function import of_jax, of_numpy
 from fuzz.tasks.check.reference import read
+from fuzz.tasks.check.request import GivenData
 from fuzz.tests.common.examples import first_cases
 from fuzz.tests.common.told import fails
 
@@ -46,7 +47,7 @@ def halves(x: Any) -> Any:
 
 
 def test_shapes_that_it_raises_for_are_not_drawn() -> None:
-    found = read(halves, "x=b n", None, None, None)
+    found = read(halves, GivenData("x=b n"))
     taken = {case.inputs["x"].layout.shape[-1] % 2 for case in first_cases(found.op, 1, count=40) if found.takes(case)}
     assert taken == {0}
 
@@ -70,7 +71,7 @@ def test_a_kernel_may_take_and_return_arrays_of_jax() -> None:
     several = of_numpy(lambda x: ({"y": mine(x)}, x), of_jax())(x)
     for found in (of_numpy(jax.jit(mine), of_jax())(x=x), several[0]["y"], several[1]):
         assert type(found) is np.ndarray
-    contract = read(l2_normalised, "x=b n", None, None, None).contract  # else dozens of shapes are compiled
+    contract = read(l2_normalised, GivenData("x=b n")).contract  # else dozens of shapes are compiled
     more: Any = {"reference": l2_normalised, "shapes": "x=b n", "arrays": "jax", "contract": contract, "seed": 1}
     fuzz.check(jax.jit(mine), max_cases=2, **more)
 

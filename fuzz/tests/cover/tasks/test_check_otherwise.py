@@ -12,6 +12,7 @@ import torch
 import fuzz
 from fuzz import Capabilities, Contract
 from fuzz.tasks.check.reference import lenient, read
+from fuzz.tasks.check.request import GivenData, Promises
 from fuzz.tests.common.references import checked, softmax
 from fuzz.tests.common.told import fails
 from oracles.ops import OPS
@@ -104,7 +105,7 @@ def cross_entropy(x: Any, t: Any) -> Any:
 
 def test_another_order_of_the_same_operations_is_no_error() -> None:
     """Less a large mean first, or last: both are known ways to a logarithm of a softmax."""
-    found = read(cross_entropy, "x=b n, t=b", None, None, None)
+    found = read(cross_entropy, GivenData("x=b n, t=b"))
     assert found.contract.algorithm == {"log_softmax": ("formula", "by_lse")}
     checked(by_lse, cross_entropy, shapes="x=b n, t=b")
 
@@ -132,7 +133,7 @@ def test_a_row_with_an_infinity_has_what_torch_says_or_what_is_left_of_its_maxim
         (cross_entropy, "x=b n, t=b", (by_lse, cross_entropy), {"x": x, "t": t}),
         (lambda x: torch.log_softmax(x, -1), "x=b n", (lambda x: x - lse(x)[:, None],), {"x": x}),
     ):
-        found = read(reference, shapes, None, "any", None)
+        found = read(reference, GivenData(shapes, values="any"))
         truth = Truth(Problem(found.op, {}, {name: each.numpy() for name, each in given.items()}, {"y": "f32"}))
         for way in ways:
             y = way(**given)
@@ -144,12 +145,12 @@ def test_a_row_with_an_infinity_has_what_torch_says_or_what_is_left_of_its_maxim
 
 def test_the_way_that_is_meant_can_be_said_of_a_logsumexp() -> None:
     said = "; y may be NaN, or the maximum of its terms, where that is infinite"
-    assert said in read(lse, "x=b n", None, "any", None).said
-    assert said not in read(lse, "x=b n", None, None, None).said
+    assert said in read(lse, GivenData("x=b n", values="any")).said
+    assert said not in read(lse, GivenData("x=b n")).said
     x = np.array([[1.0, np.inf], [-np.inf, -np.inf]], np.float32)
-    of = Problem(read(lse, "x=b n", None, "any", None).op, {}, {"x": x}, {"y": "f32"})
+    of = Problem(read(lse, GivenData("x=b n", values="any")).op, {}, {"x": x}, {"y": "f32"})
     for way, mine in (("limit", lse), ("formula", lse_by_max)):
-        found = read(lse, "x=b n", None, "any", None, contract={"algorithm": {"y": way}})
+        found = read(lse, GivenData("x=b n", values="any"), Promises({"algorithm": {"y": way}}))
         assert said not in found.said
         for each in (lse, lse_by_max):
             (check,) = Truth(of).check(found.contract, {"y": each(torch.from_numpy(x)).numpy()})
@@ -174,7 +175,7 @@ def torch_lerp(a: Any, b: Any, t: Any) -> Any:
 
 @pytest.mark.parametrize("reference", [lerp, torch_lerp])
 def test_a_product_of_a_sum_is_judged_as_it_is_written_and_torch_lerp_says_no_way(reference: Any) -> None:
-    found = read(reference, "a=n, b=n, t=n", None, None, None)
+    found = read(reference, GivenData("a=n, b=n, t=n"))
     same = np.linspace(1000, 1001, 32)  # where both are equal, and where the far end cancels
     given = {"a": [*same, 0.6567754, 0.7], "b": [*same, 236.79321, 1000.0]}
     given["t"] = [*np.linspace(0.1, 0.9, 32), -0.5567872, 1e-6]
@@ -214,7 +215,7 @@ def test_torch_lerp_in_place_of_a_moving_average_is_right_as_arranged_so_and_no_
         )
         arranged = True if reference is averaged else "lerp"
         for contract, right in (({"expanded": False}, dtype == "f16"), ({"expanded": arranged}, True)):
-            found = read(reference, shapes, None, None, None, contract=contract)
+            found = read(reference, GivenData(shapes), Promises(contract))
             truth = Truth(Problem(found.op, {}, inputs, {"y": dtype}))
 
             def passes(y: Any, truth: Truth = truth, contract: Contract = found.contract) -> bool:
@@ -244,12 +245,13 @@ def test_a_cast_of_the_reference_is_allowed_and_not_required() -> None:
         checked(right, llama, shapes="x=... n, w=n", capabilities=able)
     with pytest.raises(fuzz.CheckFailed):
         checked(less, llama, shapes="x=... n, w=n", capabilities=able)
-    assert "; h may be rounded to the dtype of the inputs; " in read(llama, "x=... n, w=n", None, None, able).said
+    found = read(llama, GivenData("x=... n, w=n"), Promises(capabilities=able))
+    assert "; h may be rounded to the dtype of the inputs; " in found.said
 
 
 def test_the_contract_follows_from_the_dtypes() -> None:
     """Sums in any order, functions as libraries have them, no sign of zero; in float64 where that is all it takes."""
-    found = read(softmax, None, None, None, Capabilities(dtypes=("f64",))).contract
+    found = read(softmax, GivenData(), Promises(capabilities=Capabilities(dtypes=("f64",)))).contract
     assert (found.compute, found.zeros, found.nonfinite) == ("at least f32", "any", "unspecified")
     assert found.accuracy["exp"] == 4.0
     checked(softmax, softmax, capabilities=Capabilities(dtypes=("f32", "f64"), empty=False))
@@ -257,7 +259,7 @@ def test_the_contract_follows_from_the_dtypes() -> None:
     checked(softmax, softmax, capabilities=both)
     assert [Contract("at least f32").settled({"x": dtype}).compute for dtype in ("bf16", "f64")] == ["f32", "f64"]
     own = Contract(compute="f64")
-    given = read(softmax, None, None, None, both, contract=own)
+    given = read(softmax, GivenData(), Promises(own, capabilities=both))
     assert given.contract is own
     assert given.said.endswith(": NaN, infinities, overflow, subnormals")
     strict = lenient(OPS["softmax"], "torch", strict=True)
@@ -316,13 +318,13 @@ def test_what_is_widened_after_it_was_calculated_may_be_rounded() -> None:
 
     for right in (residual, once):
         checked(right, residual, shapes="x=... n, r=... n", capabilities=able)
-    assert (
-        "; h may be rounded to the dtype of the inputs; " in read(residual, "x=... n, r=... n", None, None, able).said
-    )
+    found = read(residual, GivenData("x=... n, r=... n"), Promises(capabilities=able))
+    assert "; h may be rounded to the dtype of the inputs; " in found.said
 
 
 def test_what_is_widened_after_it_was_moved_is_not_rounded() -> None:
     def moved(x: Any, w: Any) -> Any:
         return x.flip(-1).float() * w.float()
 
-    assert "may be rounded" not in read(moved, "x=... n, w=n", None, None, Capabilities(dtypes=("bf16",))).said
+    found = read(moved, GivenData("x=... n, w=n"), Promises(capabilities=Capabilities(dtypes=("bf16",))))
+    assert "may be rounded" not in found.said

@@ -20,6 +20,7 @@ from fuzz.references.derive import op_of
 from fuzz.report.events import EVENTS
 from fuzz.tasks.check.plan import GIVEN
 from fuzz.tasks.check.reference import read
+from fuzz.tasks.check.request import GivenData
 from fuzz.tasks.check.results import program_ends, told
 from fuzz.tasks.check.retrieval import retrieved
 from fuzz.tests.common.references import checked, rms_norm, softmax
@@ -160,10 +161,10 @@ def log_ratio(x: Any, y: Any) -> Any:
 
 
 def test_what_a_logarithm_is_taken_of_is_positive_and_more_can_be_asked() -> None:
-    found = read(log_ratio, "x=b n, y=b n", None, None, None)
+    found = read(log_ratio, GivenData("x=b n, y=b n"))
     assert [each.values for each in OPS["log_ratio"].inputs] == ["positive", "positive"]
     assert "x and y drawn positive" in found.said
-    read(log_ratio, "x=b n, y=b n", None, {"y": "probabilities"}, None)
+    read(log_ratio, GivenData("x=b n, y=b n", values={"y": "probabilities"}))
     assert [each.values for each in OPS["log_ratio"].inputs] == ["positive", "probabilities"]
 
 
@@ -178,7 +179,7 @@ def test_what_a_root_is_taken_of_may_be_zero_where_that_is_a_number() -> None:
     def forgets(p: Any, v: Any, g: Any) -> Any:
         return p - g / (0.5 * v + 0.5 * g * g).sqrt()
 
-    found = read(step, "p=n, v=n, g=n", None, None, None)
+    found = read(step, GivenData("p=n, v=n, g=n"))
     assert {each.name: each.values for each in OPS["step"].inputs}["v"] == "not_negative"
     assert "v drawn without negative numbers: they give NaN" in found.said
     checked(step, step, shapes="p=n, v=n, g=n")
@@ -209,7 +210,7 @@ def first_two(x: Any) -> Any:
 
 def test_what_a_reference_takes_a_part_of_is_long_enough_for_it() -> None:
     """A row of one element has no part of two: torch returns a shorter one."""
-    assert dict(read(first_two, "x=... n", None, None, None).derived.op.least) == {"n": 2}
+    assert dict(read(first_two, GivenData("x=... n")).derived.op.least) == {"n": 2}
     checked(lambda x: first_two(x), first_two, shapes="x=... n")
 
 
@@ -224,12 +225,12 @@ def spread_of_windows(x: Any, k: Any) -> Any:
 
 @pytest.mark.whole
 def test_dimensions_that_need_two_elements_together_have_them() -> None:
-    found = read(spread, "x=b c h w", None, None, None)
+    found = read(spread, GivenData("x=b c h w"))
     op = found.derived.op
     assert dict(op.least) == {"h w": 2}
     assert found.derived.said.endswith("; h * w < 2 left out: the reference raises there, or returns another shape")
     assert '    least={"h w": 2},' in found.derived.module
-    windows = read(spread_of_windows, "x=b c h w, k=o c i j", None, None, None, fixed={"i": 3, "j": 3}).derived.op
+    windows = read(spread_of_windows, GivenData("x=b c h w, k=o c i j", fixed={"i": 3, "j": 3})).derived.op
     assert dict(windows.least) == {"h_out w_out": 2}
     sizes = set[tuple[int, int]]()
 
@@ -374,3 +375,24 @@ def test_a_kept_case_of_another_reference_is_told(capsys: pytest.CaptureFixture[
     checked(other, other, shapes="x=... n", cases=[path])
     said = capsys.readouterr().err
     assert re.search(r"note +\d+ kept cases? of another scaled: it or its reference has changed", said), said
+
+
+def test_extents_of_examples_are_kept_where_a_reference_takes_no_others() -> None:
+    def halves(x: Any) -> Any:
+        return x.reshape(x.shape[0], 2, 8).sum(1)
+
+    found = read(halves, GivenData(example_inputs=[torch.randn(4, 16)]))
+    assert dict(found.derived.op.fixed) == {"n": 16}
+    with pytest.raises(fuzz.CheckError, match=r"it takes no x.*; give example_inputs: where it takes no other extents"):
+        read(halves, GivenData())
+
+
+def test_a_layer_whose_weights_are_no_arguments_is_refused_with_the_remedy() -> None:
+    layer = torch.nn.Linear(32, 16)
+    with pytest.raises(fuzz.CheckError) as caught:
+        read(layer, GivenData(example_inputs=[torch.randn(4, 32)]))
+    said = str(caught.value)
+    assert said.startswith("reference Linear cannot be read: a constant of several elements")
+    [_, line] = said.split("give them to both functions, as ")
+    remedy = eval(line.partition("; oracle=")[0], {"torch": torch, "layer": layer})
+    assert read(remedy, GivenData("input=... n, weight=m n, bias=m")).derived.op.outputs[0].dims == "... m"

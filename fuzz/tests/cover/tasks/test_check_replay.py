@@ -394,3 +394,13 @@ def test_nan_has_its_place_in_an_order(reference: Any, kernel: Any, said: str) -
     found = compared(wanted, [*map(np.asarray, returned)], "f32")
     assert said in found.wrong if said else not found.wrong
     assert found.judged == sum(each.value.size for each in wanted) or said
+
+
+def test_a_layer_is_replayed_at_the_extents_of_its_weights() -> None:
+    """In float64 it was called with weights of f32, which it refuses: nothing was judged."""
+    layer = torch.nn.Linear(32, 16)
+    weight, bias = layer.weight.detach(), layer.bias.detach()
+    given: Any = {"reference": layer, "example_inputs": [torch.randn(4, 32)], "oracle": "replay", "seed": 1}
+    fuzz.check(lambda x: x @ weight.T + bias, max_cases=6, **given)
+    with pytest.raises(fuzz.CheckFailed, match="wrong values"):
+        fuzz.check(lambda x: x @ weight.T, max_cases=6, **given)

@@ -16,6 +16,7 @@ from torch.nn import functional
 
 from fuzz.references.identities import WEAKER
 from fuzz.tasks.check.reference import read
+from fuzz.tasks.check.request import GivenData
 from fuzz.tests.common.identities import PAIRS, Pair
 from oracles.formula.contract import Contract
 from oracles.problem import Problem
@@ -111,7 +112,7 @@ def moments(x: Any) -> Any:
 )
 def test_an_identity_is_a_way_and_is_taken_unless_it_is_weaker(reference: Callable[..., Any], way: str) -> None:
     shapes = "x=... n, t=... n" if reference.__code__.co_argcount > 1 else "x=... n"
-    found = read(reference, shapes, None, None, None)
+    found = read(reference, GivenData(shapes))
     [local] = [local for local, ways in found.derived.op.algorithms.items() if way in ways]
     assert (way in found.contract.algorithm.get(local, ())) == (way not in WEAKER)
 
@@ -124,7 +125,7 @@ def test_a_right_kernel_passes_or_has_a_name(pair: Pair) -> None:
     names = [*inspect.signature(pair.reference).parameters]
     dims = [each.strip() for each in pair.dims.split(",")] * len(names)
     shapes = ", ".join(f"{name}={each}" for name, each in zip(names, dims, strict=False))
-    found = read(pair.reference, shapes, None, None, None)
+    found = read(pair.reference, GivenData(shapes))
     op, contract = found.derived.op, found.contract
     ways = ({**contract.algorithm, local: way} for local, ways in op.algorithms.items() for way in ways)
     named = [replace(contract, expanded=True), *(replace(contract, algorithm=way) for way in ways)]
@@ -142,7 +143,7 @@ def test_a_right_kernel_passes_or_has_a_name(pair: Pair) -> None:
 
 def test_a_running_mean_is_told_as_it_is_and_by_no_mean_in_f64() -> None:
     """A mean in f64 is rounded to f32 alike for all elements of its row, so that the squares lose less by it."""
-    found = read(moments, "x=... n", None, None, None)
+    found = read(moments, GivenData("x=... n"))
     of = {"x": np.array([[-4194294.75, -4194337.0]], np.float32)}
     made = {"y0": np.array([-4194316.0], np.float32), "y1": np.array([443.625], np.float32)}
     truth = Truth(Problem(found.op, {}, of, {"y0": "f32", "y1": "f32"}, structured=False, known=found.derived.op))

@@ -15,7 +15,8 @@ import pytest
 from fuzz.core.adapters.pack import load
 from fuzz.references.dims import shapes_text
 from fuzz.tasks.judge.asked import Asked
-from fuzz.tasks.judge.judging import command_of, unless_changed
+from fuzz.tasks.judge.formula import command_of
+from fuzz.tasks.judge.judging import unless_changed
 from fuzz.tasks.judge.own import own_problem, shapes_of
 from fuzz.tasks.judge.ruling import SolutionRuling, schema
 from fuzz.tasks.judge.written import derived, write_pack, write_solutions

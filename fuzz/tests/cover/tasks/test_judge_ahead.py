@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.core.adapters.python import imports_of
+from fuzz.core.adapters.python_program import imports_of
 from fuzz.core.transport.fork_server import ForkServer, fork_server
 from fuzz.tasks.readers.source import framework_in, name_in
 from fuzz.tests.conftest import Cli

@@ -16,7 +16,7 @@ from fuzz.references.rerun import FINE, RUNS
 from fuzz.tasks.judge import judging, own
 from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.judging import read_problem
-from fuzz.tasks.judge.own import affordable, own_problem
+from fuzz.tasks.judge.own import own_problem
 from fuzz.tasks.judge.replay import ReplayPlan, menus_of
 from fuzz.tasks.readers.formats import problems_of
 from fuzz.tasks.readers.problem import UnreadProblemError
@@ -86,14 +86,15 @@ def test_own_shapes_are_those_of_a_model_whose_arguments_have_an_empty_dict_besi
 def test_cases_are_counted_by_what_a_replay_that_rounds_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A plain call takes far less."""
     now = [0.0]
-    meant = SimpleNamespace(
+    meant: Any = SimpleNamespace(
         cases=lambda seed: iter([SimpleNamespace(arrays={})]), outputs=lambda case: {},
         ways=SimpleNamespace(noisy=lambda *_: now.__setitem__(0, now[0] + 1.0)),
     )  # fmt: skip
-    monkeypatch.setattr("fuzz.tasks.judge.own.time.process_time", lambda: now[0])
+    monkeypatch.setattr("fuzz.tasks.judge.replay.time.process_time", lambda: now[0])
     asked = _asked(tmp_path)
-    replay: Any = SimpleNamespace(asked=asked, meant=meant)
-    assert affordable(replay, 1) == int(asked.replay_s / (RUNS + FINE)) == 3
+    op: Any = None
+    replay = ReplayPlan(asked, meant, op, {}, tmp_path, ())
+    assert replay.affordable(1) == int(asked.replay_s / (RUNS + FINE)) == 3
 
 
 def test_no_case_is_begun_after_the_time_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,9 +14,10 @@ import fuzz
 from fuzz.campaign.search import deadline
 from fuzz.campaign.search.deadline import Stopping
 from fuzz.campaign.session import Session
+from fuzz.cli.mcp import judge as judged_for_agents
 from fuzz.core.adapters.target import Target
 from fuzz.tasks import replay
-from fuzz.tasks.judge import judging
+from fuzz.tasks.judge import formula, judging
 from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.readers.source import TaskError
 from fuzz.tests.conftest import HANG_S, Cli
@@ -56,12 +57,12 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> list[Stopping]:
 @pytest.mark.parametrize(
     ("place", "name", "reference", "solution", "verdict", "said"),
     [
-        (judging, "prepared", _REFERENCE, _RIGHT, "undecided", "any case"),
+        (judging, "formula_judge", _REFERENCE, _RIGHT, "undecided", "any case"),
         (Session, "explain", _REFERENCE, _WRONG, "wrong", ""),
         (judging, "own_shapes", _TASK, _RIGHT, "undecided", "the task's own shapes"),
         (replay, "drive", _BRANCHES, _RIGHT, "undecided", "more than 0 cases"),
     ],
-    ids=["prepared", "explain", "own_shapes", "replay"],
+    ids=["formula_judge", "explain", "own_shapes", "replay"],
 )
 def test_what_hangs_ends_with_the_time_and_what_was_judged_is_told(
     cli_here: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: list[Stopping], place: Any, name: str,
@@ -99,7 +100,7 @@ def test_no_case_has_more_than_a_quarter_of_the_time(
         given.append(options["longest"])
         raise TaskError("it is known")
 
-    monkeypatch.setattr(judging, "WorkerPool", noted)
+    monkeypatch.setattr(formula, "WorkerPool", noted)
     (tmp_path / "ref.py").write_text(_REFERENCE)
     (tmp_path / "mine.py").write_text(_RIGHT)
     for limit in ((), ("--max-time", "20m")):
@@ -126,3 +127,11 @@ def test_from_python_the_ruling_is_that_of_the_command(tmp_path: Path, monkeypat
     said.update(stdout="", stderr="kernelfuzz: ref.py: No such file or directory\n")
     with pytest.raises(fuzz.CheckError, match=r"^ref\.py: No such file or directory$"):
         fuzz.judge("a.py", against="ref.py")
+
+
+def test_agents_may_limit_the_time_too(tmp_path: Path) -> None:
+    (tmp_path / "reference.py").write_text(_REFERENCE)
+    (tmp_path / "mine.py").write_text(_RIGHT)
+    ruling = judged_for_agents(str(tmp_path / "mine.py"), str(tmp_path / "reference.py"), "x=... n", max_time=0.001)
+    assert ruling["verdict"] == "undecided"
+    assert ruling["not_exercised"] == ["not judged, as --max-time 0.001s was over: any case"]

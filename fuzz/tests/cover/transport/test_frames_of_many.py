@@ -13,7 +13,7 @@ import pytest
 
 from fuzz.core.base.case import Case, contiguous
 from fuzz.core.base.outcome import Outcome, Status
-from fuzz.core.execute.lane import Wait
+from fuzz.core.execute.batch import Wait
 from fuzz.core.transport.process import Process
 from fuzz.core.transport.steps import Steps
 from fuzz.tests.common.planted import HANGS, Run, a_case
@@ -143,9 +143,9 @@ def test_a_worker_waits_while_nobody_takes_its_answers(
     def late(self: Process, deadline: float) -> Steps[None]:
         nonlocal took
         if took == 0:
-            time.sleep(4)
+            time.sleep(2)
         took += 1
-        yield from receive(self, deadline + 4)
+        yield from receive(self, deadline + 2)
 
     monkeypatch.setattr(Process, "_receive", late)
     note = tmp_path / "calls"

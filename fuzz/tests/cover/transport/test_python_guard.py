@@ -170,7 +170,7 @@ def test_a_storage_that_no_memory_holds_is_not_tried(run_python: RunPython) -> N
 
 
 def test_without_a_compiler_a_touch_is_a_crash(run_python: RunPython, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fuzz.core.adapters.python.fault_watcher", lambda builder: "")
+    monkeypatch.setattr("fuzz.core.adapters.python_program.fault_watcher", lambda builder: "")
     before, bad, after = run_python(CUE.format(PEEK.format(tensor="x", at=48, count=1)), a_case(), BAD, a_case())
     assert [before.status, bad.status, after.status] == [Status.RAN, Status.DIED, Status.RAN]
     assert "SIGSEGV" in bad.detail

@@ -19,8 +19,8 @@ import pytest
 
 from fuzz.core.adapters.build import Builder
 from fuzz.core.adapters.c_kernel import CKernel
-from fuzz.core.adapters.python import sandbox_at
 from fuzz.core.adapters.python_kernel import Device
+from fuzz.core.adapters.python_program import sandbox_at
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.outcome import Outcome, Status
 from fuzz.core.execute.pool import WorkerPool
