@@ -41,6 +41,11 @@ class Status(Enum):
     """The worker itself failed in this case. This internal error says nothing about the kernel."""
 
 
+class LeftOutError(BaseException):
+    """A launch of a configuration that the kernel's own pruning leaves out for such a call. No `except Exception` of
+    a kernel takes it."""
+
+
 @dataclass(frozen=True)
 class Fault:
     """A signal caught in the kernel. `byte` counts from the nearest end of the tensor's storage."""

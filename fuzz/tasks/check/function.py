@@ -31,7 +31,7 @@ from fuzz.core.base.case import Case
 from fuzz.core.base.dispatch import SMALL, Dispatch
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.numbers import numbers_of
-from fuzz.core.base.outcome import Outcome
+from fuzz.core.base.outcome import LeftOutError, Outcome
 from fuzz.core.base.platforms import platform_of
 from fuzz.core.execute.batch import Batch, TargetBatch, Watch, patient
 from fuzz.core.transport import records
@@ -49,7 +49,6 @@ from fuzz.core.transport.python.kernel import (
     is_rejection,
     misuse_of,
 )
-from fuzz.core.transport.python.launch import LeftOutError
 from fuzz.core.transport.python.memory import CallMemory, FreshMemory
 from fuzz.references.libraries import libraries_of
 from fuzz.references.parameters import name_of, optional_of

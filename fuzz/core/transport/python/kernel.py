@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import oracles
+from fuzz.core.base.outcome import LeftOutError
 from fuzz.core.transport.python.foreign import maker, opened
-from fuzz.core.transport.python.launch import LeftOutError
 from fuzz.core.transport.python.module import loaded
 from oracles.operand import AXIS
 

@@ -21,11 +21,6 @@ class LaunchError(RuntimeError):
     """A function that cannot be launched in this way."""
 
 
-class LeftOutError(BaseException):
-    """A launch of a configuration that the kernel's own pruning leaves out for such a call. No `except Exception` of
-    a kernel takes it."""
-
-
 class CubinFunction:
     """A function of a cubin. It is loaded at its first launch, since the process may have no device before."""
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+from fuzz.core.base.outcome import LeftOutError
 from fuzz.core.base.text import id_word
-from fuzz.core.transport.python.launch import LeftOutError
 
 _MODULE = "triton.runtime.autotuner"
 _MOST_SEEN = 5000
