@@ -81,9 +81,9 @@ def _tell(step: PreciseProgress, began: float) -> None:
 def narrowed(
     comparison: OutputComparison, got: F64, alone: Callable[[int], tuple[slice, Mask, Mask]], began: float
 ) -> OutputComparison:
-    """Return the comparison with fewer unsure elements: those are decided, row by row, that the forms of the precise
-    tier decide without it. `alone` returns for a row of which part of the output they know something, and where that
-    certainly conforms, or fails. Nothing is looked at once the time since it `began` is over."""
+    """Return the comparison with fewer unsure elements: without those that the precise tier's own forms decide, row by
+    row. `alone` returns, for a row, a part of the output that contains it, and the masks of its elements that certainly
+    conform and certainly fail. Rows are left unsure once the time since it `began` is over."""
     failing, unsure, ratio = comparison.failing.copy(), comparison.unsure.copy(), comparison.ratio.copy()
     known = 0
     for row in map(int, np.flatnonzero(unsure.reshape(len(unsure), -1).any(axis=1))):

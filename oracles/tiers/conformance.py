@@ -36,8 +36,8 @@ class Conformance(OutputValues):
     """The allowed outputs of a formula under one contract."""
 
     def enclosure(self, output: str, *, alone: bool = False) -> Enclosure:
-        """Return the conformance sets of all elements of an output, in its shape; with `alone` for the precise tier of
-        this very object, which has the same forms: then only the exact values may be others than float64's."""
+        """Return the conformance sets of all elements of an output, in its shape; with `alone`, as the precise tier of
+        this object has them: both have the same forms then, so that only exact values may differ from float64's."""
         key = self.inputs.trace.outputs[output], self.outputs[output], self.axes(output), alone
         if key not in self._enclosures:
             with np.errstate(all="ignore"):

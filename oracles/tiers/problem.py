@@ -38,9 +38,9 @@ from oracles.tiers.union import Union, joined
 from oracles.tiers.values import dependent
 
 _CHUNK = 1 << 15
-"""The elements of the grid that are enclosed at once, so that intermediate values fit into a processor's caches."""
+"""The elements of the first input that are enclosed at once: intermediate values fit into a processor's caches."""
 _KEPT = 1 << 20
-"""The most elements of the grid of a problem that is evaluated as a whole for which all its values are kept."""
+"""The most elements of an array with all dimensions for which the values of a problem without rows are kept."""
 
 
 class FormulaProblem:

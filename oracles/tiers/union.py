@@ -53,16 +53,16 @@ class Union:
         return joined(way.enclosure(output) for way in self._ways)
 
     def once(self, output: str) -> Enclosure:
-        """Return the conformance sets of exact values, rounded once."""
+        """Return the conformance sets of kernels in many bits, which return the exact value, rounded once."""
         return joined(self._once(output))
 
     def decided(self, output: str, got: F64) -> tuple[Mask, Mask]:
-        """Return which elements certainly conform, and which certainly fail, if exact values, rounded once, are right
-        too: as `bounds` of this very object would say, which has the same forms."""
+        """Return the masks of elements that certainly conform and that certainly fail by what `bounds` of this object
+        returns with `once`: both have the same forms."""
         each = [*self._once(output, alone=True)] if self.rounds(output) else []
         each += [way.enclosure(output, alone=True) for way in self._ways]
         found = [compare(one, got) for one in (joined(each), *each)]
-        # What conforms by one algorithm does so whatever is unsure about the others.
+        # An element that conforms by one algorithm does so even if another one is unsure.
         return ~np.logical_and.reduce([one.failing | one.unsure for one in found]), found[0].failing
 
     def _once(self, output: str, *, alone: bool = False) -> Iterator[Enclosure]:
@@ -195,6 +195,7 @@ def _joined_bounds(a: Bounds, b: Bounds) -> Bounds:
         nan=nan,
         sign=sign,
         zero=a.zero or b.zero,
+        saturate=a.saturate and b.saturate,  # an element that is left open may be infinite
         mirrored=a.mirrored or b.mirrored,
         infinities=a.infinities | b.infinities,
         vanished=a.vanished or b.vanished,

@@ -85,7 +85,7 @@ class ReadFormula:
 
     @property
     def by_chance(self) -> Mapping[Node, Mask]:
-        """Where it is by chance what a node takes: its doubts and its guesses."""
+        """The mask of elements that float64 decides by chance, by node: doubts and guesses."""
         found = {**self.doubts}
         for node, guess in self.guesses.items():
             found[node] = guess | found[node] if node in found else guess
