@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,7 +63,8 @@ class PythonAdapter(Adapter):
         from fuzz.core.adapters.build import BuildError
 
         with suppress(BuildError, OSError):
-            return any("autotune" in text for text in self.files(kernel).values())
+            # Of a copy: the kernel's files count as they are when it is built, which is later.
+            return any("autotune" in text for text in self.files(replace(kernel)).values())
         return False
 
     def unavailable(self, target: Target) -> str | None:
