@@ -159,7 +159,7 @@ class Runner:
 
     def replay(self, batches: Iterable[list[Entry]]) -> Tally:
         """Run given entries, whatever the limits, until a stop is wanted. A twin must be in one batch with its case."""
-        examiner = Examiner(self.pool, self.targets, accuracy=self._terms.accuracy)
+        examiner = Examiner(self.pool, self.targets, accuracy=self._terms.accuracy, axes=self._terms.axes)
         ahead = list[tuple[list[Entry], Batch]]()
         for entries in batches:
             if self.interruption.wanted or self.over():

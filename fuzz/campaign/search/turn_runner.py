@@ -178,6 +178,8 @@ class Terms:
     guided: bool = True
     """Whether turns also have relatives of earlier cases. These depend on which targets run."""
     accuracy: bool = False
+    axes: bool = False
+    """Whether the values of axes are counted, see `fuzz.findings.axes`."""
     records: bool = False
 
 
@@ -249,7 +251,7 @@ class TurnRunner:
         self.calls = CallLog(lambda: set(self.kept).union(*self._uncounted))
         self._pool = pool
         self._targets = [target for target in targets if not isinstance(pool.statuses.get(target.id), NotRun)]
-        self._examiner = Examiner(pool, targets, accuracy=terms.accuracy, told=told, ended=ended)
+        self._examiner = Examiner(pool, targets, accuracy=terms.accuracy, axes=terms.axes, told=told, ended=ended)
         self._searched: dict[tuple[str, int], _Searched] = {}
         self._begun: deque[tuple[list[_Drawn], Batch]] = deque()
         self._draw_s, self._judge_s = 0.0, _TOGETHER_S / 2

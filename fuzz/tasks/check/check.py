@@ -196,7 +196,7 @@ def _explain(task: CheckTask, driven: Driven, session: Session, seconds: float, 
     from fuzz.findings.explainer import Explainer
 
     here = task.here
-    workers = new_workers if here is None else lambda targets, limit: nullcontext(here)
+    workers = new_workers if here is None else lambda targets, limit: nullcontext(here.only(targets))
     line = LiveLine(session.err)
     try:
         bounds = TimeShares(_LEAST_S, queue=_QUEUE, clock=Spent(), option=option)

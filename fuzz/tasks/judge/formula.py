@@ -18,6 +18,7 @@ from fuzz.campaign.search.stopping import GRACE_S, Interruption, RunLimits
 from fuzz.campaign.session import Session
 from fuzz.campaign.starting import writable
 from fuzz.contracts.accepts import Accepts, accepts
+from fuzz.core.adapters.configured import usual
 from fuzz.core.adapters.pack import load
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.case import Case
@@ -175,7 +176,7 @@ def _accepting(targets: Sequence[Target], found: Derived, asked: Asked) -> Mappi
     def contract(dtype: str) -> Contract:
         return contract_of(found, "torch", (dtype,), strict=asked.values == ANY)
 
-    there = [target for target in targets if target.unavailable() is None]
+    there = [target for target in usual(targets) if target.unavailable() is None]
     each = {target.id: accepts(workers, target, contract, multiples=True) for target in there}
     return {name: beside for name, beside in each.items() if beside is not None}
 
