@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuzz.campaign.search.examiner import Examiner
-from fuzz.campaign.search.turn_runner import Terms
+from fuzz.campaign.search.turn_runner import SearchScope
 from fuzz.campaign.session import Session
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.kernel import Kernel
@@ -88,11 +88,11 @@ class Task:
             return book_in(folder, seed)
         return FindingBook(FileStore(folder), lambda: Source(seed), name_of=lambda _, each: each.target, keeps=False)
 
-    def terms(self, laws: Sequence[str], *, probed: bool = False) -> Terms:
-        """Return the terms of a search that tries these laws. Where they are `probed`, it tries them more often, and
+    def scope(self, laws: Sequence[str], *, probed: bool = False) -> SearchScope:
+        """Return the scope of a search that tries these laws. Where they are `probed`, it tries them more often, and
         counts the values of axes."""
         kernels = [*{target.kernel.name: target.kernel for target in self.searched}.values()]
-        return Terms(kernels, tuple(laws), twin_one_in=PROBED_ONE_IN if probed else ONE_IN, axes=probed)
+        return SearchScope(kernels, tuple(laws), twin_one_in=PROBED_ONE_IN if probed else ONE_IN, axes=probed)
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ def _wrong_far(pool: Pool, targets: Sequence[Target], session: Session) -> list[
     if not entries:
         return []
     # Deciding open elements takes long for such large cases.
-    examiner = Examiner(pool, targets, axes=session.terms.axes, decides=False)
+    examiner = Examiner(pool, targets, axes=session.scope.axes, decides=False)
     [found] = examiner.examined([entries], examiner.submit(entries))
     for dtype, largest in found.tally.largest.items():
         tally.note_largest(dtype, largest)

@@ -81,7 +81,7 @@ class FormulaJudge:
         asked, targets, laws = self.asked, self.task.targets, laws_of(self.task.targets)
         book, limits = self.task.book(self.folder / "findings", seed), RunLimits(None, asked.cases)
         session = Session(
-            targets, book, self.task.terms(laws, probed=True), seed, limits, case_limit=asked.case_limit,
+            targets, book, self.task.scope(laws, probed=True), seed, limits, case_limit=asked.case_limit,
             screen=view.screen, interruption=stop, longest=RunLimits(asked.max_time).longest_case,
         )  # fmt: skip
         # Before processes are forked, so that they share the tables of the search instead of making their own.
