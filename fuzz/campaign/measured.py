@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fuzz.campaign.session import Session
 from fuzz.contracts.measuring import measured
@@ -40,7 +40,8 @@ class Measuring:
         """Measure all targets that run."""
         for target in self.targets:
             if not isinstance(self.pool.statuses.get(target.id), NotRun):
-                self.records[target.id] = measured(self.pool, target, target.contract)
+                found = measured(self.pool, target, target.contract)
+                self.records[target.id] = replace(found, configuration=target.configuration.text)
 
     def look_ahead(self, max_cases: int) -> None:
         """Run the cases that `ended` will need, before the search ends."""

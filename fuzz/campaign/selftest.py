@@ -11,7 +11,7 @@ from rich.table import Table
 
 from fuzz.campaign.search.schedule import one_by_one
 from fuzz.campaign.search.stopping import Interruption, late
-from fuzz.campaign.search.turn_runner import CallLog, Terms, TurnRunner
+from fuzz.campaign.search.turn_runner import CallLog, SearchScope, TurnRunner
 from fuzz.campaign.starting import is_broken, not_running, started
 from fuzz.core.adapters.pack import Pack
 from fuzz.core.adapters.registry import expand
@@ -174,10 +174,10 @@ def _search(
         for run in runs:
             run.see(judge)
 
-    terms = Terms(
+    scope = SearchScope(
         [base], laws, ([target.id for target in targets],), twin_one_in=_TWIN_ONE_IN, guided=mutant.of_size
     )  # fmt: skip
-    turn_runner = TurnRunner(pool, targets, terms, see)
+    turn_runner = TurnRunner(pool, targets, scope, see)
     for _ in one_by_one(turn_runner, base.op, seed, max_cases, big_first=mutant.big):
         if stop.wanted or all(run.killed_by or run.trouble for run in runs):
             return

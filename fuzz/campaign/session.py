@@ -14,7 +14,7 @@ from rich.console import Console
 from fuzz.campaign.search.executor import Crew, Engine
 from fuzz.campaign.search.runner import Runner
 from fuzz.campaign.search.stopping import Interruption, RunLimits, never
-from fuzz.campaign.search.turn_runner import Terms
+from fuzz.campaign.search.turn_runner import SearchScope
 from fuzz.campaign.starting import executor_of, note_not_running, restarted, runnable, started
 from fuzz.core.adapters.target import NotRun, Target
 from fuzz.core.execute.batch import Pool
@@ -42,7 +42,7 @@ class Session:
 
     targets: Sequence[Target]
     book: FindingBook
-    terms: Terms
+    scope: SearchScope
     seed: int
     limits: RunLimits
     json: Path | None = None
@@ -77,9 +77,9 @@ class Session:
             # The processes come first: they are forked, which must happen before any thread is started.
             self.executor: Crew | None = None
             if self.engine is not None:
-                self.executor = stack.enter_context(self.engine.executor(searched, self.terms, limit, self.longest))
+                self.executor = stack.enter_context(self.engine.executor(searched, self.scope, limit, self.longest))
             elif self.here is None:
-                crew = executor_of(searched, self.terms, self.jobs, most, limit, longest=self.longest)
+                crew = executor_of(searched, self.scope, self.jobs, most, limit, longest=self.longest)
                 self.executor = stack.enter_context(crew)
             stack.enter_context(judging_told(self.err))
             self.log = None if self.json is None else stack.enter_context(_log(self.json))
@@ -138,7 +138,7 @@ class Session:
         """Return a runner of some targets. With `search`, the session's processes take its turns, if there are any."""
         executor = self.executor if search and self.executor is not None and self.executor.count else None
         runner = Runner(
-            self.pool, targets, self.limits, self.book, executor.terms if executor else self.terms, self.observers,
+            self.pool, targets, self.limits, self.book, executor.scope if executor else self.scope, self.observers,
             executor=executor, records=_no_lines if self.log is None else self.log.lines,
             interruption=self.interruption, tally=self.tally, over=self.over,
         )  # fmt: skip

@@ -17,7 +17,7 @@ from rich.console import Console
 from fuzz.campaign.search.executor import Crew
 from fuzz.campaign.search.groups import groups_of, processes_for
 from fuzz.campaign.search.runner import MOST_HANGS
-from fuzz.campaign.search.turn_runner import Terms
+from fuzz.campaign.search.turn_runner import SearchScope
 from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import NotRun, Target
 from fuzz.core.adapters.toolchain import Host
@@ -128,7 +128,7 @@ def started(
 
 
 def executor_of(
-    targets: Sequence[Target], terms: Terms, jobs: int, max_cases: int | None, case_limit: float | None,
+    targets: Sequence[Target], scope: SearchScope, jobs: int, max_cases: int | None, case_limit: float | None,
     *, longest: float | None = None,
 ) -> ProcessExecutor:  # fmt: skip
     """Return the processes for a search of these targets: one per processor unless `jobs` gives the number."""
@@ -141,7 +141,7 @@ def executor_of(
     programs = _empty_file() if compiled else None
     make_pool = pools_of(targets, case_limit, longest, str(programs or ""))
     sizes, devices = (count, *(1 for _ in groups[1:])), visible_devices() if any(t.shares for t in targets) else ()
-    return ProcessExecutor(targets, replace(terms, groups=groups), sizes, make_pool, devices, programs)
+    return ProcessExecutor(targets, replace(scope, groups=groups), sizes, make_pool, devices, programs)
 
 
 def pools_of(

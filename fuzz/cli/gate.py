@@ -69,7 +69,7 @@ def gate(options: GateOptions) -> Exit:
     from fuzz.campaign.gate.known import Before, KnownFailures, before, load_known
     from fuzz.campaign.gate.session import SEED, GateRun, phases, slow_every
     from fuzz.campaign.search.stopping import RunLimits
-    from fuzz.campaign.search.turn_runner import Terms
+    from fuzz.campaign.search.turn_runner import SearchScope
     from fuzz.campaign.session import Session
     from fuzz.campaign.starting import writable
     from fuzz.core.laws.registry import declared
@@ -103,12 +103,12 @@ def gate(options: GateOptions) -> Exit:
     )  # fmt: skip
     command = options.selection.repeated("gate", *given(base=options.base), *pack_option, *judged)
     records, laws = options.json is not None, declared(pack.kernels)
-    terms = Terms(pack.kernels, laws, slow_every=slow_every(most), slow_first=1, records=records)
+    scope = SearchScope(pack.kernels, laws, slow_every=slow_every(most), slow_first=1, records=records)
     book = book_in(output, SEED)
     if options.store is not None:  # findings are sorted into buckets as the store sorts them
         book = replace(book, name_of=by_family, buckets=dict(earlier.buckets))
     session = Session(
-        targets, book, terms, SEED, RunLimits(None, most), options.json, options.jobs,
+        targets, book, scope, SEED, RunLimits(None, most), options.json, options.jobs,
         options.case_limit, searched=[target for target in targets if target.kernel.name in reasons],
     )  # fmt: skip
     origin = Provenance(SEED, command, pack_option, since=changes.start)

@@ -63,7 +63,7 @@ def run(options: RunOptions) -> Exit:
     """
     from fuzz.campaign.search.groups import search_ops
     from fuzz.campaign.search.stopping import RunLimits
-    from fuzz.campaign.search.turn_runner import Terms
+    from fuzz.campaign.search.turn_runner import SearchScope
     from fuzz.campaign.session import Session
     from fuzz.campaign.starting import missing_targets, unmatched, writable
     from fuzz.core.laws.registry import declared
@@ -99,8 +99,8 @@ def run(options: RunOptions) -> Exit:
         facts, op = environment((target.kernel for target in targets), pack.path), options.selection.ops
         kept = remembered(options.store, output, seed, command, op, options.max_time, targets, facts, warn)
     book = book_in(output, seed) if kept is None else kept.book
-    terms = Terms(pack.kernels, declared(pack.kernels), records=records, accuracy=kept is not None)
-    session = Session(targets, book, terms, seed, limits, options.json, options.jobs, options.case_limit, engine=engine)
+    scope = SearchScope(pack.kernels, declared(pack.kernels), records=records, accuracy=kept is not None)
+    session = Session(targets, book, scope, seed, limits, options.json, options.jobs, options.case_limit, engine=engine)
     tally = session.tally
     session.over = lambda: options.fail_fast and tally.findings > 0
     with session:

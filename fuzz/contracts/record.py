@@ -59,6 +59,8 @@ class Measured:
     """Whether repeated calls with the same inputs return the same bits."""
     trouble: str = ""
     """The reason if nothing, or not everything, was measured."""
+    configuration: str = ""
+    """The configuration in which it was measured, where the kernel has others."""
 
     @property
     def text(self) -> str:
@@ -76,7 +78,8 @@ class Measured:
             said.append(f"{name} {'rounded' if rounds else 'not rounded'} to the dtype of the inputs")
         said += [] if self.repeats is None else ["same bits each time" if self.repeats else "other bits each time"]
         why = f": {self.trouble}" if self.trouble else ""
-        return f"measured: {', '.join(said)}" if said else f"nothing measured{why}"
+        where = f" with {self.configuration}" if self.configuration else ""
+        return f"measured{where}: {', '.join(said)}" if said else f"nothing measured{where}{why}"
 
     @property
     def tightens(self) -> bool:

@@ -38,6 +38,9 @@ _CHANGING = 0.3
 change. Chosen, not measured."""
 _MOST_RUNS = 20_000
 """The most runs for shrinking. A limit by count gives the same answer by a seed on fast and slow machines."""
+_OTHER_FAILURES = 3
+"""The further failing cases, the largest ones, on which all configurations of a kernel are tried before it is told that
+only some of them fail. Chosen."""
 _MOST_ELEMENTS = 1 << 12
 """The most elements of a case whose error is reported besides that of the smallest case. Chosen, not measured."""
 _HANGING_S = 0.5
@@ -190,6 +193,11 @@ def diagnose(
     # In the workers that shrank it, it fails, even if the running worker gets no more cases.
     judgements = {**{name: each.judgement for name, each in seen.items()}, target.id: shown}
     attribution = attributed(target, targets, judgements, conclusion.rule)
+    if attribution.configuration:
+        alike = {name for name, each in judgements.items() if family.holds(each)}
+        further = sorted(trials.failing(), key=lambda each: each.elements)[-_OTHER_FAILURES:]
+        failing = {name for other in further for name in _failing(replayed(pool, by_id, other, family.law), siblings)}
+        attribution = attribution if failing <= alike else replace(attribution, configuration="")
     whole = allowance.shrinks and not clock.stopped
     diagnosis = Diagnosis(
         case,
@@ -206,6 +214,11 @@ def diagnose(
         clearest=_clearest([judgement, *trials.known.values()], trials),
     )
     return Finding(small, shown, verdicts, diagnosis=diagnosis).held_against([case, *trials.failing()])
+
+
+def _failing(seen: Mapping[str, Observed], siblings: Sequence[Target]) -> set[str]:
+    """Return the targets of a kernel that fail on a case."""
+    return {each.id for each in siblings if each.id in seen and seen[each.id].judgement.verdict.is_finding}
 
 
 def _clearest(known: Sequence[Judgement | None], trials: Trials) -> Judgement | None:

@@ -14,7 +14,7 @@ from fuzz.explain.rule.rule import Atom, Learned, Rule
 NO_SHRINK = "--no-shrink"
 """The option that turns off shrinking and the search for a rule."""
 
-VERSION = 2
+VERSION = 3
 """The version of the schema. It is raised by every change that a reader of the previous version would misunderstand."""
 
 
@@ -196,6 +196,8 @@ class Attribution:
     """A short name of the cause: 'the kernel's source', 'compiler and flags', 'vector length', ..."""
     evidence: str
     """A sentence about which kernels and targets fail, and which do not."""
+    configuration: str = ""
+    """The configurations with which alone it fails, such as 'BLOCK = 128'; '' where they do not matter."""
 
 
 @dataclass(frozen=True)

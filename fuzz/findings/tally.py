@@ -179,6 +179,10 @@ Decided = dict[tuple[str, str], int]
 seen, or 0 if it could in at least one case."""
 
 
+SAME, OTHER = "same", "other"
+"""The bits of a configuration, beside those of the first one."""
+
+
 @dataclass
 class TargetTally:
     """The counts of one target."""
@@ -201,6 +205,11 @@ class TargetTally:
     undecided: str = ""
     """The last case on which the oracle gave up: OP:SHARD:NUMBER, which `repro` takes after the search's seed."""
     decided: Decided = field(default_factory=dict)
+    alike: Counter[str] = field(default_factory=Counter)
+    """In a further configuration of a kernel: the number of passing runs with the same bits as in its first one, and
+    with others."""
+    axes: dict[str, Counter[str]] = field(default_factory=dict)
+    """In how many judged runs each axis had each value, where somebody asks for it; see `fuzz.findings.axes`."""
 
     def count(self, case: Case, judgement: Judgement) -> None:
         """Count one judgement."""
@@ -235,9 +244,16 @@ class TargetTally:
         self.broken = later.broken or self.broken
         self.undecided = later.undecided or self.undecided
         note_open(self.decided, later.decided)
+        self.alike.update(later.alike)
+        self.note_axes(later.axes)
         for dtype, worst in later.worst.items():
             if dtype not in self.worst or worst.ratio > self.worst[dtype].ratio:
                 self.worst[dtype] = worst
+
+    def note_axes(self, values: Mapping[str, Iterable[str]]) -> None:
+        """Count the values of a case, or of many, on each axis."""
+        for name, found in values.items():
+            self.axes.setdefault(name, Counter()).update(found)
 
 
 @dataclass
@@ -262,6 +278,8 @@ class Tally:
     """The most processor threads that a call could use; 0 if unknown."""
     never: tuple[str, ...] = ()
     """The ways of calling in which the targets are never called, such as "autograd"."""
+    notes_axes: bool = False
+    """Whether the values of axes are counted."""
     corners: Mapping[str, CornerCounts] = field(default_factory=dict)
     """The corners that the targets can visit, by op; those without a visit are coverage gaps."""
 
@@ -269,6 +287,7 @@ class Tally:
         """Count one case with its judgements on all targets."""
         self.cases += 1
         ran = list[Label]()
+        axes = self._axes_of(case) if any(each.verdict is not Verdict.NOT_RUN for each in judgements) else {}
         for judgement in judgements:
             target = targets[judgement.target]
             line = self.targets.get(target.id)
@@ -278,6 +297,7 @@ class Tally:
             if judgement.verdict is Verdict.NOT_RUN:
                 continue
             ran.append((Feature("target"), target.id))
+            line.note_axes(axes)
             if judgement.law is not None and judgement.law.name in target.kernel.laws:
                 line.twins[judgement.law.name] += 1
             if self.accuracy is not None and judgement.verdict is Verdict.PASS:
@@ -302,6 +322,13 @@ class Tally:
             self.note_largest(dtype, largest)
         for op, together in later.together.items():
             self.together.setdefault(op, Together()).add(together)
+
+    def _axes_of(self, case: Case) -> Mapping[str, Iterable[str]]:
+        if not self.notes_axes:
+            return {}
+        from fuzz.findings.axes import values_of
+
+        return values_of(case)
 
     def note_largest(self, dtype: str, found: Largest) -> None:
         """Note the largest extent, rows and elements of a judged case."""

@@ -16,7 +16,7 @@ import typer
 from fuzz.campaign.parallel import spread_answers
 from fuzz.campaign.search.schedule import one_by_one
 from fuzz.campaign.search.stopping import Interruption
-from fuzz.campaign.search.turn_runner import Terms, TurnJob, TurnRunner
+from fuzz.campaign.search.turn_runner import SearchScope, TurnJob, TurnRunner
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.cli.options import duration, loaded
@@ -197,8 +197,8 @@ def searched(pack: Pack, base: str, mutants: Sequence[Mutant], limits: Detection
             if isinstance(status := pool.statuses[each.id], NotRun):
                 raise UsageError(f"{each.id}: does not run here: {status}")
         tally = _Tally(right, wrong)
-        terms = Terms([kernel], declared([kernel]), ([each.id for each in everyone],))
-        runner = _Sparing(pool, everyone, terms, tally.see)
+        scope = SearchScope([kernel], declared([kernel]), ([each.id for each in everyone],))
+        runner = _Sparing(pool, everyone, scope, tally.see)
         runner.found = tally.found.keys()
         for _ in one_by_one(runner, kernel.op, limits.seed, limits.max_cases):
             is_done = tally.cases >= _LEAST and all(target.id in tally.found for target in wrong)

@@ -83,7 +83,8 @@ def commands_of(told: Explanation, path: Path | None, origin: Provenance, place:
 
 def headline(told: Explanation) -> str:
     """Return one line: the kernel, and what is wrong with it."""
-    return f"FAIL  {told.kernel}  {what_is_wrong(told)}"
+    decides = told.attribution.configuration if told.attribution is not None else ""
+    return f"FAIL  {told.kernel}  {what_is_wrong(told)}{f', with {decides} only' if decides else ''}"
 
 
 @dataclass(frozen=True)
@@ -228,6 +229,7 @@ def _wants_rule(told: Explanation) -> bool:
     """Whether neither a rule nor anything else says when or why the kernel fails."""
     declared = told.suggestion is not None or (told.contract is not None and told.contract.telling)
     known = told.mechanism is not None or told.unset is not None or told.unsteady is not None
+    known = known or (told.attribution is not None and bool(told.attribution.configuration))
     return told.rule is None and not known and not declared
 
 

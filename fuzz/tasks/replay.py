@@ -47,9 +47,9 @@ def run_replay(
     session. Cases of internal errors are written to the folder. Raises ReplayError, InternalError, and UsageError if
     the only kernel cannot be called."""
     task = Task(targets, looks_far=False, replay=replay)
-    book, terms = task.book(folder, seed), task.terms(laws, probed=True)
+    book, scope = task.book(folder, seed), task.scope(laws, probed=True)
     stop = stop or Interruption()
-    session = Session(targets, book, terms, seed, limits, searched=(), tells_facts=False, interruption=stop, **how)
+    session = Session(targets, book, scope, seed, limits, searched=(), tells_facts=False, interruption=stop, **how)
     with session:
         stop.within(lambda: drive(task, session, enough=enough))
     if book.errors:

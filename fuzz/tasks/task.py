@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuzz.campaign.search.examiner import Examiner
-from fuzz.campaign.search.turn_runner import Terms
+from fuzz.campaign.search.turn_runner import SearchScope
 from fuzz.campaign.session import Session
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.execute.batch import Pool
-from fuzz.core.generate.limits import far_cases
+from fuzz.core.generate.limits import far_cases, sized_cases
 from fuzz.core.laws.registry import ONE_IN, Entry
 from fuzz.findings.book import FindingBook, book_in
 from fuzz.findings.bucket import Source
@@ -89,11 +89,11 @@ class Task:
             return book_in(folder, seed)
         return FindingBook(FileStore(folder), lambda: Source(seed), name_of=lambda _, each: each.target, keeps=False)
 
-    def terms(self, laws: Sequence[str], *, probed: bool = False) -> Terms:
-        """Return the terms, such as kernels and laws, on which a search runs. If `probed`, cases have twins more
-        often."""
+    def scope(self, laws: Sequence[str], *, probed: bool = False) -> SearchScope:
+        """Return the scope of a search that tries these laws. Where they are `probed`, it tries them more often, and
+        counts the values of axes."""
         kernels = [*{target.kernel.name: target.kernel for target in self.searched}.values()]
-        return Terms(kernels, tuple(laws), twin_one_in=PROBED_ONE_IN if probed else ONE_IN)
+        return SearchScope(kernels, tuple(laws), twin_one_in=PROBED_ONE_IN if probed else ONE_IN, axes=probed)
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,9 @@ def drive(
     measuring: Measuring | None = None
     if task.measures:
         from fuzz.campaign.measured import Measuring
+        from fuzz.core.adapters.configured import usual
 
-        measuring = Measuring(pool, searched, session.seed)
+        measuring = Measuring(pool, usual(searched), session.seed)
 
     def begun() -> None:
         if measuring is not None:
@@ -155,8 +156,10 @@ def drive(
     if taken is not None and not book.buckets:
         runner = session.runner(targets)
         runner.replay([[Entry(taken.refused)]])
-    if task.looks_far and not book.buckets and not session.interruption.wanted:
-        runner.replay([_wrong_far(pool, targets, session.seed, tally)])
+    failed = {each.kernel for each in book.buckets.values()}
+    sound = [each for each in targets if each.kernel.name not in failed]
+    if task.looks_far and sound and not session.interruption.wanted:
+        session.runner(sound).replay([_wrong_far(pool, sound, session)])
     session.draw_no_more()
     if measuring is not None:
         with session.err.status("looking at what was measured ..."):
@@ -167,17 +170,23 @@ def drive(
     return Driven(searched if book.buckets else targets, measuring, beyond, again)
 
 
-def _wrong_far(pool: Pool, targets: Sequence[Target], seed: int, tally: Tally) -> list[Entry]:
-    """Return the cases with one of the longest extents each that a target gets wrong. A kernel that is wrong at other
-    extents too was found out already, at less cost. The tally notes how large the cases were that ran."""
-    cases = far_cases(targets[0].kernel.capability, seed)
-    entries = [Entry(case) for case in cases if targets[0].kernel.capability.accepts(case)]
+def _wrong_far(pool: Pool, targets: Sequence[Target], session: Session) -> list[Entry]:
+    """Return the cases with the longest extents, each in one case, and those of other sizes, that a target gets wrong.
+    What is wrong elsewhere too was found already, at less cost. The tally notes how large those are that ran."""
+    capability, seed, tally = targets[0].kernel.capability, session.seed, session.tally
+    cases = [*far_cases(capability, seed), *sized_cases(capability, seed)]
+    entries = [Entry(case) for case in cases if capability.accepts(case)]
     if not entries:
         return []
-    examiner = Examiner(pool, targets, decides=False)  # deciding open elements takes long for such large cases
+    # Deciding open elements takes long for such large cases.
+    examiner = Examiner(pool, targets, axes=session.scope.axes, decides=False)
     [found] = examiner.examined([entries], examiner.submit(entries))
     for dtype, largest in found.tally.largest.items():
         tally.note_largest(dtype, largest)
+    tally.threads = max(tally.threads, found.tally.threads)
+    for name, line in found.tally.targets.items():
+        if name in tally.targets:
+            tally.targets[name].note_axes(line.axes)
     return [
         entry
         for entry, judgements in zip(entries, found.judgements, strict=True)

@@ -12,7 +12,7 @@ from fuzz.campaign.corpus.accuracy import load_accuracy
 from fuzz.campaign.corpus.folder import ACCURACY, CASE, Kept, entries_of, in_batches, json_files, kind_of, load
 from fuzz.campaign.search.runner import Runner
 from fuzz.campaign.search.stopping import RunLimits
-from fuzz.campaign.search.turn_runner import Terms
+from fuzz.campaign.search.turn_runner import SearchScope
 from fuzz.campaign.starting import note_not_running
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.case import Case
@@ -91,7 +91,7 @@ def checked(folder: Path) -> SoundCorpus:
 def judged(corpus: SoundCorpus, targets: Sequence[Target], pool: WorkerPool) -> tuple[Tally, list[str]]:
     """Judge every case on these targets. Return the tally, and a line for each case that no kernel accepts."""
     with tempfile.TemporaryDirectory() as scratch:
-        runner = Runner(pool, targets, RunLimits(), book_in(Path(scratch), 0), Terms((), tuple(LAWS)))
+        runner = Runner(pool, targets, RunLimits(), book_in(Path(scratch), 0), SearchScope((), tuple(LAWS)))
         untaken = _Untaken()
         runner.observers = [untaken]
         note_not_running(runner.tally, targets, pool)

@@ -38,7 +38,7 @@ from fuzz.campaign.search.deadline import Stopping
 from fuzz.campaign.search.executor import Engine as Cluster
 from fuzz.campaign.search.groups import CountedSchedule, slow_targets_of
 from fuzz.campaign.search.stopping import RunLimits
-from fuzz.campaign.search.turn_runner import Terms
+from fuzz.campaign.search.turn_runner import SearchScope
 from fuzz.campaign.session import Session
 from fuzz.core.adapters.pack import Pack
 from fuzz.core.adapters.target import Target
@@ -145,7 +145,7 @@ class Night:
         self.book = FindingBook(store, self._source, by_id, by_family, known)
         kernels = self.pack.kernels  # all of them, whatever targets were chosen: they determine the cases
         self.session = Session(
-            self.targets, self.book, Terms(kernels, declared(kernels), accuracy=True), self.opened.seed,
+            self.targets, self.book, SearchScope(kernels, declared(kernels), accuracy=True), self.opened.seed,
             RunLimits(self.opened.left_s), None, self.jobs, self.case_limit, interruption=self.stopping,
             longest=RunLimits(self.opened.limit_s).longest_case, engine=self.cluster,
         )  # fmt: skip

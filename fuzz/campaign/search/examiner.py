@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from fuzz.core.adapters.target import Target
+from fuzz.core.adapters.target import Target, TargetId
 from fuzz.core.base.case import Case
 from fuzz.core.base.errors import UsageError
 from fuzz.core.base.outcome import Outcome
@@ -16,7 +16,7 @@ from fuzz.core.judge.batch import asked_of, settle
 from fuzz.core.judge.judge import EntryJudge, Judgement
 from fuzz.core.judge.trouble import error_words, judged
 from fuzz.core.laws.registry import Entry
-from fuzz.findings.tally import Decided, Sighting, Tally, note_open
+from fuzz.findings.tally import OTHER, SAME, Decided, Sighting, Tally, note_open
 from oracles import escalation
 
 
@@ -41,19 +41,22 @@ class Examiner:
         targets: Iterable[Target],
         *,
         accuracy: bool = False,
+        axes: bool = False,
         decides: bool = True,
         told: Callable[[EntryJudge], None] = lambda judge: None,
         ended: Callable[[], bool] = lambda: False,
     ) -> None:
-        """With `accuracy`, tallies keep the worst passing runs by row length. Without `decides`, they do not count for
-        which outputs a wrong value would have been noticed. `told` is called with the judge of each entry. Once `ended`
-        is true, a part is judged only up to its first entry that ran."""
+        """With `accuracy`, tallies keep the worst passing runs by row length; with `axes`, what each axis had. Without
+        `decides`, they do not count for which outputs a wrong value could have been noticed. `told` is called
+        with the judge of each entry. Once `ended` is true, a part is judged only up to its first entry that ran."""
         self.pool = pool
         self.targets: Mapping[str, Target] = {target.id: target for target in targets}
         self._several = len({target.kernel.name for target in self.targets.values()}) > 1
         self._decided: dict[str, Decided] = {name: {} for name in self.targets if decides}
         """The outputs that were checked at a value where an error would show. Examining them again would take time."""
-        self._accuracy = accuracy
+        self._accuracy, self._axes = accuracy, axes
+        self._firsts = _firsts([each for each in self.targets.values() if each.configuration.settings])
+        """For each further configuration of a kernel, the target of its first one there."""
         self._told, self._ended = told, ended
 
     def submit(self, entries: Sequence[Entry], without: Collection[str] = ()) -> Batch:
@@ -82,7 +85,7 @@ class Examiner:
         return []
 
     def _examined(self, judges: Sequence[EntryJudge]) -> Examined:
-        found = Examined(Tally(accuracy={} if self._accuracy else None))
+        found = Examined(Tally(accuracy={} if self._accuracy else None, notes_axes=self._axes))
         for judge in judges:
             judgements = [self._judgement(judge, self.targets[target], found) for target in judge.outcomes]
             if escalation.over() and any(each.worst is not None and each.worst.late for each in judgements):
@@ -119,6 +122,11 @@ class Examiner:
             dtype = next(iter(entry.case.inputs.values())).dtype
             if decided is not None and any(decided.get((output, dtype)) != 0 for output in entry.case.outputs):
                 self._note_decided(judge, each.target, found)
+        passed = {each.target for each in judgements if each.verdict is Verdict.PASS}
+        for name, first in self._firsts.items():
+            if {name, first} <= passed:
+                same = judge.outcomes[name].outputs == judge.outcomes[first].outputs
+                found.tally.targets[name].alike.update([SAME if same else OTHER])
         if entry.check is not None and judge.checked:
             found.tally.laws[entry.check.name] += len(judge.checked)
         failing = [each for each in judgements if each.verdict is not Verdict.PASS and each.verdict.is_finding]
@@ -137,3 +145,13 @@ class Examiner:
         open_ = {(output, dtype): 0 if seen else 1 for output, seen in decided.items()}
         note_open(self._decided[target], open_)
         note_open(found.tally.targets[target].decided, open_)
+
+
+def _firsts(targets: Sequence[Target]) -> Mapping[str, str]:
+    if not targets:
+        return {}
+    from fuzz.core.adapters.configured import place_of
+
+    found = dict[TargetId, str]()
+    first = {each.id: found.setdefault(place_of(each), each.id) for each in targets}
+    return {name: one for name, one in first.items() if name != one}

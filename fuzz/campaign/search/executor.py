@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from types import TracebackType
 from typing import Protocol, Self
 
-from fuzz.campaign.search.turn_runner import AHEAD, FindingId, Terms, TurnJob, TurnReport, TurnRunner
+from fuzz.campaign.search.turn_runner import AHEAD, FindingId, SearchScope, TurnJob, TurnReport, TurnRunner
 from fuzz.core.adapters.target import Attestation, Target
 from fuzz.core.base.case import Case
 from fuzz.core.execute.batch import Pool, Wait
@@ -69,7 +69,7 @@ class Executor(Protocol):
 class Crew(Executor, Protocol):
     """An executor that is a context manager: its processes, here or on other machines, take the turns of a session."""
 
-    terms: Terms
+    scope: SearchScope
     deaths: int
     """The number of processes that ended by themselves."""
     given_up: list[str]
@@ -104,7 +104,7 @@ class Engine(Protocol):
         ...
 
     def executor(
-        self, targets: Sequence[Target], terms: Terms, case_limit: float | None, longest: float | None
+        self, targets: Sequence[Target], scope: SearchScope, case_limit: float | None, longest: float | None
     ) -> Crew:
         """Return an executor that takes the turns of these targets on the other machines."""
         ...
@@ -117,9 +117,9 @@ class Engine(Protocol):
 class SerialExecutor:
     """Takes turns in this process."""
 
-    def __init__(self, pool: Pool, targets: Sequence[Target], terms: Terms) -> None:
+    def __init__(self, pool: Pool, targets: Sequence[Target], scope: SearchScope) -> None:
         self.watch: Watch = silent  # the pool has its own
-        self._turn_runner = TurnRunner(pool, targets, terms)
+        self._turn_runner = TurnRunner(pool, targets, scope)
         self._given: list[TurnJob] = []
         self._ended: deque[TurnReport] = deque()
 

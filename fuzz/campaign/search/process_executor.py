@@ -18,7 +18,7 @@ from typing import TypeVar
 from fuzz.campaign.search.executor import Watch, silent
 from fuzz.campaign.search.search_process import resident, run_search_process
 from fuzz.campaign.search.shares import fittest
-from fuzz.campaign.search.turn_runner import AHEAD, SEARCHES, FindingId, Terms, TurnJob, TurnReport
+from fuzz.campaign.search.turn_runner import AHEAD, SEARCHES, FindingId, SearchScope, TurnJob, TurnReport
 from fuzz.campaign.search.wire import (
     Calls,
     CallsRequest,
@@ -82,9 +82,9 @@ class ProcessExecutor:
     turns that it had not reported are taken again; a report counts as a whole or not at all."""
 
     targets: Sequence[Target]
-    terms: Terms
+    scope: SearchScope
     sizes: Sequence[int]
-    """The number of processes of each group in `terms`."""
+    """The number of processes of each group in `scope`."""
     make_pool: Callable[[Sequence[Target]], WorkerPool]
     """A function that returns a pool, which is not entered yet."""
     devices: Sequence[str] = ()
@@ -224,10 +224,10 @@ class ProcessExecutor:
         """Fork process number `number`, for a group of targets."""
         ours, theirs = _FORK.Pipe()
         others = [ours, *(each.connection for each in self._processes)]
-        mine = [target for target in self.targets if target.id in self.terms.groups[group]]
+        mine = [target for target in self.targets if target.id in self.scope.groups[group]]
         process = _FORK.Process(
             target=run_search_process,
-            args=(theirs, others, mine, self.terms, self.make_pool, self._device(number)),
+            args=(theirs, others, mine, self.scope, self.make_pool, self._device(number)),
             name="shards",
             daemon=True,
         )

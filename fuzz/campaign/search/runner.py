@@ -13,7 +13,7 @@ from fuzz.campaign.search.executor import Executor, SerialExecutor
 from fuzz.campaign.search.schedule import LEAST_LAG, MOST_LAG, Schedule
 from fuzz.campaign.search.shares import LEAST_ON_THEIR_WAY, OpShares, Pace
 from fuzz.campaign.search.stopping import GRACE_S, Interruption, RunLimits, late, never
-from fuzz.campaign.search.turn_runner import PIECES, CallLog, FindingId, Terms, TurnReport
+from fuzz.campaign.search.turn_runner import PIECES, CallLog, FindingId, SearchScope, TurnReport
 from fuzz.core.adapters.target import NotRun, Target
 from fuzz.core.base.case import Case
 from fuzz.core.base.errors import AwayError
@@ -47,8 +47,8 @@ class Runner:
     targets: Sequence[Target]
     limits: RunLimits
     book: FindingBook
-    terms: Terms | None = None
-    """The terms of the executor. By default, cases are made for the kernels of the targets, without twins."""
+    scope: SearchScope | None = None
+    """The scope of the executor. By default, cases are made for the kernels of the targets, without twins."""
     observers: Sequence[Observer] = ()
     enough: Callable[[Tally], bool] = lambda tally: False
     """A function that is called after each turn of a search: whether to end the search."""
@@ -59,7 +59,7 @@ class Runner:
     executor: Executor | None = None
     """The executor for the turns of a search; without one, this process takes them, for all targets."""
     records: Callable[[Iterable[str]], None] = lambda records: None
-    """A function that is given the records of judged runs, if `terms` ask for records."""
+    """A function that is given the records of judged runs, if `scope` asks for records."""
     begun: Callable[[], None] = lambda: None
     """A function that is called once other processes have the first turns of a search."""
     asked_for: Callable[[], Collection[FindingId]] | None = None
@@ -73,9 +73,9 @@ class Runner:
     def __post_init__(self) -> None:
         self._by_id: Mapping[str, Target] = {target.id: target for target in self.targets}
         self.book.targets = {**self.book.targets, **self._by_id}
-        self._terms = self.terms or Terms(tuple(dict.fromkeys(target.kernel for target in self.targets)))
+        self._scope = self.scope or SearchScope(tuple(dict.fromkeys(target.kernel for target in self.targets)))
         if self.executor is None:
-            self._terms = replace(self._terms, groups=([target.id for target in self.targets],))
+            self._scope = replace(self._scope, groups=([target.id for target in self.targets],))
         self._statuses = self.pool.statuses
         ops = {target.kernel.op for target in self.targets}
         self.tally.corners = {op: corners_of(op, self.targets, self._statuses) for op in ops}
@@ -85,10 +85,10 @@ class Runner:
         self.tally.never = tuple(dict.fromkeys([*self.tally.never, *ways]))
         for target in self.targets:
             self.tally.targets.setdefault(target.id, TargetTally(target.id, target.kernel.name))
-        for law in self._terms.laws:
+        for law in self._scope.laws:
             if any(law in target.kernel.laws for target in self.targets):
                 self.tally.laws.setdefault(law, 0)
-        self._executor: Executor = self.executor or SerialExecutor(self.pool, self.targets, self._terms)
+        self._executor: Executor = self.executor or SerialExecutor(self.pool, self.targets, self._scope)
         self._executor.watch = self._tell_waiting
         self._calls = CallLog(self._kept)
         self._hangs: Counter[str] = Counter()
@@ -159,7 +159,7 @@ class Runner:
 
     def replay(self, batches: Iterable[list[Entry]]) -> Tally:
         """Run given entries, whatever the limits, until a stop is wanted. A twin must be in one batch with its case."""
-        examiner = Examiner(self.pool, self.targets, accuracy=self._terms.accuracy)
+        examiner = Examiner(self.pool, self.targets, accuracy=self._scope.accuracy, axes=self._scope.axes)
         ahead = list[tuple[list[Entry], Batch]]()
         for entries in batches:
             if self.interruption.wanted or self.over():
@@ -175,13 +175,13 @@ class Runner:
     def _schedule(self, op: str, seed: int, share: float) -> Schedule:
         cases = math.inf if self.limits.max_cases is None else math.ceil(self.limits.max_cases * share)
         here = [target for target in self.targets if target.kernel.op == op and self._runs(target)]
-        quick, *slow = ([t for t in here if t.id in group] for group in self._terms.groups)
+        quick, *slow = ([t for t in here if t.id in group] for group in self._scope.groups)
         corners = [has_corners(group, quick, self._statuses) for group in slow]
         chosen = {target.kernel.capability for target in here}
         compiled = any(target.specialised for target in here)
         schedule = Schedule(
-            Search(op, seed, self._terms.kernels), op, seed, chosen, cases, corners, self._terms.slow_every,
-            self._terms.slow_first, timed=self.limits.max_time is not None, quick=self._terms.quick,
+            Search(op, seed, self._scope.kernels), op, seed, chosen, cases, corners, self._scope.slow_every,
+            self._scope.slow_first, timed=self.limits.max_time is not None, quick=self._scope.quick,
             pieces=PIECES if compiled else 1, least_lag=MOST_LAG if compiled else LEAST_LAG,
         )  # fmt: skip
         self._courses[op, seed] = schedule
@@ -202,7 +202,7 @@ class Runner:
         resting = tuple(target for target, count in self._hangs.items() if count >= MOST_HANGS)
         self._executor.keep(self._kept())
         most = self._in_time()
-        for group in range(len(self._terms.groups)):
+        for group in range(len(self._scope.groups)):
             while self._executor.room(group) > 0 and (group or self.in_flight < most):
                 ready = ((by_op[op].next_task(group), by_op[op]) for op in self._in_turn(group))
                 task, schedule = next((found for found in ready if found[0] is not None), (None, None))

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 
 from fuzz.campaign.parallel import stand_alone
-from fuzz.campaign.search.turn_runner import Terms, TurnJob, TurnRunner
+from fuzz.campaign.search.turn_runner import SearchScope, TurnJob, TurnRunner
 from fuzz.campaign.search.wire import (
     Calls,
     CallsRequest,
@@ -58,8 +58,8 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MOST = -1, -3, 1 << 25
 class SearchProcess:
     """Takes turns until its connection is closed."""
 
-    def __init__(self, connection: Connection, targets: Sequence[Target], terms: Terms, pool: WorkerPool) -> None:
-        self._connection, self._targets, self._terms, self._pool = connection, targets, terms, pool
+    def __init__(self, connection: Connection, targets: Sequence[Target], scope: SearchScope, pool: WorkerPool) -> None:
+        self._connection, self._targets, self._scope, self._pool = connection, targets, scope, pool
         self._turn_runner: TurnRunner | None = None
         self._inbox: queue.SimpleQueue[Start | Take | CallsRequest | None] = queue.SimpleQueue()
         self._cut = False
@@ -125,7 +125,7 @@ class SearchProcess:
         missing = {name: status.reason for name, status in pool.statuses.items() if isinstance(status, NotRun)}
         attested = {name: status_record(status) for name, status in pool.statuses.items() if name not in missing}
         self._send(WorkersStarted(missing, attested))
-        return TurnRunner(pool, self._targets, self._terms)
+        return TurnRunner(pool, self._targets, self._scope)
 
     def report(self, turn_runner: TurnRunner) -> None:
         """Send the reports of the turns that began first, and forget these turns."""
@@ -162,7 +162,7 @@ def resident() -> int:
 
 
 def run_search_process(
-    connection: Connection, others: Sequence[Connection], targets: Sequence[Target], terms: Terms,
+    connection: Connection, others: Sequence[Connection], targets: Sequence[Target], scope: SearchScope,
     make_pool: Callable[[Sequence[Target]], WorkerPool], device: str = "",
 ) -> None:  # fmt: skip
     """Run a forked process until it ends. `others` are the ends of connections that belong to other processes. Its
@@ -186,7 +186,7 @@ def run_search_process(
     gc.freeze()  # the parent's objects are not looked at, and so not copied, in each collection
     gc.disable()  # see COLLECT_EVERY
     try:
-        SearchProcess(connection, targets, terms, pool).serve()
+        SearchProcess(connection, targets, scope, pool).serve()
     except (BrokenPipeError, ConnectionResetError):
         pass  # the parent has ended
     except BaseException as error:

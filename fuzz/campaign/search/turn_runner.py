@@ -157,7 +157,7 @@ class TurnReport:
 
 
 @dataclass(frozen=True)
-class Terms:
+class SearchScope:
     """The settings that all turns of a run share. The cases of a turn follow from the whole pack, even if only some
     targets were chosen."""
 
@@ -178,6 +178,8 @@ class Terms:
     guided: bool = True
     """Whether turns also have relatives of earlier cases. These depend on which targets run."""
     accuracy: bool = False
+    axes: bool = False
+    """Whether the values of axes are counted, see `fuzz.findings.axes`."""
     records: bool = False
 
 
@@ -210,10 +212,10 @@ class _Drawn:
 class _Searched:
     """The state of a search in one process: its draws, lessons and guide."""
 
-    def __init__(self, op: str, seed: int, terms: Terms) -> None:
-        self.search = Search(op, seed, terms.kernels)
-        of_op = declared(kernel for kernel in terms.kernels if kernel.op == op)
-        self.laws = tuple(law for law in terms.laws if law in of_op)  # a twin for an undeclared law would show nothing
+    def __init__(self, op: str, seed: int, scope: SearchScope) -> None:
+        self.search = Search(op, seed, scope.kernels)
+        of_op = declared(kernel for kernel in scope.kernels if kernel.op == op)
+        self.laws = tuple(law for law in scope.laws if law in of_op)  # a twin for an undeclared law would show nothing
         self.lessons: list[bytes] = []
         """The known lessons of each position, in order."""
         self.latest = Guide(seed, self.search.capabilities)
@@ -237,19 +239,19 @@ class TurnRunner:
         self,
         pool: Pool,
         targets: Sequence[Target],
-        terms: Terms,
+        scope: SearchScope,
         told: Callable[[EntryJudge], None] = lambda judge: None,
         ended: Callable[[], bool] = lambda: False,
     ) -> None:
         """Call `told` with the judge of each entry. Once `ended` returns true, leave the rest of the turn unjudged."""
-        self.terms = terms
+        self.scope = scope
         self.kept: Collection[FindingId] = ()
         """The findings whose earlier calls may be needed, of the turns that were counted."""
         self._uncounted: deque[set[FindingId]] = deque(maxlen=SHARDS)  # a turn is counted before the shard's next one
         self.calls = CallLog(lambda: set(self.kept).union(*self._uncounted))
         self._pool = pool
         self._targets = [target for target in targets if not isinstance(pool.statuses.get(target.id), NotRun)]
-        self._examiner = Examiner(pool, targets, accuracy=terms.accuracy, told=told, ended=ended)
+        self._examiner = Examiner(pool, targets, accuracy=scope.accuracy, axes=scope.axes, told=told, ended=ended)
         self._searched: dict[tuple[str, int], _Searched] = {}
         self._begun: deque[tuple[list[_Drawn], Batch]] = deque()
         self._draw_s, self._judge_s = 0.0, _TOGETHER_S / 2
@@ -272,7 +274,7 @@ class TurnRunner:
 
     def searched(self, op: str, seed: int) -> _Searched:
         """Return the state of a search in this process. The states of the latest SEARCHES are kept."""
-        found = self._searched.pop((op, seed), None) or _Searched(op, seed, self.terms)
+        found = self._searched.pop((op, seed), None) or _Searched(op, seed, self.scope)
         self._searched[op, seed] = found
         while len(self._searched) > SEARCHES:
             del self._searched[next(iter(self._searched))]
@@ -282,7 +284,7 @@ class TurnRunner:
         """Draw the cases of some turns of one group, and send them to the workers together."""
         started = time.perf_counter()
         turns = [self._drawn(task) for task in tasks]
-        others = [name for number, group in enumerate(self.terms.groups) if number != tasks[0].group for name in group]
+        others = [name for number, group in enumerate(self.scope.groups) if number != tasks[0].group for name in group]
         without = {*others, *(name for task in tasks for name in task.resting)}
         together = [turns]
         if tasks[0].pieces > 1:
@@ -300,7 +302,7 @@ class TurnRunner:
             compiled = any(each.specialised for each in targets)
             mates = mates_at(task.place // len({each.kernel.capability for each in targets})) if compiled else 0
             cases += known.search.with_mates(own, task.turn, mates)
-            if self.terms.guided and task.group == 0:
+            if self.scope.guided and task.group == 0:
                 turn = task.turn
                 cases += known.guide(task.known).relatives(
                     task.place, lambda proposed: known.search.relatives(placed(proposed), turn)
@@ -308,14 +310,14 @@ class TurnRunner:
         else:
             big = known.search.big(task.turn, {target.kernel.capability for target in self._targets})
             cases += [] if big is None else [big]
-        entries = with_twins([each.case for each in cases], known.laws, self.terms.twin_one_in)[: task.most]
+        entries = with_twins([each.case for each in cases], known.laws, self.scope.twin_one_in)[: task.most]
         if not task.whole:
             entries = self._for_this_group_alone(task.group, entries)
         return _Drawn(task, cases, entries, state)
 
     def _of_group(self, task: TurnJob) -> Sequence[Target]:
         """Return the targets that run the turn."""
-        names = self.terms.groups[task.group]
+        names = self.scope.groups[task.group]
         return [each for each in self._targets if each.kernel.op == task.op and each.id in names]
 
     def forget(self) -> None:
@@ -336,7 +338,7 @@ class TurnRunner:
         report = TurnReport(task, found.tally, turn.state, found.sightings, errors=found.errors, rest=turn.rest)
         for entry, judgements in zip(turn.entries, found.judgements, strict=False):
             self.calls.judged(entry.case, judgements)
-            if self.terms.records:
+            if self.scope.records:
                 from fuzz.report.records import run_lines
 
                 origin = entry.case.origin
@@ -346,14 +348,14 @@ class TurnRunner:
         self._uncounted.append(report.findings)
         self.calls.progress(0.0)
         turn.judged += _by_case(turn, found)
-        if self.terms.guided and task.group == 0 and not turn.rest:
+        if self.scope.guided and task.group == 0 and not turn.rest:
             report.lessons = packed_lessons(self._searched[task.op, task.seed].latest.lessons(turn.judged))
         return report
 
     def _for_this_group_alone(self, group: int, entries: Sequence[Entry]) -> list[Entry]:
         if group not in self._reserved:
             mine, others = (
-                [t for t in self._targets if (t.id in self.terms.groups[group]) == own] for own in (True, False)
+                [t for t in self._targets if (t.id in self.scope.groups[group]) == own] for own in (True, False)
             )
             self._reserved[group] = Reserved(mine, others, self._pool.statuses)
         wanted = self._reserved[group]([entry.case for entry in entries])

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import ClassVar
 
@@ -34,6 +35,7 @@ from fuzz.core.adapters.target import (
     Attestation,
     AttestationError,
     Bystander,
+    Configuration,
     Target,
     TargetId,
     Unavailable,
@@ -157,17 +159,22 @@ class CAdapter(Adapter):
         families = ISAS[known.isa].compilers or toolchain.families(host)
         for site in sites(known.isa, known.beside, host):
             for family in families:
-                yield from (self._target(known, host, site, family, opt) for opt in OPTS)
+                each = product(OPTS, known.configurations)
+                yield from (self._target(known, host, site, family, opt, *config) for opt, config in each)
 
-    def _target(self, kernel: CKernel, host: Host, site: Site, family: str, opt: str) -> Target:
+    def _target(
+        self, kernel: CKernel, host: Host, site: Site, family: str, opt: str, configuration: Configuration,
+        flags: Sequence[str],
+    ) -> Target:  # fmt: skip
         row = ISAS[kernel.isa]
         told = (("arch", site.arch),) if site.emulator is not None and row.arch is None else ()
         return Target(
-            TargetId("c", kernel.name, site.name, (*told, *site.told), family, opt),
+            TargetId("c", kernel.name, site.name, (*told, *site.told, *configuration.settings), family, opt),
             kernel, self, (("optimisation", f"-{opt}"), ("compiler", family), *site.traits),
             site.case_limit, site.size_limit(opt),
             arch=site.arch, emulator=site.emulator, own=site.own, settings=site.settings, host=host,
-            flags=(f"-{opt}", *row.flags.get(family, ()), *kernel.flags, *site.flags),
+            flags=(f"-{opt}", *row.flags.get(family, ()), *kernel.flags, *flags, *site.flags),
+            configuration=configuration,
         )  # fmt: skip
 
     def unavailable(self, target: Target) -> str | None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from fuzz.core.adapters.configured import settings_of
 from fuzz.core.adapters.isa import ISAS
 from fuzz.core.adapters.linking import Library
 from fuzz.core.adapters.sites import OwnTarget
+from fuzz.core.adapters.target import Configuration
 from fuzz.core.base.capability import CONTIGUOUS_F32, Capabilities, DeclarationError, one_of
 from fuzz.core.base.kernel import PLAIN, Kernel
 from oracles.formula.contract import Contract
@@ -48,6 +51,9 @@ class CKernel(CompiledKernel):
     capabilities: Capabilities = CONTIGUOUS_F32
     flags: tuple[str, ...] = ()
     """The compiler flags with which the kernel is shipped. They follow the flags of the target."""
+    configs: Sequence[Mapping[str, str | int] | str | tuple[str, ...]] = ()
+    """The configurations that it is built in, each a target of its own: macros, such as ({"TILE": 8}, {"TILE": 16}), or
+    compiler flags, such as ("-DTILE=8", "-DTILE=8 -funroll-loops"). They follow `flags`."""
     edits: tuple[tuple[str, str], ...] = ()
     laws: tuple[str, ...] = ("rerun",)
     summary: str = ""
@@ -77,6 +83,7 @@ class CKernel(CompiledKernel):
                     raise DeclarationError(f"{field}: write a path, Path(__file__).parent / {str(path)!r}")
         if self.source == _NOWHERE and self.sources:
             object.__setattr__(self, "source", self.sources[0])
+        object.__setattr__(self, "configs", tuple(map(_flags_of, self.configs)))
         super().__post_init__()
         one_of("isa", self.isa, tuple(ISAS))
         self._check_files()
@@ -109,6 +116,13 @@ class CKernel(CompiledKernel):
         return self
 
     @property
+    def configurations(self) -> tuple[tuple[Configuration, tuple[str, ...]], ...]:
+        """The configurations that it is built in, with their flags."""
+        flags = [tuple(each) for each in self.configs]
+        every = map(Configuration, settings_of([*map(_macros_of, flags)]))
+        return tuple(zip(every, flags, strict=True)) or ((Configuration(), ()),)
+
+    @property
     def loads(self) -> tuple[Path, ...]:
         """The shared libraries that the kernel loads at run time. A worker that loads any is linked dynamically."""
         return ()
@@ -138,6 +152,23 @@ class CKernel(CompiledKernel):
         """Return the standard in which the kernel's sources in this language are compiled."""
         named = "c++" if "++" in self.standard else "c"
         return self.standard if self.standard and named == language else STANDARDS[language]
+
+
+def _flags_of(config: object) -> tuple[str, ...]:
+    """Return a configuration as compiler flags. Raises DeclarationError."""
+    if isinstance(config, Mapping):
+        config = [f"-D{name}={value}" for name, value in config.items()]
+    flags = tuple(shlex.split(config)) if isinstance(config, str) else config
+    if not isinstance(flags, (tuple, list)) or not all(isinstance(each, str) for each in flags):
+        raise DeclarationError(f'configs: {config!r}: write macros, {{"TILE": 8}}, or flags, "-DTILE=8"')
+    return tuple(flags)
+
+
+def _macros_of(flags: Sequence[str]) -> Mapping[str, object]:
+    """Return what flags define, and the other ones as they are."""
+    macros = [each.removeprefix("-D").partition("=") for each in flags if each.startswith("-D")]
+    others = "+".join(each for each in flags if not each.startswith("-D"))
+    return {**{name: value if sign else 1 for name, sign, value in macros}, **({"flags": others} if others else {})}
 
 
 def language_of(path: Path) -> str:

@@ -122,7 +122,7 @@ def sanitized(target: Target) -> Iterator[Target]:
     for tool in TOOLS if target.sanitizable else ():
         yield replace(
             target,
-            name=replace(target.name, settings=((SETTING, tool),)),
+            name=replace(target.name, settings=(*target.name.settings, (SETTING, tool))),
             traits=(*target.traits, (SETTING, tool)),
             case_limit=_SLOWER * target.case_limit,
             size_limit=SMALL,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,12 +37,35 @@ class PythonAdapter(Adapter):
         places = {place.device: place for place in self.framework.places}
         for device in python_kernel(kernel).devices or places:
             place, cuda = places[device], device == "cuda"
-            yield Target(
+            target = Target(
                 TargetId(kernel.kind, kernel.name, device), kernel, self, (("device", device),),
                 place.case_limit, place.size_limit, slow=place.slow or kernel.slow, costly=True, batched=cuda,
                 sanitizable=cuda, specialised=cuda and (kernel.kind == "triton" or kernel.slow),
                 shares=cuda and not kernel.untrusted,
             )  # fmt: skip
+            yield from self._configured(target)
+
+    def _configured(self, target: Target) -> Iterator[Target]:
+        """Yield a target for each configuration of its kernel; the target itself where there is only one."""
+        kernel = python_kernel(target.kernel)
+        tunes = kernel.tuned is None and "torch" in self.framework.packages and self._names_autotuners(kernel)
+        if not (kernel.configs or tunes or kernel.tuned):
+            yield target
+            return
+        from fuzz.core.adapters.build import Builder
+        from fuzz.core.adapters.configured import each_of, told_by_worker
+
+        there = tunes and target.unavailable() is None
+        tuned = told_by_worker(self.program(target, Builder())) if there else kernel.tuned or ()
+        yield from each_of(target, kernel.configurations, tuned)
+
+    def _names_autotuners(self, kernel: Kernel) -> bool:
+        from fuzz.core.adapters.build import BuildError
+
+        with suppress(BuildError, OSError):
+            # Of a copy: the kernel's files count as they are when it is built, which is later.
+            return any("autotune" in text for text in self.files(replace(kernel)).values())
+        return False
 
     def unavailable(self, target: Target) -> str | None:
         missing = self.missing_package()
@@ -78,7 +102,8 @@ class PythonAdapter(Adapter):
         place, maker = target.name.place, kernel.arrays or self.framework.makers.get(target.name.place, "")
         library = "torch" if place == "cuda" or "torch" in self.framework.packages else "numpy"
         own = {meant: name for name, meant in dict(kernel.arguments).items()}
-        return python_script(kernel, kernel.function, dict(kernel.options), place, script, said, library, maker, own)
+        options = dict((*kernel.options, *target.configuration.options))
+        return python_script(kernel, kernel.function, options, place, script, said, library, maker, own)
 
     def definition(self, kernel: Kernel) -> str:
         return python_kernel(kernel).shown or f"def {python_kernel(kernel).function}"

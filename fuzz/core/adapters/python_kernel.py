@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from fuzz.core.adapters.signature import (
     NOTHING_KNOWN,
@@ -21,6 +21,7 @@ from fuzz.core.adapters.signature import (
     pairs,
     signature_in,
 )
+from fuzz.core.adapters.target import Configuration
 from fuzz.core.base.capability import CONTIGUOUS_F32, Capabilities, DeclarationError, one_of
 from fuzz.core.base.dispatch import SMALL, SizeLimit
 from fuzz.core.base.kernel import PLAIN, Kernel
@@ -29,6 +30,7 @@ from oracles.formula.contract import Contract
 from oracles.ops import OPS
 
 Device = Literal["interpret", "cpu", "cuda"]
+Value = str | int | float | bool
 
 
 @dataclass(frozen=True)
@@ -132,8 +134,11 @@ class PythonKernel(Kernel):
     """The name of the function. By default it is the name of the op."""
     shown: str = ""
     """The start of the source line that reports name, such as "class Kernel", if `entry` only calls that."""
-    options: tuple[tuple[str, str | int | float | bool], ...] = ()
+    options: tuple[tuple[str, Value], ...] = ()
     """More keyword arguments, such as (("mode", "multi_wave_cached"),)."""
+    configs: Sequence[Mapping[str, Any] | tuple[tuple[str, Value], ...]] = ()
+    """The configurations that it can be called with, each a target of its own: keyword arguments besides `options`,
+    such as ({"block": 64}, {"block": 128}). Those of Triton's `autotune` need not be declared."""
     arguments: Mapping[str, str] | tuple[tuple[str, str], ...] = ()
     """The op's tensor or parameter for function parameters that have another name, such as {"gamma": "weight"}."""
     devices: tuple[Device, ...] = ()
@@ -162,6 +167,7 @@ class PythonKernel(Kernel):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "environment", _pairs(self.environment))
+        object.__setattr__(self, "configs", tuple(map(_config, self.configs)))
         object.__setattr__(self, "arguments", pairs(self.arguments))
         super().__post_init__()
         for package in self.packages:
@@ -190,7 +196,8 @@ class PythonKernel(Kernel):
                 raise DeclarationError(f"arguments: {own}: {meant!r} is not one of {', '.join(names)}")
             if not known.takes(meant):
                 raise DeclarationError(f"arguments: {self.function} has no parameter {own!r}")
-        for name, words in misfits(op, known, dict(self.options)) if known.lines else ():
+        given = {**dict(self.options), **{name: value for each in self.configs for name, value in dict(each).items()}}
+        for name, words in misfits(op, known, given) if known.lines else ():
             raise DeclarationError(f"{self.source.name} line {known.lines[name or self.function]}: {words}")
 
     @property
@@ -220,7 +227,23 @@ class PythonKernel(Kernel):
 
     @cached_property
     def able(self) -> Capabilities:
-        return completed(self.capabilities, OPS[self.op], self.signature, dict(self.options))
+        given = [name for name, _ in (*self.options, *(pair for each in self.configurations for pair in each.options))]
+        return completed(self.capabilities, OPS[self.op], self.signature, given)
+
+    tuned: ClassVar[tuple[Configuration, ...] | None] = None
+    """The configurations of its autotuners where they are known; those of a source are told by a worker that loads
+    it."""
+
+    @property
+    def configurations(self) -> tuple[Configuration, ...]:
+        """The configurations that it declares."""
+        if not self.configs:
+            return ()
+        from fuzz.core.adapters.configured import settings_of
+
+        configs = [dict(each) for each in self.configs]
+        both = zip(settings_of(configs), configs, strict=True)
+        return tuple(Configuration(settings, tuple(each.items())) for settings, each in both)
 
     @property
     def signature(self) -> Signature:
@@ -262,6 +285,20 @@ class PythonKernel(Kernel):
     def function(self) -> str:
         """The name of the kernel's function."""
         return self.entry or self.op
+
+
+def _config(declared: object) -> tuple[tuple[str, Value], ...]:
+    """Return a configuration as pairs, which can be hashed. Raises DeclarationError."""
+    try:
+        pairs = tuple(dict(declared).items())  # type: ignore[call-overload]
+    except (TypeError, ValueError) as error:
+        raise DeclarationError('configs: write a tuple of dicts, such as ({"block": 64}, {"block": 128})') from error
+    for name, value in pairs:
+        if not isinstance(name, str) or not isinstance(value, (str, int, float, bool)):
+            raise DeclarationError(
+                f"configs: {name!r} = {value!r}: a configuration is of names, and numbers or strings"
+            )
+    return pairs
 
 
 def _pairs(environment: object) -> tuple[tuple[str, str], ...]:

@@ -83,7 +83,8 @@ def spec_of(target: Target, builder: Builder) -> tuple[Spec, str]:
         entry=kernel.function,
         framework=kernel.framework,
         device=device,
-        options=dict(kernel.options),
+        options=dict((*kernel.options, *target.configuration.options)),
+        choices=target.configuration.choices,
         arguments=dict(kernel.arguments),
         environment={
             "TRITON_CACHE_DIR": caches.get("TRITON_CACHE_DIR", str(compiled / "triton")),
@@ -175,8 +176,9 @@ class PythonProgram:
         versions |= json.loads(said["packages"])
         facts = {name: said[name] for name in ("name", "capability", "driver", "processor", "bf16") if name in said}
         found = PythonAttestation(
-            said["digest"], said["mode"], said["device"], versions, json.loads(said["variables"]), **facts
-        )
+            said["digest"], said["mode"], said["device"], versions, json.loads(said["variables"]), **facts,
+            configurations=said["configurations"], choices=tuple(json.loads(said["choices"])),
+        )  # fmt: skip
         self._check(found)
         return found
 
@@ -188,6 +190,10 @@ class PythonProgram:
             wrong.append(f"{self.mode} code was requested, the worker runs {found.mode} code")
         if found.digest != self.digest:
             wrong.append(f"code {self.digest[:16]} was requested, the worker runs {found.digest[:16]}")
+        if (wanted := self.target.configuration).choices or found.choices:
+            from fuzz.core.adapters.configured import misfit
+
+            wrong += misfit(wanted, found.configurations, found.choices)
         if found.variables != self.target.kernel.variables:
             wrong.append(f"{self.target.kernel.variables} was requested, the worker has {found.variables}")
         if wrong:
@@ -214,6 +220,10 @@ class PythonAttestation(Attestation):
     """The maker, model and vector instructions of the processor, if it does the arithmetic."""
     bf16: str = ""
     """The errors of bf16 on this worker, or '' if there are none."""
+    configurations: str = "[]"
+    """The configurations of the kernel's autotuners, as JSON."""
+    choices: tuple[int, ...] = ()
+    """The place of the configuration that each of these takes."""
 
     @property
     def words(self) -> str:

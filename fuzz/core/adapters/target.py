@@ -103,6 +103,25 @@ class TargetId:
 
 
 @dataclass(frozen=True)
+class Configuration:
+    """One of the configurations that a kernel can be launched with or built in."""
+
+    settings: tuple[tuple[str, str], ...] = ()
+    """What it sets, as the id of its target and the rule of a failure name it, such as ("BLOCK", "128")."""
+    options: tuple[tuple[str, str | int | float | bool], ...] = ()
+    """What it adds to the keyword arguments of a function."""
+    choices: tuple[int, ...] = ()
+    """The places of the configurations that the autotuners of a Triton kernel take."""
+    spare: str = ""
+    """Why it is not run, where there are more than are run; else ''."""
+
+    @property
+    def text(self) -> str:
+        """What it sets, such as 'BLOCK=128, num_warps=4'."""
+        return ", ".join(f"{name}={value}" for name, value in self.settings)
+
+
+@dataclass(frozen=True)
 class Target:
     """Where and how a kernel runs: one row with the same fields for kernels of every kind. Its adapter acts on it."""
 
@@ -143,6 +162,7 @@ class Target:
     """The compiler flags of the kernel's object file."""
     host: Host | None = None
     """The machine that compiles the kernel and starts the workers."""
+    configuration: Configuration = Configuration()
 
     @cached_property
     def id(self) -> str:
@@ -198,12 +218,17 @@ class Target:
 
     def unavailable(self) -> str | None:
         """Return why the target cannot run here and what to do, or None if it can."""
-        missing = self.kernel.unfetched or self.adapter.unavailable(self)
-        if missing is not None or not self.kernel.untrusted:
-            return missing
+        missing = self.kernel.unfetched or self.adapter.unavailable(self) or self.configuration.spare
+        if missing or not self.kernel.untrusted:
+            return missing or None
         from fuzz.core.transport.sandbox import unusable
 
         return unusable()
+
+    @property
+    def told(self) -> tuple[tuple[str, str | int], ...]:
+        """What a rule of failing can say of it: its traits, and what its configuration sets."""
+        return *self.traits, *self.configuration.settings
 
 
 LANE_BITS = 32

@@ -32,10 +32,18 @@ class Status(Enum):
     """There was no answer within the time limit, and again when the case ran alone in a fresh worker."""
     NOT_RUN = "not run"
     """The target cannot run here. This is never a pass."""
+    LEFT_OUT = "left out"
+    """The kernel does not run this case in the configuration of the target, as its autotuner prunes it: as if the case
+    had not been dispatched to the target."""
     MISUSED = "misused"
     """The kernel is not declared or written as the tool requires: a usage error, not a finding."""
     OURS = "ours"
     """The worker itself failed in this case. This internal error says nothing about the kernel."""
+
+
+class LeftOutError(BaseException):
+    """A launch of a configuration that the kernel's own pruning leaves out for such a call. No `except Exception` of
+    a kernel takes it."""
 
 
 @dataclass(frozen=True)

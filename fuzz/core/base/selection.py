@@ -16,6 +16,10 @@ _PLACE = re.compile(r"^(c\b.*@\w+)$")
 """A pattern for a C target without its compiler and options, such as 'c-sve@qemu'."""
 
 
+_DEVICE = re.compile(r"@(interpret|cpu|cuda)$")
+"""The end of a pattern of a kernel in Python, without a configuration."""
+
+
 class SelectionError(UsageError):
     """A selection that cannot be read, or that selects nothing."""
 
@@ -28,8 +32,12 @@ def globs(patterns: Iterable[str]) -> tuple[str, ...]:
 
 
 def matches_any(name: str, patterns: Iterable[str]) -> bool:
-    """Whether `name` matches one of the globs."""
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+    """Whether `name` matches one of the globs. 'triton-*@cuda' is short for each of a kernel's configurations there,
+    too."""
+    return any(
+        fnmatchcase(name, pattern) or (_DEVICE.search(pattern) is not None and fnmatchcase(name, f"{pattern}:*"))
+        for pattern in patterns
+    )
 
 
 def keyword(expression: str) -> Matcher:

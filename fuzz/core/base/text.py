@@ -42,3 +42,11 @@ def printable_lines(text: str) -> str:
 def masked(text: str) -> str:
     """Return the text with passwords in addresses hidden: `scheme://user:***@host`."""
     return _PASSWORD.sub(lambda found: f"{found[1]}***@" if found[1] else f"{found[2]}***", text)
+
+
+_MOST_OF_A_WORD = 40
+
+
+def id_word(value: object) -> str:
+    """Return a value as a word of the id of a target, in which other characters separate words."""
+    return re.sub(r"[^A-Za-z0-9_.+-]+", "_", str(value))[:_MOST_OF_A_WORD] or "_"

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from fuzz.core.adapters.target import Attestation, NotRun
 from fuzz.core.base.case import Case
-from fuzz.core.base.outcome import Outcome
+from fuzz.core.base.outcome import Outcome, Status
 from fuzz.core.transport.frames import FrameError
 
 _NO_TIME_S = 1.0
@@ -80,7 +80,8 @@ class Batch:
     """Takes the batch some steps further, or waits for a moment; called until all outcomes are there."""
 
     def outcomes(self) -> list[dict[str, Outcome]]:
-        """Wait for the batch. Return, for each case in order, the outcome of each target that it was dispatched to.
+        """Wait for the batch. Return, for each case in order, the outcome of each target that it was dispatched to and
+        that runs it in its configuration.
 
         Raise FrameError, which is an internal error. Anything that a kernel does is an outcome.
         """
@@ -91,7 +92,8 @@ class Batch:
             if part.error is not None:
                 raise part.error
             for index, outcome in zip(part.indices, part.outcomes or (), strict=True):
-                outcomes[index][part.target] = outcome
+                if outcome.status is not Status.LEFT_OUT:
+                    outcomes[index][part.target] = outcome
         return outcomes
 
 

@@ -28,6 +28,7 @@ from fuzz.core.transport.records import (
     INTEGER,
     KF_REJECTED,
     KINDS,
+    LEFT_OUT,
     LOAD_MAGIC,
     MISREAD,
     MISUSED,
@@ -70,6 +71,7 @@ _SAID = {
     OURS: Status.OURS,
     MISUSED: Status.MISUSED,
     REPORTED: Status.REPORTED,
+    LEFT_OUT: Status.LEFT_OUT,
 }
 """The ways in which a call may end that come with an explanation in words."""
 MISREADS = (

@@ -44,8 +44,8 @@ _SHARED_BYTES = 1 << 30
 """The bytes that a process may use beyond its private memory, for its program's pages and shared memory."""
 _FIRST_TO_GO = "1000"
 """The highest value of oom_score_adj, see proc(5). The system ends such a process first."""
-_HELLO_BYTES = 1 << 16
-"""The largest size of a hello in bytes. A hello is some lines of text."""
+_HELLO_BYTES = 1 << 18
+"""The largest size of a hello in bytes. A hello is some lines of text, one of which may have many configurations."""
 _ANSWER_S = 60.0
 """The seconds to wait for the rest of an answer, however busy the machine is. A GB takes some seconds. Chosen."""
 START_LIMIT_S = 120.0

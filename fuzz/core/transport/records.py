@@ -55,11 +55,11 @@ GRACE_S = 2
 if the engine is gone, and may have run for a second when a case begins."""
 
 RAN, REJECTED, FAULT, NO_MEMORY, RAISED, WRONG_SHAPE, WRONG_DTYPE, MISREAD, NOT_BUILT, OURS = range(10)
-MISUSED, REPORTED = 10, 11
-"""The ways in which a call may end. RAISED, WRONG_SHAPE, WRONG_DTYPE, NOT_BUILT, OURS, MISUSED and REPORTED come from
-Python workers only. These, and REJECTED from Python workers, come with words. MISREAD is an error of the emulator, OURS
-one of the worker, and MISUSED one of the kernel's declaration. REPORTED is an error seen by a tool that watches the
-worker."""
+MISUSED, REPORTED, LEFT_OUT = 10, 11, 12
+"""The ways in which a call may end. RAISED, WRONG_SHAPE, WRONG_DTYPE, NOT_BUILT, OURS, MISUSED, REPORTED and LEFT_OUT
+come from Python workers only. These, and REJECTED from Python workers, come with words. MISREAD is an error of the
+emulator, OURS one of the worker, and MISUSED one of the kernel's declaration. REPORTED is an error seen by a tool that
+watches the worker. LEFT_OUT is a case that the kernel does not run in the configuration of the target."""
 
 BROKEN_FRAME_EXIT = 70
 """The exit code of a worker that was sent something that is not a frame of its op."""

@@ -44,10 +44,13 @@ def attributed(
             "the oracle or the case",
             f"all {len(others) + 1} kernels{of} that take the case fail on it, {name} among them",
         )
-    cause, evidence = _within(name, failing, passing)
-    if rule is not None and passing and rule.atoms:
-        cause = _cause(rule, target.kernel)
-    return Attribution(cause, "; ".join([evidence, *_witnessed(name, others, groups)]))
+    cause, evidence, decides = _within(name, failing, passing)
+    # Those of a costly target were not probed: what configurations decide is seen on this case alone.
+    seen = decides if target.costly and decides is not None and _configuration(decides) else None
+    if rule is not None and passing and rule.atoms and seen is None:
+        cause = _cause(decides := rule, target.kernel)
+    said = "; ".join([evidence, *_witnessed(name, others, groups)])
+    return Attribution(cause, said, _configuration(decides) if decides is not None else "")
 
 
 def _says(verdict: Verdict) -> bool:
@@ -135,23 +138,32 @@ def _sources(count: int) -> str:
     return "one source or library" if count == 1 else f"{count} sources or libraries"
 
 
-def _within(name: str, failing: Sequence[Target], passing: Sequence[Target]) -> tuple[str, str]:
-    """Return the cause, and a sentence about the targets that fail: what they share and the passing ones lack."""
+def _within(name: str, failing: Sequence[Target], passing: Sequence[Target]) -> tuple[str, str, Rule | None]:
+    """Return the cause, a sentence about the targets that fail (what they share and the passing ones lack), and the
+    rule that says it, if there is one."""
     count = len(failing)
     if not passing:
         where = f"on all {count} targets" if count > 1 else f"on {failing[0].id}, its only target here"
-        return _code(failing[0].kernel), f"{name} fails {where}"
+        return _code(failing[0].kernel), f"{name} fails {where}", None
     own = [*failing, *passing]
     learned = learn([target_traits(target) for target in own], [target in failing for target in own])
     told = f"on {count} of {counted(len(own), 'target')}"
     if learned.exact and learned.rule.atoms and not learned.others:  # of two alternatives neither holds for all
         cause = _cause(learned.rule, failing[0].kernel)
-        return cause, f"{name} fails {told}, those with {learned.rule}, and passes on the others"
+        return cause, f"{name} fails {told}, those with {learned.rule}, and passes on the others", learned.rule
     names = " ".join(target.name.where for target in failing[:4])
-    return "some targets", f"{name} fails {told}: {names}{' ...' if count > 4 else ''}"
+    return "some targets", f"{name} fails {told}: {names}{' ...' if count > 4 else ''}", None
 
 
 def _cause(rule: Rule, kernel: Kernel) -> str:
     about = causes_by_trait()
-    named = dict.fromkeys(about[atom.trait.subject] for atom in rule.atoms if atom.trait.kind == "target")
+    subjects = [atom.trait.subject for atom in rule.atoms if atom.trait.kind == "target"]
+    named = dict.fromkeys(about.get(each, "the configuration") for each in subjects)
     return " with ".join(named) or _code(kernel)
+
+
+def _configuration(rule: Rule) -> str:
+    """Return the conditions of a rule on what a configuration sets."""
+    about = causes_by_trait()
+    own = [each for each in rule.atoms if each.trait.kind == "target" and each.trait.subject not in about]
+    return " and ".join(map(str, own))

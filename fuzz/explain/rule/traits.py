@@ -141,7 +141,7 @@ def _lane_traits(lengths: Mapping[str, int], target: Target) -> Iterator[tuple[F
 
 def target_traits(target: Target) -> Traits:
     """Return the traits of the target."""
-    return {Feature("target", name): value for name, value in target.traits}
+    return {Feature("target", name): value for name, value in target.told}
 
 
 def _tensor_traits(name: str, tensor: Tensor | Output, frame: Frame) -> Iterator[tuple[Feature, Trait]]:

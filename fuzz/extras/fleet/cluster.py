@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import oracles
-from fuzz.campaign.search.turn_runner import Terms
+from fuzz.campaign.search.turn_runner import SearchScope
 from fuzz.core.adapters.cuda import sanitized
 from fuzz.core.adapters.pack import Pack, load
 from fuzz.core.adapters.registry import expand
@@ -150,9 +150,9 @@ class Campaign:
     case_limit: float | None
     longest: float | None
 
-    def terms(self, kernels: tuple[Kernel, ...]) -> Terms:
-        """Return the terms of the campaign's turns."""
-        return Terms(kernels, declared(kernels), self.groups, accuracy=self.accuracy, records=self.records)
+    def scope(self, kernels: tuple[Kernel, ...]) -> SearchScope:
+        """Return the scope of the campaign's turns."""
+        return SearchScope(kernels, declared(kernels), self.groups, accuracy=self.accuracy, records=self.records)
 
     def loaded(self, group: int) -> tuple[Pack, list[Target]]:
         """Return the pack and the targets of a group, loaded on this machine. Raises UsageError."""

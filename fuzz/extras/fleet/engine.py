@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fuzz.campaign.search.groups import slow_targets_of
-from fuzz.campaign.search.turn_runner import Terms
+from fuzz.campaign.search.turn_runner import SearchScope
 from fuzz.core.adapters.pack import built_in
 from fuzz.core.adapters.target import Attestation, Target
 from fuzz.core.adapters.toolchain import Host, this_host
@@ -84,18 +84,18 @@ class DaskEngine:
         return [host for arch, host in found.items() if arch != this_host().arch]
 
     def executor(
-        self, targets: Sequence[Target], terms: Terms, case_limit: float | None, longest: float | None
+        self, targets: Sequence[Target], scope: SearchScope, case_limit: float | None, longest: float | None
     ) -> DaskExecutor:
         """Return an executor that takes the turns of these targets on workers with the needed resources."""
         known = offered(workers_of(self.client))
         groups, needs, quick = groups_by_need(targets, slow_targets_of(targets), known)
         pack, sources = "" if self.pack is None else str(self.pack), self.pack or built_in()
         campaign = Campaign(
-            pack, self.untrusted, sources_digest(sources, terms.kernels), tuple(groups), terms.accuracy, terms.records,
+            pack, self.untrusted, sources_digest(sources, scope.kernels), tuple(groups), scope.accuracy, scope.records,
             case_limit, longest,
         )  # fmt: skip
         self.running = DaskExecutor(
-            self.address, campaign, needs, replace(terms, groups=groups, quick=quick), client=self.client
+            self.address, campaign, needs, replace(scope, groups=groups, quick=quick), client=self.client
         )
         return self.running
 

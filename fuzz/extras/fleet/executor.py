@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from fuzz.campaign.search.executor import Watch, silent
-from fuzz.campaign.search.turn_runner import TOGETHER, FindingId, Terms, TurnJob, TurnReport
+from fuzz.campaign.search.turn_runner import TOGETHER, FindingId, SearchScope, TurnJob, TurnReport
 from fuzz.campaign.search.wire import Calls, RemoteWait, TurnTaken, answer
 from fuzz.core.adapters.target import Attestation
 from fuzz.core.base.case import Case
@@ -96,7 +96,7 @@ class DaskExecutor:
     campaign: Campaign
     needs: Sequence[frozenset[str]]
     """The resources that a worker needs for each group of targets."""
-    terms: Terms
+    scope: SearchScope
     deaths: int = 0
     """Always 0, since Dask replaces processes that end."""
     given_up: list[str] = field(default_factory=list)

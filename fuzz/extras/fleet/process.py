@@ -43,12 +43,12 @@ def take_turns(descriptor: int) -> None:
         campaign = msgspec.convert(told["campaign"], Campaign)
         pack, targets = campaign.loaded(told["group"])
         make_pool = pools_of(targets, campaign.case_limit, campaign.longest)
-        terms = campaign.terms(pack.kernels)
+        scope = campaign.scope(pack.kernels)
     except Exception as error:
         usage = isinstance(error, UsageError)
         connection.send_bytes(packed(Failed(str(error), traceback.format_exc(), usage)))
         return
-    run_search_process(connection, [], targets, terms, make_pool)
+    run_search_process(connection, [], targets, scope, make_pool)
 
 
 def causes_here(asked: Mapping[str, Any]) -> Sequence[dict[str, Any]]:

@@ -14,7 +14,7 @@ from random import Random
 
 from fuzz.campaign.parallel import spread
 from fuzz.campaign.search.schedule import known_at
-from fuzz.campaign.search.turn_runner import TOGETHER, Terms, TurnJob, TurnReport, TurnRunner
+from fuzz.campaign.search.turn_runner import TOGETHER, SearchScope, TurnJob, TurnReport, TurnRunner
 from fuzz.core.adapters.pack import Pack, PackError, load
 from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import NotRun, Target
@@ -132,7 +132,7 @@ def _search(
         if target.id in judge.outcomes and judge.outcomes[target.id].status is Status.RAN:
             found.elements += sum(output.layout.size for output in judge.entry.case.outputs.values())
 
-    turn_runner = TurnRunner(pool, [target], Terms(pack.kernels), counted, lambda: clock() >= work.end)
+    turn_runner = TurnRunner(pool, [target], SearchScope(pack.kernels), counted, lambda: clock() >= work.end)
     for place, reports in enumerate(_reports(turn_runner, work, work.runs // BATCH, clock)):
         for report in reports:
             _count(report, work, found)

@@ -162,7 +162,7 @@ class Replay:
     def entries(self, session: Session, enough: Callable[[Tally], bool]) -> Iterator[list[Entry]]:
         """Yield cases, each followed by its twins, until a limit of the session is reached or `enough` returns True.
         Raises ReplayError."""
-        seed, terms, limits, began = session.seed, session.terms, session.limits, time.monotonic()
+        seed, scope, limits, began = session.seed, session.scope, session.limits, time.monotonic()
         most, seconds = (math.inf if each is None else each for each in (limits.max_cases, limits.max_time))
         drawn = self.meant.cases(seed)
         while self.cases < most and time.monotonic() - began <= seconds and not enough(session.tally):
@@ -170,7 +170,7 @@ class Replay:
             self.came.note(each.arrays, each.dtype)
             self.recipes.append(each.recipes)
             case = case_of(each, self.meant.outputs(each), self.op, seed, self.cases)
-            yield with_twins([case], terms.laws, terms.twin_one_in)
+            yield with_twins([case], scope.laws, scope.twin_one_in)
 
     def failure(self, case: Case, judgement: Judgement) -> ReplayFailure:
         """Return the report about a case for which a kernel is wrong."""

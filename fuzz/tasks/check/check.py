@@ -170,9 +170,9 @@ def _run(task: CheckTask) -> CheckRun:
     judged = Task(task.targets, data, task.measures, whole, task.taken, replay)
     explain_s, option = explaining()
     began = time.monotonic()
-    book, terms = judged.book(GIVEN.options.output, todo.seed), judged.terms(declared_laws([task.kernel]))
+    book, scope = judged.book(GIVEN.options.output, todo.seed), judged.scope(declared_laws([task.kernel]))
     session = Session(
-        judged.searched, book, terms, todo.seed, RunLimits(todo.max_time, todo.max_cases), searched=(), here=task.here,
+        judged.searched, book, scope, todo.seed, RunLimits(todo.max_time, todo.max_cases), searched=(), here=task.here,
         screen=_screen(), patience=PATIENCE_S, tells_facts=False,
     )  # fmt: skip
     with session:
@@ -196,7 +196,7 @@ def _explain(task: CheckTask, driven: Driven, session: Session, seconds: float, 
     from fuzz.findings.explainer import Explainer
 
     here = task.here
-    workers = new_workers if here is None else lambda targets, limit: nullcontext(here)
+    workers = new_workers if here is None else lambda targets, limit: nullcontext(here.only(targets))
     line = LiveLine(session.err)
     try:
         bounds = TimeShares(_LEAST_S, queue=_QUEUE, clock=Spent(), option=option)

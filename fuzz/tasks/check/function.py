@@ -12,6 +12,8 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial, wraps
 from importlib.util import find_spec
@@ -23,13 +25,13 @@ import numpy as np
 
 from fuzz.core.adapters.python_kernel import Device, PythonKernel
 from fuzz.core.adapters.signature import NOTHING_KNOWN, Signature, completed, misfits, signature_of
-from fuzz.core.adapters.target import Attestation, NotRun, Target
+from fuzz.core.adapters.target import Attestation, Configuration, NotRun, Target
 from fuzz.core.base.capability import Capabilities, DeclarationError
 from fuzz.core.base.case import Case
 from fuzz.core.base.dispatch import SMALL, Dispatch
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.numbers import numbers_of
-from fuzz.core.base.outcome import Outcome
+from fuzz.core.base.outcome import LeftOutError, Outcome
 from fuzz.core.base.platforms import platform_of
 from fuzz.core.execute.batch import Batch, TargetBatch, Watch, patient
 from fuzz.core.transport import records
@@ -38,7 +40,15 @@ from fuzz.core.transport.python.answer import Answer, is_of_device, respond
 from fuzz.core.transport.python.arrays import arrays_of
 from fuzz.core.transport.python.attempt import CaseRunner
 from fuzz.core.transport.python.foreign import Maker, opened
-from fuzz.core.transport.python.kernel import MARGIN_BYTES, Raised, Way, has_own_frame, is_rejection, misuse_of
+from fuzz.core.transport.python.kernel import (
+    MARGIN_BYTES,
+    Raised,
+    Way,
+    choosing,
+    has_own_frame,
+    is_rejection,
+    misuse_of,
+)
 from fuzz.core.transport.python.memory import CallMemory, FreshMemory
 from fuzz.references.libraries import libraries_of
 from fuzz.references.parameters import name_of, optional_of
@@ -76,6 +86,8 @@ class Function:
     """The function's parameter by the op's tensor, for tensors whose names differ."""
     constants: Mapping[str, Any] = field(default_factory=dict)
     """Further keyword arguments that are passed in every call."""
+    within: Callable[[], AbstractContextManager[object]] = nullcontext
+    """Makes the context of each call, in which autotuners of Triton take their configurations."""
 
     def takes(self, name: str) -> bool:
         """Return whether the function has a parameter of this name. An output without one is returned, not written."""
@@ -90,10 +102,12 @@ class Function:
         given = {name: value for name, value in {**self.neutral, **params}.items() if self.takes(name)}
         try:
             named = {self.called.get(name, name): tensor for name, tensor in tensors.items()}
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), self.within():
                 warnings.simplefilter("ignore")  # about overflow: whether a result is right is judged by its bits
                 call = partial(self.function, **named, **given, **self.constants)
                 returned = call() if way is None else way(call)
+        except LeftOutError as error:
+            return Raised(rejected=False, words=str(error), left_out=True)
         except Exception as error:  # not what stops a test run: KeyboardInterrupt, and pytest's own outcomes
             names = ", ".join((*tensors, *given))
             wrapper = f"lambda {names}: mine({names})"
@@ -171,6 +185,7 @@ def declared(
         laws=promises.laws,
         known=numbers_of(function),
         modes=_other_mode(function),
+        tuned=tuned_by(function, calling.device),
     )
     try:
         kernel.check_op()
@@ -178,6 +193,17 @@ def declared(
         raise CheckError(str(error)) from None
     folder = str(kernel.source.parent.resolve())
     return kernel, Function(function, frozenset(names), of_op.neutral, returned, folder, called, constants)
+
+
+def tuned_by(function: Callable[..., Any], device: Device) -> tuple[Configuration, ...]:
+    """Return the configurations of the autotuners of Triton that a function calls."""
+    tuners, _ = choosing(function, ())
+    if not tuners:
+        return ()
+    from fuzz.core.transport.python.tuning import choices_of
+
+    found = choices_of(tuners, interpreted=device != "cuda")
+    return tuple(Configuration(each.settings, (), each.places) for each in found)
 
 
 def _other_mode(function: Callable[..., Any]) -> tuple[str, ...]:
@@ -203,6 +229,8 @@ class HereKernel(PythonKernel):
 
     known: tuple[int, ...] = ()
     modes: tuple[str, ...] = ()
+    tuned: tuple[Configuration, ...] = ()  # type: ignore[misc]  # an attribute of the class there
+    """The configurations of Triton's autotuners that it calls."""
 
     @property
     def never(self) -> tuple[str, ...]:
@@ -257,19 +285,37 @@ def source_of(function: Callable[..., Any]) -> Path:
 
 
 class OwnProcess:
-    """A stand-in for a pool of workers: runs one target in this process."""
+    """A stand-in for a pool of workers: runs one kernel in this process, in each of its configurations."""
 
-    def __init__(self, target: Target, function: Function, takes: Callable[[Case], bool] | None = None) -> None:
-        reason = target.unavailable()
+    def __init__(
+        self, targets: Sequence[Target], function: Function, takes: Callable[[Case], bool] | None = None,
+        own: Callable[..., Any] | None = None,
+    ) -> None:  # fmt: skip
+        """`own` is what the function calls for its user, where that is another one."""
+        reasons = {each.id: each.unavailable() for each in targets}
         self.watch: Watch = patient
         """Never called, because a call in this process returns before anything else can be done."""
-        self.statuses: Mapping[str, Attestation | NotRun] = {} if reason is None else {target.id: NotRun(reason)}
+        self.statuses: Mapping[str, Attestation | NotRun] = {
+            name: NotRun(reason) for name, reason in reasons.items() if reason is not None
+        }
         self.limits: Mapping[str, float] = {}
-        self.target = target
+        self.targets, self.target = tuple(targets), targets[0]
         self.function = function
-        self._dispatch = Dispatch(target.kernel.capability, target.size_limit)
+        choices = {each.id: each.configuration.choices for each in targets}
+        self._functions = {
+            name: replace(function, within=choosing(own or function.function, each)[1])
+            for name, each in choices.items()
+        }
+        self._dispatch = Dispatch(self.target.kernel.capability, self.target.size_limit)
         self._takes = takes or (lambda case: True)
         """A function that tells whether a case that the kernel takes has a meaning."""
+
+    def only(self, targets: Sequence[Target]) -> OwnProcess:
+        """Return the pool with some of its targets."""
+        names = {each.id for each in targets} & {*self._functions}
+        some = copy(self)
+        some._functions = {name: each for name, each in self._functions.items() if name in names}
+        return some
 
     @property
     def threads(self) -> int:
@@ -281,14 +327,16 @@ class OwnProcess:
         """Run the cases at once and return the finished batch."""
         batch = Batch(tuple(cases))
         indices = [index for index, case in enumerate(cases) if self._dispatch.accepts(case) and self._takes(case)]
-        if indices and not self.statuses and self.target.id not in without:
-            batch.parts.append(TargetBatch(self.target.id, indices, [self._outcome(cases[index]) for index in indices]))
+        for name in self._functions if indices else ():
+            if name not in self.statuses and name not in without:
+                outcomes = [self._outcome(name, cases[index]) for index in indices]
+                batch.parts.append(TargetBatch(name, indices, outcomes))
         return batch
 
     def renew(self) -> None:
         """Do nothing: in this process the function's state cannot be reset."""
 
-    def _outcome(self, case: Case) -> Outcome:
+    def _outcome(self, target: str, case: Case) -> Outcome:
         arrays = arrays_of(self.target.name.kind)
         cuda = self.target.name.place == "cuda"
         memory: CallMemory = FreshMemory(MARGIN_BYTES)
@@ -298,14 +346,14 @@ class OwnProcess:
             memory = device_memory(MARGIN_BYTES)
         finish = arrays.library.cuda.synchronize if cuda else None
         try:
-            [answers] = CaseRunner(self.function, arrays, memory, finish).answers([(case, False)])
+            [answers] = CaseRunner(self._functions[target], arrays, memory, finish).answers([(case, False)])
         except RuntimeError as error:
             if not cuda or not is_of_device(error):
                 raise
             # Such an error is an illegal access; afterwards this process cannot use the device any more.
             answers = case, Answer(records.RAISED, {}, (), {}, str(error).splitlines()[0]), None
         [response], _ = decode_responses(respond(0, *answers))
-        return outcome_of(response, case, self.target.id)
+        return outcome_of(response, case, target)
 
 
 _OF_TENSORS = {"numpy", "detach", "cpu", "data_ptr", "contiguous", "new_tensor", "new_empty", "new_zeros", "new_full"}

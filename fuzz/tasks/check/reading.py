@@ -142,15 +142,15 @@ def _task_of_function(
     of_kernel, left_out = (read.said_of(kernel), read.left_out) if read is not None else (kept, "")
     named = {*OPS[op].params, *(each.name for each in OPS[op].operands), *function.called.values(), *function.constants}
     first, own = "; ".join(filter(None, (of_kernel, request.noted))), never_given(kernel, op, named, always_of(OPS[op]))
-    [target] = (spared(each, kernel) for each in _chosen(declaration, request.targets))
-    here = OwnProcess(target, function, read.takes if read is not None else None)
+    targets = [spared(each, kernel) for each in _chosen(declaration, request.targets)]
+    here = OwnProcess(targets, function, read.takes if read is not None else None)
     measures, taken = read is not None and request.promises.is_measured, None
     if measures and GIVEN.asked is None:
         from fuzz.contracts.accepts import accepted
 
-        taken = accepted(here, target)
+        taken = accepted(here, targets[0])
     return CheckTask(
-        [target], plan_of(request, [target]), here, (first, left_out, own), measures, taken,
+        targets, plan_of(request, targets), here, (first, left_out, own), measures, taken,
         beside.text if beside is not None else "", request.limits.cases,
     )  # fmt: skip
 

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from fuzz.contracts.accepts import DTYPES, Accepts, accepts
+from fuzz.core.adapters.configured import usual
 from fuzz.core.adapters.pack import make_known
 from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import Target
@@ -285,12 +286,12 @@ def tried(
         kernel, found.op, Promises(found.contract, found.capabilities(able), laws=()), replace(calling, name=""),
         found.called(kernel), found.constants(kernel),
     )  # fmt: skip
-    targets = expand([declaration])
+    targets = usual(expand([declaration]))
     if len(targets) != 1 or targets[0].unavailable() is not None:
         return None
 
     def here(target: Target) -> nullcontext[OwnProcess]:
-        return nullcontext(OwnProcess(target, function, found.takes))
+        return nullcontext(OwnProcess([target], function, found.takes))
 
     faults = {dtype: why for dtype, why in _interpreter_faults(kernel).items() if dtype not in declaration.able.dtypes}
     dtypes = [dtype for dtype in (DTYPES[:2] if _is_untyped(kernel) else DTYPES) if dtype not in faults]

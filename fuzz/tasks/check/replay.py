@@ -18,7 +18,7 @@ from fuzz.core.base.text import counted
 from fuzz.core.generate.menus import MENUS
 from fuzz.core.generate.observed import words_of
 from fuzz.findings.book import FindingBook
-from fuzz.findings.tally import Tally, never_decided
+from fuzz.findings.tally import Decided, Tally, never_decided, note_open
 from fuzz.references.asked import AskedReference
 from fuzz.references.dims import UnreadableError
 from fuzz.references.examples import GIVEN as EXAMPLES
@@ -27,7 +27,15 @@ from fuzz.references.replay.cases import REPLAYED, WEAKER, keeping, meant_of
 from fuzz.references.replay.oracle import ABLE, NOTHING_PROMISED, Replay, ReplayFailure, op_of
 from fuzz.references.text import identifier
 from fuzz.report.wrapping import wrapped_text
-from fuzz.tasks.check.function import Function, HereKernel, OwnProcess, never_given, plain_name, source_of
+from fuzz.tasks.check.function import (
+    Function,
+    HereKernel,
+    OwnProcess,
+    never_given,
+    plain_name,
+    source_of,
+    tuned_by,
+)
 from fuzz.tasks.check.plan import CheckPlan
 from fuzz.tasks.check.reading import CheckTask
 from fuzz.tasks.check.reference import named_examples
@@ -69,9 +77,10 @@ class FunctionReplay:
         for failure in self.failures(book)[:1]:
             lines = [f"FAIL  {name_of(self.kernel)}  {failure.words}", f"  {failure.text}", f"  again: {todo.command}"]
             return wrapped_text("\n".join(lines), width())
-        [line] = tally.targets.values()
-        judged, cases = line.judged - line.gave_up, counted(self.replay.cases, "case")
-        if (outputs := never_decided(line.decided)) or not judged:
+        judged, cases, decided = tally.judged - tally.gave_up, counted(self.replay.cases, "case"), Decided()
+        for line in tally.targets.values():
+            note_open(decided, line.decided)
+        if (outputs := never_decided(decided)) or not judged:
             never = f" of {' nor '.join(outputs)}" if judged else ""
             return f"NOTHING WAS JUDGED{never}: no element{never} in {cases} is decided by a replay"
         return ""
@@ -92,12 +101,13 @@ class FunctionReplay:
         op, source = self.replay.op, source_of(self.kernel)
         OPS[op.name] = op
         kernel = HereKernel(
-            plain_name(self.kernel) or op.name, op.name, source, self.arrays, NOTHING_PROMISED, ABLE, laws=()
+            plain_name(self.kernel) or op.name, op.name, source, self.arrays, NOTHING_PROMISED, ABLE, laws=(),
+            tuned=tuned_by(self.kernel, "cpu"),
         )  # fmt: skip
         names, returns = frozenset(self.asked.dims), tuple(each.name for each in op.outputs)
         call = partial(self._called, {each.name: each.dtype for each in op.outputs})
         function = Function(call, names, {}, returns, str(source.parent.resolve()))
-        return OwnProcess(expand([kernel])[0], function)
+        return OwnProcess([each for each in expand([kernel]) if each.name.place == "cpu"], function, own=self.kernel)
 
     @property
     def _tensors(self) -> Sequence[str]:
@@ -157,4 +167,4 @@ def replay_task(request: CheckRequest) -> CheckTask:
         called = {name: meant.asked.called.get(name) or name for name in meant.asked.dims}
         meant = keeping(meant, [named_examples(reference, called, data.example_inputs)], fixed)
     held = FunctionReplay(kernel, Replay(meant, op_of(meant, identifier(name, "kernel"), todo.seed)), arrays)
-    return CheckTask([held.here.target], todo, held.here, (request.noted, *held.said), replay=held)
+    return CheckTask(held.here.targets, todo, held.here, (request.noted, *held.said), replay=held)

@@ -18,6 +18,7 @@ from fuzz.campaign.search.stopping import GRACE_S, Interruption, RunLimits
 from fuzz.campaign.session import Session
 from fuzz.campaign.starting import writable
 from fuzz.contracts.accepts import Accepts, accepts
+from fuzz.core.adapters.configured import usual
 from fuzz.core.adapters.pack import load
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.case import Case
@@ -80,7 +81,7 @@ class FormulaJudge:
         asked, targets, laws = self.asked, self.task.targets, laws_of(self.task.targets)
         book, limits = self.task.book(self.folder / "findings", seed), RunLimits(None, asked.cases)
         session = Session(
-            targets, book, self.task.terms(laws, probed=True), seed, limits, case_limit=asked.case_limit,
+            targets, book, self.task.scope(laws, probed=True), seed, limits, case_limit=asked.case_limit,
             screen=view.screen, interruption=stop, longest=RunLimits(asked.max_time).longest_case,
         )  # fmt: skip
         # Before processes are forked, so that they share the tables of the search instead of making their own.
@@ -175,7 +176,7 @@ def _accepting(targets: Sequence[Target], found: Derived, asked: Asked) -> Mappi
     def contract(dtype: str) -> Contract:
         return contract_of(found, "torch", (dtype,), strict=asked.values == ANY)
 
-    there = [target for target in targets if target.unavailable() is None]
+    there = [target for target in usual(targets) if target.unavailable() is None]
     each = {target.id: accepts(workers, target, contract, multiples=True) for target in there}
     return {name: beside for name, beside in each.items() if beside is not None}
 

@@ -32,6 +32,7 @@ from fuzz.tasks.judge.ruling import (
     JudgeView,
     Ruling,
     SolutionRuling,
+    in_modes,
     in_time,
     not_in_time,
     summary,
@@ -120,13 +121,14 @@ def _ruled(asked: Asked, by: FormulaJudge | ReplayJudge, view: JudgeView, stop: 
     run, problem = by.run(seed, view, stop), by.problem
     missed = [*run.missed]
     rulings = looked(asked, problem, by.solutions, run.rulings, seed, view.screen, stop, missed)
+    rulings = tuple(in_modes(each, *problem.modes) for each in rulings)
     ruling = Ruling(
         VERSION, worst_of(each.verdict for each in rulings), asked.against, run.said,
         "replay" if run.guarantee else "formula", run.guarantee, seed, run.cases, run.folder, run.probes, run.floors,
         run.largest, tuple(dict.fromkeys((*run.never, *problem.never))),
         (*run.unseen, *problem.remarks, *not_in_time(asked, missed)), rulings, *problem.modes,
     )  # fmt: skip
-    text = "\n\n".join([*run.told, wrapped_text(summary(ruling, run.seconds), view.width)])
+    text = "\n\n".join([*run.told, wrapped_text(summary(ruling, run.seconds, verbose=view.verbose), view.width)])
     return Judged(ruling, text, run.code)
 
 

@@ -38,6 +38,7 @@ from fuzz.tasks.judge.ruling import (
     JudgeView,
     Said,
     SolutionRuling,
+    axes_of,
     failures_told,
     largest_errors,
     of_kernel,
@@ -117,7 +118,7 @@ class ReplayPlan:
         failures = tuple(each.record for each in run.failures(kernel))
         return SolutionRuling(
             self.solutions[kernel][0], said, own.judged - own.gave_up, own.findings, largest_errors(own), failures,
-            "" if said == "right" or failures else reason,
+            "" if said == "right" or failures else reason, axes=axes_of(own),
         )  # fmt: skip
 
 

@@ -18,16 +18,17 @@ from fuzz.contracts.record import Measured
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.exits import Exit
 from fuzz.core.base.text import counted
+from fuzz.findings.axes import MODE, text_of, told
 from fuzz.findings.book import FindingBook
 from fuzz.findings.codec import encoded
-from fuzz.findings.tally import Largest, Tally
+from fuzz.findings.tally import OTHER, Largest, Tally
 from fuzz.references.examples import Beyond
 from fuzz.report.totals import and_more, by_reason, largest_text, never_text, partly_run_lines, remarks
 from fuzz.report.use_outcome import outcome_of
 from fuzz.tasks.judge.asked import Asked
 from oracles.ops import OPS
 
-VERSION = 6
+VERSION = 7
 Said = Literal["right", "wrong", "undecided", "did not run"]
 _RANK: tuple[Said, ...] = ("right", "undecided", "did not run", "wrong")
 
@@ -107,6 +108,12 @@ class SolutionRuling:
     beyond: Beyond | None = None
     """What the solution does with inputs that lack a property, such as being triangular, that all inputs of the task
     have; or with inputs that have it, if it is wrong with those. None if nothing was seen of either."""
+    alike: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """By target, for each further configuration: how many runs that passed had the same bits as in the first one, and
+    how many others. That accuses nobody: another order of sums gives other bits within the bound."""
+    axes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Which values the judged runs had of each thing that it could depend on, and how many runs had them; an axis
+    without values was not varied. None at all where no run was judged."""
 
 
 @dataclass(frozen=True)
@@ -232,7 +239,20 @@ def solution_ruling(
         solution, said, 0 if untried else own.judged, 0 if untried else own.findings, largest_errors(own), failures,
         "" if said == "right" or (failures and not refuses) else reason, records,
         tuple(accepting[name] for name in own.targets if name in accepting), right_as_words, beyond=beyond,
+        alike={name: dict(line.alike) for name, line in own.targets.items() if line.alike}, axes=axes_of(own),
     )  # fmt: skip
+
+
+def axes_of(tally: Tally) -> Mapping[str, Mapping[str, int]]:
+    """Return which values judged runs had of each axis; nothing where no run was judged."""
+    return told(line.axes for line in tally.targets.values()) if tally.judged else {}
+
+
+def in_modes(each: SolutionRuling, mode: str, other: str) -> SolutionRuling:
+    """Return the ruling with the modes of a module in which runs were judged."""
+    modes = {mode: each.judged, other: each.other_mode.judged if each.other_mode is not None else 0}
+    ran = {name: count for name, count in modes.items() if name and count}
+    return replace(each, axes={**each.axes, MODE: ran}) if each.axes and ran else each
 
 
 def in_time(asked: Asked, rulings: Sequence[SolutionRuling], missed: Sequence[str]) -> tuple[SolutionRuling, ...]:
@@ -278,8 +298,8 @@ if __name__ == "__main__":
 _BY = " by replay"
 
 
-def summary(ruling: Ruling, elapsed: float) -> str:
-    """Return the text of a ruling: lines about each solution, then what was not seen."""
+def summary(ruling: Ruling, elapsed: float, *, verbose: bool = False) -> str:
+    """Return a line for each solution, and what was not seen; if it is `verbose`, which values of each axis ran."""
     lines, by = list[str](), _BY if ruling.oracle == "replay" else ""
     for each in ruling.solutions:
         lines.append(f"{each.verdict:<12} {each.solution}  {_why(each, by)}")
@@ -288,6 +308,8 @@ def summary(ruling: Ruling, elapsed: float) -> str:
         lines += [f"  {each.right_as}"] if each.right_as else []
         lines += [*_beyond(each), *_in_modes(each, ruling), *_at_own_shapes(each), *causes_told(each, ruling.mode)]
         lines += full_size_told(each.full_size)
+        lines += _bits(each)
+        lines += [f"  {text_of(name, values)}" for name, values in each.axes.items()] if verbose else []
     floors = ", or ".join(f"{share:.1e} in {dtype}" for dtype, share in ruling.detection_floor.items())
     said = f"half of all outputs that are off by this share of their value are noticed: {floors}"
     floor = said if floors else "not known, as no output of an ordinary case is judged"
@@ -317,6 +339,15 @@ def _in_modes(each: SolutionRuling, ruling: Ruling) -> list[str]:
     said = f"{other.verdict} {ruling.other_mode}: {_why(other, _BY)}"
     lines = [f"  {each.verdict} {ruling.mode}; {said}"]
     return [*lines, *(f"    {line.strip()}" for some in other.failures for line in some["said"].splitlines())]
+
+
+def _bits(each: SolutionRuling) -> list[str]:
+    """Return which configurations give the bits of the first one, and which others."""
+    same = [name for name, counts in each.alike.items() if not counts.get(OTHER)]
+    others = [name for name, counts in each.alike.items() if counts.get(OTHER)]
+    first = "its first configuration"
+    words = {f"the same bits as in {first}": same, f"other bits than in {first}, within what is allowed": others}
+    return [f"  {what}: {and_more(names)}" for what, names in words.items() if names]
 
 
 def _beyond(each: SolutionRuling) -> list[str]:

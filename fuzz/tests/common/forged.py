@@ -112,7 +112,7 @@ def hello_of(target: Target, builder: Builder) -> bytes:
     program = target.adapter.program(target, builder)
     words = {
         "digest": program.digest, "pid": "77", "python": "3", "numpy": "2", "packages": "{}", "variables": "{}",  # type: ignore[attr-defined]
-        "device": "cpu", "processor": "none", "mode": "numpy",
+        "device": "cpu", "processor": "none", "mode": "numpy", "choices": "[]", "configurations": "[]",
     }  # fmt: skip
     text = "\n".join(f"{name}={value}" for name, value in words.items()).encode()
     return records.HELLO.pack(records.HELLO_MAGIC, len(text)) + text

@@ -59,7 +59,7 @@ def undeclared(kernel: Callable[..., Any], reference: Callable[..., Any], shapes
         called,
     )
     [target] = expand([declaration])
-    return OwnProcess(target, function), target
+    return OwnProcess([target], function), target
 
 
 def measure(kernel: Callable[..., Any], reference: Callable[..., Any], shapes: str) -> Measured:

@@ -290,7 +290,7 @@ def test_a_gradient_of_a_power_is_right_where_the_exponent_less_one_is_no_number
 def test_a_record_that_lacks_a_field_or_contradicts_itself_is_none() -> None:
     needed = {each.name: getattr(function("tanh"), each.name) for each in fields(Elementary)}
     Elementary(**needed)
-    for name in ("tangent", "sign", "parity", "limits", "extended", "reach", "usual", "loose", "c"):
+    for name in ("tangent", "sign", "parity", "limits", "extended", "reach", "usual", "loose"):
         with pytest.raises(TypeError, match=f"missing 1 required keyword-only argument: '{name}'"):
             Elementary(**{each: value for each, value in needed.items() if each != name})
     wrong: dict[str, object] = {

@@ -135,6 +135,7 @@ class Attempt:
             status = records.REJECTED if self._returned.rejected else records.RAISED
             status = status if self._returned.built else records.NOT_BUILT
             status = records.MISUSED if self._returned.misused else status
+            status = records.LEFT_OUT if self._returned.left_out else status
             return Answer(status, {}, damages, {}, self._returned.words)
         returned = [name for name in self._case.outputs if not self._kernel.takes(name)]
         if words := self._returned_twice() or self._returned_others(returned):

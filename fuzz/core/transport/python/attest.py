@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,8 @@ def _facts(spec: Spec, kernel: LoadedKernel, library: Any) -> Iterator[tuple[str
         yield "numpy", metadata.version("numpy")
     yield "packages", json.dumps({name: _version(name) for name in spec.packages})
     yield "variables", json.dumps({name: os.environ.get(name) for name in spec.variables})
+    yield "choices", json.dumps([*spec.choices])
+    yield "configurations", json.dumps(_configurations(spec, kernel))
     yield "device", spec.device
     if spec.device == "cuda":
         yield "name", library.cuda.get_device_name()
@@ -59,6 +61,16 @@ def _facts(spec: Spec, kernel: LoadedKernel, library: Any) -> Iterator[tuple[str
         yield from _triton_facts(spec, kernel)
     else:
         yield "mode", spec.framework
+
+
+def _configurations(spec: Spec, kernel: LoadedKernel) -> Sequence[tuple[object, object]]:
+    """Return what each configuration of a kernel's autotuners sets, and the place of what each of these takes then."""
+    if not kernel.tuners:
+        return ()
+    from fuzz.core.transport.python.tuning import choices_of
+
+    found = choices_of(kernel.tuners, interpreted=spec.device == "interpret")
+    return [(each.settings, each.places) for each in found]
 
 
 def _version(package: str) -> str:

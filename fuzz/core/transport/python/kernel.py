@@ -11,12 +11,14 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 import oracles
+from fuzz.core.base.outcome import LeftOutError
 from fuzz.core.transport.python.foreign import maker, opened
 from fuzz.core.transport.python.module import loaded
 from oracles.operand import AXIS
@@ -74,6 +76,8 @@ class Spec:
     """The tool that watches the worker; '' for none."""
     keeps: Sequence[str] = ()
     """The kinds of changes to its process that the kernel declares."""
+    choices: Sequence[int] = ()
+    """The place of the configuration that each of its autotuners takes; the first where none is said."""
 
     @property
     def torch_device(self) -> str:
@@ -131,6 +135,21 @@ class Raised:
     """Whether torch.compile can build anything on this machine. If not, the kernel was not run."""
     misused: bool = False
     """Whether the kernel was called in a way that can never work. The words say what to write."""
+    left_out: bool = False
+    """Whether the kernel does not run such a call in the configuration that was chosen."""
+
+
+def choosing(
+    function: Callable[..., Any], choices: Sequence[int]
+) -> tuple[Sequence[Any], Callable[[], AbstractContextManager[object]]]:
+    """Return the autotuners of Triton that a function can reach, and what makes a context in which they take these
+    configurations."""
+    if "triton" not in sys.modules:
+        return (), nullcontext
+    from fuzz.core.transport.python.tuning import chosen, tuners_of
+
+    found = tuners_of(function)
+    return found, partial(chosen, found, choices)
 
 
 class LoadedKernel:
@@ -148,7 +167,7 @@ class LoadedKernel:
             )
         except BaseException as error:
             said = f"{Path(spec.source).name}: {self._words(error)}"
-            if spec.device != "cuda" and any(words in str(error) for words in _NO_CUDA):
+            if spec.device != "cuda" and any(words in str(error) for words in (*_NO_CUDA, _NO_DRIVER)):
                 raise NeedsCudaError(f"no CUDA here, which it needs to be loaded: {said}") from error
             raise KernelError(said) from error
         for name in spec.variables:
@@ -175,6 +194,7 @@ class LoadedKernel:
         except (ImportError, AttributeError) as error:
             raise KernelError(f"arrays: {spec.arrays}: {error}") from error
         self.returns = [name for name in spec.outputs if not self.takes(name)]
+        self.tuners, self._choosing = choosing(self._entry, spec.choices)
 
     def takes(self, name: str) -> bool:
         """Return whether the function has a parameter of this name. It returns outputs for which it has none."""
@@ -192,12 +212,15 @@ class LoadedKernel:
             handed = tensors if self._made is None else {name: self._made(each) for name, each in tensors.items()}
             own = {self._own.get(name, name): each for name, each in {**handed, **given}.items()}
             call = partial(self._entry, **own, **self._options)
-            found = call() if way is None else way(call)
+            with self._choosing():
+                found = call() if way is None else way(call)
             self._has_returned = True
             return found if self._made is None else opened(found, self._library)
         except BaseException as error:  # any exception is an outcome of the kernel, even SystemExit
             if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
                 raise
+            if isinstance(error, LeftOutError):
+                return Raised(rejected=False, words=str(error), left_out=True)
             if _is_of_compiler(error) and (missing := _builds_nothing()):
                 return Raised(rejected=False, words=missing, built=False)
             words = self._words(error)
@@ -212,8 +235,8 @@ class LoadedKernel:
     def _asks_for_cuda(self, error: BaseException, words: str) -> bool:
         """Whether the call ended for lack of CUDA: torch says so, or a statement in the kernel's own files."""
         stated = _is_stated(error, self._folders) and "cuda" in words.lower()
-        tuned = self._device == "interpret" and _NO_DRIVER in str(error)  # by Triton's autotune, which measures times
-        return stated or tuned or any(each in str(error) for each in _NO_CUDA)
+        asked = self._device == "interpret" and _NO_DRIVER in str(error)  # as of the number of its multiprocessors
+        return stated or asked or any(each in str(error) for each in _NO_CUDA)
 
     def _words(self, error: BaseException) -> str:
         """Return the error in one line, with the last line of the kernel's file that was reached."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fuzz.campaign.search.process_executor import ProcessExecutor
-from fuzz.campaign.search.turn_runner import Terms
+from fuzz.campaign.search.turn_runner import SearchScope
 from fuzz.core.adapters import cuda
 from fuzz.core.adapters.build import Builder
 from fuzz.core.adapters.python_program import spec_of
@@ -21,7 +21,7 @@ def _executor(sizes: Sequence[int], *devices: str) -> ProcessExecutor:
     def no_pool(targets: object) -> WorkerPool:
         raise AssertionError("nothing is started")
 
-    return ProcessExecutor((), Terms(()), sizes, no_pool, devices)
+    return ProcessExecutor((), SearchScope(()), sizes, no_pool, devices)
 
 
 @pytest.mark.parametrize(

@@ -73,9 +73,17 @@ def test_a_kernel_that_cannot_be_loaded_is_one_clear_line(tmp_path: Path, cache:
     assert "\n" not in status.reason
 
 
-def test_a_kernel_that_needs_cuda_to_be_loaded_is_not_to_blame_where_there_is_none(tmp_path: Path, cache: Path) -> None:
-    said = "CUDA_HOME environment variable is not set. Please set it to your CUDA install root."
-    target = python_target(tmp_path, f"raise OSError({said!r})\n")
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError("CUDA_HOME environment variable is not set. Please set it to your CUDA install root."),
+        RuntimeError("0 active drivers ([]). There should only be one."),  # of Triton, asked for its device
+    ],
+)
+def test_a_kernel_that_needs_cuda_to_be_loaded_is_not_to_blame_where_there_is_none(
+    tmp_path: Path, cache: Path, error: Exception
+) -> None:
+    target = python_target(tmp_path, f"raise {error!r}\n")
     with WorkerPool([target], cache=cache) as pool:
         status = pool.statuses[target.id]
     assert isinstance(status, NotRun)
@@ -100,13 +108,12 @@ def test_a_kernel_that_needs_cuda_in_each_call_did_not_run_and_one_that_has_retu
         assert [each.status for each in found] == wanted, found
 
 
-def test_an_autotuned_program_did_not_run_in_the_interpreter(
+def test_what_asks_for_the_properties_of_a_gpu_did_not_run_in_the_interpreter(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VISIBLE, "")
-    sizes = "configs=[triton.Config({'BLOCK': 8}), triton.Config({'BLOCK': 16})], key=['n']"
-    tuned = TRITON.replace("@triton.jit", f"@triton.autotune({sizes})\n@triton.jit").replace(", BLOCK=8", "")
-    [outcome] = outcomes(python_target(tmp_path, TRITON_HEAD + tuned, "triton", "interpret"), cache, a_case())
+    asks = TRITON.replace("axis):\n", "axis):\n    triton.runtime.driver.active.get_current_device()\n")
+    [outcome] = outcomes(python_target(tmp_path, TRITON_HEAD + asks, "triton", "interpret"), cache, a_case())
     assert outcome.status is Status.NOT_RUN, outcome
     assert "no CUDA here" in str(outcome)
 

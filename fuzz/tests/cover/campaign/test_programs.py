@@ -15,7 +15,7 @@ from fuzz.campaign.search.guide import NO_LESSONS
 from fuzz.campaign.search.process_executor import ProcessExecutor
 from fuzz.campaign.search.runner import Runner
 from fuzz.campaign.search.stopping import RunLimits
-from fuzz.campaign.search.turn_runner import MATES, PIECES, Terms, TurnJob, TurnReport, TurnRunner, mates_at
+from fuzz.campaign.search.turn_runner import MATES, PIECES, SearchScope, TurnJob, TurnReport, TurnRunner, mates_at
 from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import Target
 from fuzz.core.adapters.toolchain import this_host
@@ -101,7 +101,7 @@ def test_a_turn_in_pieces_has_the_cases_of_a_whole_one_and_teaches_as_much() -> 
     targets, found = _targets("softmax"), list[list[TurnReport]]()
     with WorkerPool(targets, jobs=1) as pool:
         for pieces in (1, PIECES):
-            runner = TurnRunner(pool, targets, Terms(KERNELS, ("rerun",), ([targets[0].id],), twin_one_in=2))
+            runner = TurnRunner(pool, targets, SearchScope(KERNELS, ("rerun",), ([targets[0].id],), twin_one_in=2))
             runner.searched("softmax", 1)
             runner.begin(TurnJob(1, "softmax", 1, Turn(0, 0), pieces=pieces))
             found.append([report for _ in range(pieces) for report in runner.end()])
@@ -116,7 +116,7 @@ def test_a_turn_in_pieces_has_the_cases_of_a_whole_one_and_teaches_as_much() -> 
 def test_pieces_that_a_process_reported_before_it_ended_are_not_run_again() -> None:
     targets = _targets("softmax")
     with WorkerPool(targets, jobs=1) as pool:
-        runner = TurnRunner(pool, targets, Terms(KERNELS, (), ([targets[0].id],)))
+        runner = TurnRunner(pool, targets, SearchScope(KERNELS, (), ([targets[0].id],)))
         runner.searched("softmax", 1)
         runner.begin(TurnJob(0, "softmax", 1, Turn(0, 0), pieces=PIECES, skip=PIECES - 2))
         assert runner.on_their_way == 2
@@ -138,11 +138,11 @@ def test_all_ops_that_are_searched_without_a_limit_are_judged(tmp_path: Path, mo
 
 @pytest.mark.whole
 def test_no_piece_is_lost_or_counted_twice_where_a_process_is_killed() -> None:
-    targets, terms = _targets("softmax"), Terms(KERNELS)
-    terms = replace(terms, groups=([each.id for each in targets],))
+    targets, scope = _targets("softmax"), SearchScope(KERNELS)
+    scope = replace(scope, groups=([each.id for each in targets],))
     tasks = [TurnJob(place, "softmax", 1, Turn(place, 0), pieces=PIECES) for place in range(4)]
     seen, killed = Counter[tuple[int, int]](), False
-    with ProcessExecutor(targets, terms, (2,), lambda mine: WorkerPool(mine, jobs=1, at_once=False)) as executor:
+    with ProcessExecutor(targets, scope, (2,), lambda mine: WorkerPool(mine, jobs=1, at_once=False)) as executor:
         while not executor.ready(0.25):
             pass
         for task in tasks:

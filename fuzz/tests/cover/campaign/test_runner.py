@@ -17,7 +17,7 @@ from fuzz.campaign.search.executor import Watch, silent
 from fuzz.campaign.search.groups import note_late, search_ops
 from fuzz.campaign.search.runner import Runner
 from fuzz.campaign.search.stopping import RunLimits
-from fuzz.campaign.search.turn_runner import FindingId, Terms, TurnJob, TurnReport
+from fuzz.campaign.search.turn_runner import FindingId, SearchScope, TurnJob, TurnReport
 from fuzz.core.adapters.pack import built_in, load
 from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import Target
@@ -159,7 +159,7 @@ class _Slow:
 def test_no_more_is_begun_than_ends_in_time(tmp_path: Path) -> None:
     """The slices of a night wait for what is on its way: a slow op took the time of those after it."""
     slow, pool = _Slow(), cast(Pool, SimpleNamespace(statuses={}, watch=patient, threads=1))
-    groups = Terms(tuple(target.kernel for target in _targets()), groups=([target.id for target in _targets()],))
+    groups = SearchScope(tuple(target.kernel for target in _targets()), groups=([target.id for target in _targets()],))
     runner = Runner(
         pool, _targets(), RunLimits(max_time=20.0), book_in(tmp_path, 1), groups, executor=slow, patient=True
     )

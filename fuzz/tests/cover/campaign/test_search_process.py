@@ -7,7 +7,7 @@ import weakref
 from multiprocessing import Pipe
 
 from fuzz.campaign.search.search_process import SearchProcess
-from fuzz.campaign.search.turn_runner import Terms, TurnReport, TurnRunner
+from fuzz.campaign.search.turn_runner import SearchScope, TurnReport, TurnRunner
 from fuzz.campaign.search.wire import Waiting, answer
 from fuzz.core.execute.pool import WorkerPool
 from oracles.escalation import PreciseProgress
@@ -24,7 +24,7 @@ class _Tying(TurnRunner):
     """Leaves a knot with every batch, as an oracle does."""
 
     def __init__(self, pool: WorkerPool) -> None:
-        super().__init__(pool, [], Terms([]))
+        super().__init__(pool, [], SearchScope([]))
         self.left: list[weakref.ref[_Knot]] = []
 
     def end(self) -> list[TurnReport]:
@@ -34,7 +34,7 @@ class _Tying(TurnRunner):
 
 def test_what_a_batch_leaves_is_freed_although_python_does_not_look() -> None:
     pool = WorkerPool([])
-    turn_runner, member = _Tying(pool), SearchProcess(Pipe()[0], [], Terms([]), pool)
+    turn_runner, member = _Tying(pool), SearchProcess(Pipe()[0], [], SearchScope([]), pool)
     gc.disable()
     try:
         member.report(turn_runner)
@@ -45,7 +45,7 @@ def test_what_a_batch_leaves_is_freed_although_python_does_not_look() -> None:
 
 def test_an_output_that_takes_long_to_judge_is_told_of_once_a_second() -> None:
     here, there = Pipe()
-    member = SearchProcess(here, [], Terms([]), WorkerPool([]))
+    member = SearchProcess(here, [], SearchScope([]), WorkerPool([]))
     for step in (
         PreciseProgress("softmax", "y", 0, 5000, 0.5),
         *(PreciseProgress("softmax", "y", 120, 5000, 12.0),) * 2,

@@ -18,7 +18,7 @@ from fuzz.campaign.search.process_executor import ProcessExecutor
 from fuzz.campaign.search.runner import Runner
 from fuzz.campaign.search.schedule import Schedule, in_order, known_at
 from fuzz.campaign.search.stopping import RunLimits
-from fuzz.campaign.search.turn_runner import Terms, TurnJob, TurnReport
+from fuzz.campaign.search.turn_runner import SearchScope, TurnJob, TurnReport
 from fuzz.core.adapters.target import Target
 from fuzz.core.execute.batch import Wait
 from fuzz.core.execute.pool import WorkerPool
@@ -38,8 +38,8 @@ _CASES = 700 if WHOLE else 300
 
 
 def _executor(targets: Sequence[Target], processes: int) -> ProcessExecutor:
-    terms = Terms([GENERIC], LAWS, ([target.id for target in targets],), records=True)
-    return ProcessExecutor(targets, terms, (processes,), lambda mine: WorkerPool(mine, jobs=1))
+    scope = SearchScope([GENERIC], LAWS, ([target.id for target in targets],), records=True)
+    return ProcessExecutor(targets, scope, (processes,), lambda mine: WorkerPool(mine, jobs=1))
 
 
 def _searched(
@@ -56,7 +56,7 @@ def _searched(
         executor = stack.enter_context(_executor(targets, processes))
         pool = stack.enter_context(WorkerPool(targets))
         runner = Runner(
-            pool, targets, RunLimits(max_cases=cases), book, executor.terms, observers, executor=executor, records=keep
+            pool, targets, RunLimits(max_cases=cases), book, executor.scope, observers, executor=executor, records=keep
         )
         tally = runner.run("rms_norm", 3)
         assert runner.in_flight == 0
@@ -160,8 +160,8 @@ def test_a_hung_kernel_does_not_outlive_a_process_that_is_killed(tmp_path: Path)
     """Whatever the limit of a case is: the keeper above the worker looks after it."""
     total = "total += x[i] * x[i];"
     stuck = target_of(with_edits((total, f"{total} {HANGS}"), name="stuck"), "O2")
-    terms = Terms([GENERIC], (), ([stuck.id],))
-    with ProcessExecutor([stuck], terms, (1,), lambda mine: WorkerPool(mine, jobs=1, limit=3600)) as executor:
+    scope = SearchScope([GENERIC], (), ([stuck.id],))
+    with ProcessExecutor([stuck], scope, (1,), lambda mine: WorkerPool(mine, jobs=1, limit=3600)) as executor:
         search = Search("rms_norm", 3, [GENERIC])
         executor.give(TurnJob(0, "rms_norm", 3, next(search.turns())), [])
         waits: list[Wait] = []

@@ -11,7 +11,7 @@ from fuzz.tests.common.own_pack import WRONG, unknown_afterwards, write_pack
 from fuzz.tests.conftest import Cli
 from oracles.formula.contract import Contract
 from oracles.formula.trace import FormulaError
-from oracles.tiers import elements
+from oracles.tiers import terms
 from oracles.truth import OracleDisagreement, Truth
 
 _WORDS = "--pack . --seed 1 --max-cases 40 -j 1 --no-shrink --target c-bent@native:gcc-O2,numpy-bent-numpy@cpu"
@@ -50,7 +50,7 @@ def test_a_budget_that_cannot_be_told_loses_no_finding(
     def untold(*_: object) -> None:
         raise FormulaError("an index that kernels calculate in different ways takes different elements")
 
-    monkeypatch.setattr(elements, "terms_of", untold)
+    monkeypatch.setattr(terms, "terms_of", untold)
     with unknown_afterwards():
         done = cli_here("run", *_WORDS.split())
     assert done.returncode == 1, done.stdout + done.stderr

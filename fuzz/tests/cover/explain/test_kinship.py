@@ -66,7 +66,7 @@ def kin_of(kernel: Callable[..., Any], one: Case, other: Case) -> bool:
     """Whether they are in that kernel. Each must fail."""
     of, function = declared(kernel, one.op, Promises(Contract(zeros="any"), laws=()), Calling(arrays="numpy"))
     [target] = expand([of])
-    trials = Trials(OwnProcess(target, function), target, Family("values", wide=True))
+    trials = Trials(OwnProcess([target], function), target, Family("values", wide=True))
     assert all(trials.fails(each) for each in (one, other))
     found = are_kin(trials, one, other)
     assert trials.runs < 150

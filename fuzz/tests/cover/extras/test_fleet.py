@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from fuzz.campaign.search.groups import slow_targets_of
-from fuzz.campaign.search.turn_runner import Terms, TurnJob, TurnReport
+from fuzz.campaign.search.turn_runner import SearchScope, TurnJob, TurnReport
 from fuzz.campaign.search.wire import packed, taken
 from fuzz.campaign.starting import select_targets
 from fuzz.core.adapters.pack import built_in, load
@@ -68,7 +68,7 @@ class _Ended:
 
 def test_turns_that_were_taken_twice_count_once_and_under_an_old_token_never() -> None:
     campaign = Campaign("", False, "", (("c-k@native:gcc-O2",),), False, False, None, None)
-    executor = DaskExecutor("dask://somewhere:8786", campaign, [frozenset()], Terms(()))
+    executor = DaskExecutor("dask://somewhere:8786", campaign, [frozenset()], SearchScope(()))
     task = TurnJob(0, "rms_norm", 5, 3)
     report = b64encode(packed(taken(TurnReport(task, Tally(cases=7)), 0, {}))).decode()
     for token, under in (("new", "new"), ("again", "old")):
@@ -84,7 +84,9 @@ def test_that_no_worker_is_left_is_told(monkeypatch: pytest.MonkeyPatch) -> None
     """A search that counts cases waits for one for as long as it takes."""
     monkeypatch.setattr("fuzz.extras.fleet.executor.workers_of", lambda client: {})
     campaign = Campaign("", False, "", (("c-k@native:gcc-O2",),), False, False, None, None)
-    executor = DaskExecutor("dask://somewhere:8786", campaign, [frozenset()], Terms(()), client=cast(Any, object()))
+    executor = DaskExecutor(
+        "dask://somewhere:8786", campaign, [frozenset()], SearchScope(()), client=cast(Any, object())
+    )
     told = list[str]()
     executor.watch = lambda waits: told.extend(f"waiting for {each.target}: {each.words}" for each in waits)
     assert executor.take(0.0) is None
@@ -128,7 +130,7 @@ def test_a_worker_that_is_silent_at_the_start_is_left_out(monkeypatch: pytest.Mo
     )
     monkeypatch.setattr("fuzz.extras.fleet.executor.time.monotonic", lambda: float(next(now)))
     campaign = Campaign("", False, "", (("c-k@native:gcc-O2",),), False, False, None, None)
-    executor = DaskExecutor("dask://s", campaign, [frozenset()], Terms(()), client=cast(Any, _Client()))
+    executor = DaskExecutor("dask://s", campaign, [frozenset()], SearchScope(()), client=cast(Any, _Client()))
     executor._look()
     assert executor._started("silent", cast(Any, _Pending())) == {"missing": {}, "attested": {}}
     executor._look()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fuzz.campaign.search.guide import Guide, Relative, lessons_from, packed_lessons
 from fuzz.campaign.search.schedule import one_by_one
-from fuzz.campaign.search.turn_runner import Terms, TurnRunner
+from fuzz.campaign.search.turn_runner import SearchScope, TurnRunner
 from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.toolchain import this_host
 from fuzz.core.base.case import Case
@@ -158,8 +158,8 @@ def test_a_guide_adds_cases_and_changes_no_other(tmp_path: Path) -> None:
     def cases(guided: bool) -> list[Case]:
         found: list[Case] = []
         with WorkerPool(targets) as pool:
-            terms = Terms([KERNEL], (), ([TARGET],), guided=guided)
-            turn_runner = TurnRunner(pool, targets, terms, lambda judge: found.append(judge.entry.case))
+            scope = SearchScope([KERNEL], (), ([TARGET],), guided=guided)
+            turn_runner = TurnRunner(pool, targets, scope, lambda judge: found.append(judge.entry.case))
             for _ in zip(range(12), one_by_one(turn_runner, "rms_norm", 3), strict=False):
                 pass
         return found

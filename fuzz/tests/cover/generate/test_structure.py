@@ -52,7 +52,7 @@ def test_codes_that_are_given_beside_rows_that_are_drawn_are_not_known_to_be_ran
 @pytest.mark.parametrize("order", [Sequential(), Lanes(16, 4, "predicated")])
 @pytest.mark.parametrize("recipe", ["normal", "uniform", "zero_rows"])
 def test_no_right_sum_of_few_bits_is_accused(recipe: str, order: Sequential | Lanes) -> None:
-    """Terms of 16 bits, which the sum rounds to a coarse unit: what is allowed is far more than they need."""
+    """SearchScope of 16 bits, which the sum rounds to a coarse unit: what is allowed is far more than they need."""
     contract = Contract(sums={"g k": order}, fused=False)
     for seed in range(4):
         problem = FormulaProblem(problem_of(_product("bf16", recipe=recipe, seed=seed)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fuzz.campaign.search.schedule import one_by_one
-from fuzz.campaign.search.turn_runner import Terms, TurnRunner
+from fuzz.campaign.search.turn_runner import SearchScope, TurnRunner
 from fuzz.core.adapters.pack import built_in, load
 from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import Target
@@ -39,7 +39,7 @@ def found_by_guidance(pool: WorkerPool, target: Target, seed: int) -> bool:
     def see(judge: EntryJudge) -> None:
         findings.append(target.id in judge.outcomes and judge.judge(target).verdict.is_finding)
 
-    turn_runner = TurnRunner(pool, [target], Terms([target.kernel], groups=([target.id], [])), see)
+    turn_runner = TurnRunner(pool, [target], SearchScope([target.kernel], groups=([target.id], [])), see)
     for _ in one_by_one(turn_runner, target.kernel.op, seed):
         if len(findings) >= LIMIT or any(findings):
             break

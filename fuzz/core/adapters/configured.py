@@ -1,0 +1,128 @@
+"""The configurations of a kernel in Python, each of which is a target: those that it declares, and those of its
+autotuners, which a worker that has loaded its source tells."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import msgspec
+
+from fuzz.core.adapters.build import BuildError
+from fuzz.core.adapters.target import AttestationError, Configuration, Target, TargetId, Unavailable
+from fuzz.core.base.capability import DeclarationError
+from fuzz.core.base.text import id_word
+from fuzz.core.transport.ending import EndedError
+from fuzz.core.transport.process import START_LIMIT_S, Process
+from fuzz.core.transport.steps import taken
+
+MOST_RUN = 16
+"""The most configurations of a kernel that are run on a device, each by a process of its own. Chosen."""
+_NAME = re.compile(r"[A-Za-z0-9_.+-]{1,96}")
+_found: dict[str, tuple[Configuration, ...]] = {}
+"""What workers told, by what they were started with: a source is loaded for this once."""
+
+
+def settings_of(configs: Sequence[Mapping[str, object]]) -> list[tuple[tuple[str, str], ...]]:
+    """Return what each of a kernel's configurations sets, in words that may stand in an id. Raises DeclarationError
+    for two that say the same."""
+    names = dict.fromkeys(name for each in configs for name in each)
+    found = [tuple((id_word(name), id_word(each.get(name, "none"))) for name in names) for each in configs]
+    for place, each in enumerate(found):
+        if each in found[:place]:
+            raise DeclarationError(
+                f"configs: {', '.join('='.join(pair) for pair in each) or 'none'}: it is there twice"
+            )
+    return found
+
+
+def usual(targets: Iterable[Target]) -> tuple[Target, ...]:
+    """Return the targets, each kernel in one of its configurations wherever it runs."""
+    found: dict[TargetId, Target] = {}
+    for each in targets:
+        found.setdefault(place_of(each), each)
+    return tuple(found.values())
+
+
+def place_of(target: Target) -> TargetId:
+    """Return the name of a target without its configuration."""
+    settings = tuple(pair for pair in target.name.settings if pair not in target.configuration.settings)
+    return replace(target.name, settings=settings)
+
+
+def each_of(target: Target, declared: Sequence[Configuration], tuned: Sequence[Configuration]) -> Iterator[Target]:
+    """Yield a target for each configuration of a kernel where it runs."""
+    for each in joined(declared, tuned):
+        yield replace(target, name=replace(target.name, settings=each.settings), configuration=each)
+
+
+def joined(declared: Sequence[Configuration], tuned: Sequence[Configuration]) -> list[Configuration]:
+    """Return the configurations that a kernel declares, and with the first of them those of its autotuners. Of many,
+    some that are spread over all of them are run."""
+    [first, *more], [usual, *others] = declared or [Configuration()], tuned or [Configuration()]
+    every = [*(_both(each, usual) for each in (first, *more)), *(_both(first, each) for each in others)]
+    run = {place * len(every) // MOST_RUN for place in range(MOST_RUN)}
+    spare = f"{MOST_RUN} of its {len(every)} configurations are run, spread over all of them; this is another one"
+    many = len(every) > MOST_RUN
+    return [replace(each, spare=spare if many and place not in run else "") for place, each in enumerate(every)]
+
+
+def _both(one: Configuration, other: Configuration) -> Configuration:
+    return Configuration((*one.settings, *other.settings), one.options, other.choices)
+
+
+class _Told(Protocol):
+    @property
+    def configurations(self) -> str: ...
+
+
+class _Program(Protocol):
+    @property
+    def order(self) -> str: ...
+
+    def process(self, limit: float) -> Process: ...
+
+    def attested(self, hello: str) -> _Told: ...
+
+
+def told_by_worker(program: _Program) -> tuple[Configuration, ...]:
+    """Return the configurations of the autotuners of a kernel; none where it has no worker, which those who run it
+    are told."""
+    if program.order not in _found:
+        _found[program.order] = _told(program)
+    return _found[program.order]
+
+
+def _told(program: _Program) -> tuple[Configuration, ...]:
+    try:
+        process = program.process(START_LIMIT_S)
+    except OSError:
+        return ()
+    try:
+        return read(program.attested(taken(process.hello())).configurations)
+    except (EndedError, BuildError, AttestationError, Unavailable):
+        return ()
+    finally:
+        process.close()
+
+
+def read(text: str) -> tuple[Configuration, ...]:
+    """Return the configurations in a worker's hello. Raises AttestationError for what no worker of ours says."""
+    try:
+        found = msgspec.json.decode(text, type=list[tuple[list[tuple[str, str]], list[int]]])
+    except msgspec.DecodeError as error:
+        raise AttestationError(f"it says its configurations in no words of ours: {error}") from error
+    if not all(_NAME.fullmatch(word) for settings, _ in found for pair in settings for word in pair):
+        raise AttestationError(f"it says its configurations in no words of ours: {json.dumps(found)[:100]}")
+    return tuple(Configuration(tuple(settings), (), tuple(places)) for settings, places in found)
+
+
+def misfit(wanted: Configuration, told: str, choices: tuple[int, ...]) -> list[str]:
+    """Return why a worker is not in the configuration of its target, given what it says; an empty list if it is."""
+    settings = next((each.settings for each in read(told) if each.choices == choices), ())
+    if choices == wanted.choices and settings and wanted.settings[-len(settings) :] == settings:
+        return []
+    return [f"the configuration {wanted.text} was requested, the worker runs {Configuration(settings).text or 'none'}"]
