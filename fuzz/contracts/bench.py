@@ -112,8 +112,7 @@ class SumBench:
         return found
 
     def placed(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
-        """Return a tensor with one axis for each dimension of the formula; an axis has extent 1 if the tensor lacks
-        it."""
+        """Return a tensor with one axis for each dimension of the formula, of extent 1 for dimensions that it lacks."""
         trace, op = self.trace, OPS[self.like.op]
         dims = op.operand(name).axes
         found = self._plain.arrangement.collapsed(name, values)

@@ -54,8 +54,7 @@ class _Elements:
     small: float
     nothing: float = 0.0
     balanced: bool = False
-    """Whether the mean of elements is about 0: then two are large, of opposite sign, and so are half of the small
-    ones."""
+    """Whether the elements' mean is about 0: then two are large, of opposite sign, and so are half the small ones."""
 
 
 _ELEMENTS = (
