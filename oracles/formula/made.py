@@ -47,8 +47,8 @@ def pair_of(multiple: int | tuple[int, int]) -> tuple[int, int]:
 
 
 def parts_of(multiples: Multiples) -> Counts:
-    """Return, for each dimension with a multiple, a dimension that no tensor has and whose extent is the number of
-    parts: it is a whole number only if the dimension's extent is a multiple."""
+    """Return, for each dimension whose extent must be a multiple, a dimension that no tensor has, such as "n_by_8": its
+    count is a whole number only if the extent is a multiple."""
     found = dict[str, Node]()
     for dim, (size, beside) in ((dim, pair_of(each)) for dim, each in multiples.items()):
         own, before = Node("extent", label=dim), beside - size if beside > 0 else beside

@@ -133,7 +133,7 @@ class Centres:
 
     @lazy
     def barred(self) -> Mask:
-        """Return the mask of problems with a row in `lost`, or with a negative term in a sum of two values of rows."""
+        """Return the mask of problems with a row in `lost`, or a negative term in a sum of two row values."""
         found = self.lost.copy()
         for node in self.nodes:
             if node.kind == "add" and self.is_of_rows(node):
