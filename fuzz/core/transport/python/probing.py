@@ -66,7 +66,7 @@ class Placed:
         return _kept_apart(self, found)
 
     def fill(self, slabs: Mapping[str, Slab]) -> None:
-        """Write the images of the slabs into the memory of the case without touching the arrays, which remain the same
+        """Write the bytes of these slabs into the memory of the case without touching the arrays, which remain the same
         objects with the same version."""
         for name, slab in self.slabs.items():
             image = slabs[name].image
