@@ -53,7 +53,7 @@ ModelNew.__init__ = lambda self, *given, **named: (_moded_init(self, *given, **n
 """
 """Code appended to a solution that keeps it in one mode, whatever mode it sets."""
 _IN_OTHER_MODE = 12
-"""The number of cases in the other mode: a quarter of the cases of a quick verdict by replay alone."""
+"""The number of cases in a module's other mode, training or evaluation: a quarter of a quick replay's cases."""
 _RANDOM = (
     "in training mode, as constructed, Model draws random numbers, so no result is right or wrong. To judge eval() "
     "alone, write self.eval() at the end of its __init__"
