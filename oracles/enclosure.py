@@ -52,7 +52,8 @@ class PlaceSet:
 
 @dataclass(frozen=True)
 class Enclosure:
-    """Conformance sets of one output. All arrays have the canonical shape, that of the arranged output."""
+    """Conformance sets of one output. All arrays have the canonical shape: one axis for each dimension of the
+    formula."""
 
     form: Format
     centre: Real
@@ -255,7 +256,7 @@ class Worst:
     """The element of a passing output with the largest err/budget."""
 
     flat: int
-    """The index into the canonical array."""
+    """The flat index into the output in canonical shape, which has one axis for each dimension of the formula."""
     ratio: float
     blunt: bool
     """Whether the element's err/budget means nothing, see `is_blunt`."""

@@ -23,7 +23,8 @@ was chosen, not measured."""
 
 
 class PreciseProgress(NamedTuple):
-    """The progress of the precise tier: `done` elements `of` so many in one output, after processor `seconds`."""
+    """The progress of the precise tier in one output: elements `done`, their number `of`, processor `seconds` so
+    far."""
 
     op: str
     output: str
@@ -53,7 +54,8 @@ def _never() -> bool:
 
 
 over: Callable[[], bool] = _never
-"""The function that is called together with `watch`. Once it returns True, the precise tier stops."""
+"""A function that the precise tier calls while it works, such as before `watch`. Once it returns True, the tier
+stops."""
 
 
 @contextmanager

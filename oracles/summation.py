@@ -38,7 +38,7 @@ class Lanes:
             raise NumericsError(f"summation: tail must be scalar or predicated, not {self.tail!r}")
 
     def chain(self, n: int) -> int:
-        """Return the longest chain, see `Sequential.chain`."""
+        """Return the largest number of additions that one term goes through."""
         block = self.lanes * self.accumulators
         if self.tail == "scalar":
             return n // block + _tree(block) + n % block
@@ -76,7 +76,7 @@ class Tiles:
         _positive(width=self.width)
 
     def chain(self, n: int) -> int:
-        """Return the longest chain, see `Sequential.chain`."""
+        """Return the largest number of additions that one term goes through."""
         return math.ceil(n / self.width) + _tree(min(self.width, max(n, 1)))
 
 
@@ -90,7 +90,7 @@ class Pairwise:
         _positive(block=self.block)
 
     def chain(self, n: int) -> int:
-        """Return the longest chain, see `Sequential.chain`."""
+        """Return the largest number of additions that one term goes through."""
         return min(n, self.block) + _tree(math.ceil(n / self.block))
 
 
@@ -108,7 +108,7 @@ class Blocks:
         _positive(block=self.block)
 
     def chain(self, n: int) -> int:
-        """Return the longest chain, see `Sequential.chain`; twice as long if additions truncate."""
+        """Return the largest number of additions that one term goes through, doubled if additions truncate."""
         longest = min(n, min(n, self.block) + math.ceil(n / self.block))
         return 2 * longest if self.truncates else longest
 
@@ -118,7 +118,7 @@ class AnyOrder:
     """Any order, atomic additions included. It allows the same errors as `Sequential`."""
 
     def chain(self, n: int) -> int:
-        """Return the longest chain, see `Sequential.chain`."""
+        """Return the largest number of additions that one term goes through."""
         return n
 
 
@@ -140,7 +140,7 @@ class Read:
     """Pairs: a number of terms, and the longest chain of a sum of so many terms."""
 
     def chain(self, n: int) -> int:
-        """Return the longest chain, see `Sequential.chain`. A starting value counts as one term more."""
+        """Return the largest number of additions that one term goes through. A starting value counts as a term."""
         known = dict(self.chains)
         return known[n] if n in known else known[n - 1] + 1 if n - 1 in known else n
 

@@ -37,7 +37,7 @@ _LONG = (256, 512, 1024, 2048, 4096, 8192)
 """Extents beyond which a kernel may refuse everything; a case with one has at most `_MOST_LONG` elements."""
 _MOST_LONG = 1 << 19
 _MOST_SHORT = 1 << 21
-"""The most elements of a case whose extents are all shorter."""
+"""The most elements of a case whose extents are all shorter than those in `_LONG`."""
 _ROWS = 2
 _FEWEST = 3
 """A kernel that takes fewer of the tried extents than this has no pattern that is worth a line. Chosen."""
@@ -168,7 +168,7 @@ _LAYOUTS: Mapping[str, Strides] = {
 """The layout classes that are tried, with the `strides` that declare each; each value includes those above."""
 DTYPES = (SINGLE.name, DOUBLE.name, *NARROW)
 _USUAL_ROW, _BATCH, _MOST_USUAL = 64, 3, 1 << 12
-"""The extent of a usual case along named dimensions, along unnamed ones, and the most elements of a tensor."""
+"""A usual case's extent of named dimensions, its extent of unnamed ones, and the most elements of a tensor."""
 
 Contracts = Callable[[str], Contract]
 """A function that returns the contract by which a kernel is judged in a dtype."""

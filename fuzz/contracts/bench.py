@@ -48,7 +48,7 @@ class UnmeasurableError(Exception):
 
 @dataclass(frozen=True)
 class SumBench:
-    """A target, and the case whose extents, dtypes, strides and parameters all cases of the bench have."""
+    """A bench for measuring: a target, and a case with the extents, dtypes, strides and parameters of all its cases."""
 
     pool: Pool
     target: Target
@@ -112,7 +112,7 @@ class SumBench:
         return found
 
     def placed(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
-        """Return a tensor with an axis for each dimension of the formula, of extent 1 if the tensor has it not."""
+        """Return a tensor with one axis for each dimension of the formula, of extent 1 for dimensions that it lacks."""
         trace, op = self.trace, OPS[self.like.op]
         dims = op.operand(name).axes
         found = self._plain.arrangement.collapsed(name, values)

@@ -31,7 +31,7 @@ _LARGE = 2.0**24
 """The large term: in float32, adding one small term to it changes nothing, and adding two together does."""
 _SMALL = 49 / 64
 _NEAR = 8 * SINGLE.u
-"""The relative error of a sum and of an output within which an order matches: kernels round at other places too."""
+"""The relative difference up to which outputs match those of an order, since kernels round at other places too."""
 _NOTHING = 0.01
 """A term smaller than this counts as zero."""
 _OFF = 2.0**-8
@@ -54,7 +54,7 @@ class _Elements:
     small: float
     nothing: float = 0.0
     balanced: bool = False
-    """Whether their mean is about 0: then two are large, of opposite sign, and so are half of the small ones."""
+    """Whether the elements' mean is about 0: then two are large, of opposite sign, and so are half the small ones."""
 
 
 _ELEMENTS = (
@@ -77,7 +77,7 @@ class Guess:
 
     @property
     def chain(self) -> int:
-        """The longest chain that is allowed for: twice that of the matching orders, at most that of a plain loop."""
+        """The longest chain of additions to allow: twice that of the matching orders, at most that of a plain loop."""
         return min(AGAIN * max(each.chain for each in self.trees), self.trees[0].n - 1)
 
 
@@ -141,7 +141,7 @@ class _Guessing:
 
     @lazy
     def swamps(self) -> bool:
-        """Whether in each row the largest term is as many times the small ones as intended."""
+        """Whether the largest term of each row is as much larger than the small terms as intended."""
         values = self.bench.exact(self.cases[0])
         terms = np.ones(())
         for arg in self.node.args:

@@ -35,7 +35,7 @@ _DRAWS = 4
 
 @dataclass(frozen=True)
 class Seen:
-    """What runs show of the sums along some dimensions."""
+    """The facts that runs show about the sums along some dimensions."""
 
     along: str
     terms: int
@@ -46,7 +46,7 @@ class Seen:
 
     @property
     def order(self) -> SumOrder:
-        """The order as a record. It costs time, since the orders are named."""
+        """The order as a record. Finding the names of orders takes time."""
         words = {tree.words for tree in self.trees}
         return SumOrder(self.along, self.terms, self.chain, words.pop() if len(words) == 1 else "", self.read)
 
@@ -115,7 +115,7 @@ def orders_at(bench: SumBench, *only: str) -> tuple[dict[str, Seen], dict[str, s
 
 
 def _order(bench: SumBench, along: str, nodes: list[Node], own: Mapping[Node, Carrier]) -> Seen:
-    """Return one result for all sums along these dimensions, whose chain is the longest. Raises UnmeasurableError."""
+    """Return the result with the longest chain among all sums along these dimensions. Raises UnmeasurableError."""
     most = min(_FEW_RUNS if bench.target.slow else _MOST_RUNS, _WORK // max(1, math.prod(bench.extents.values())))
     chain, seen, left = 0, list[Tree](), list[Node]()
     for node in nodes:
@@ -140,7 +140,7 @@ def _order(bench: SumBench, along: str, nodes: list[Node], own: Mapping[Node, Ca
 
 
 def tightened(contract: Contract, orders: Iterable[Seen], casts: Mapping[str, bool]) -> Contract:
-    """Return the contract, in which the measured orders and casts replace what it leaves open."""
+    """Return the contract with the measured orders and casts where it leaves them open."""
     sums: dict[str, Summation] = dict(contract.sums)
     for each in orders:
         sums[each.along] = Read(((each.terms, each.chain),))
@@ -220,7 +220,7 @@ def accumulator(carrier: Carrier) -> int | None:
 
 
 def product_bits(carrier: Carrier) -> int | None:
-    """Return how many significant bits of an element its term keeps; None if about as many as in f32."""
+    """Return how many significant bits of an element go into a product; None if about as many as in f32."""
     dtype = form(carrier.bench.like.inputs[carrier.name].dtype)
     output = max((each.dtype for each in carrier.bench.like.outputs.values()), key=lambda each: form(each).precision)
     if dtype is not SINGLE or form(output).precision < SINGLE.precision or carrier.sizes[1] != 1.0:

@@ -121,7 +121,7 @@ class _Adding:
         return found
 
     def folded(self, parts: Sequence[int]) -> int:
-        """Add the second half of the parts to the first, repeatedly, until one part is left."""
+        """Add the second half of the partial sums to the first half, repeatedly, until one is left."""
         parts = [*parts]
         while len(parts) > 1:
             half = len(parts) // 2
@@ -129,7 +129,7 @@ class _Adding:
         return parts[0]
 
     def paired(self, parts: Sequence[int]) -> int:
-        """Add neighbouring parts, repeatedly, until one part is left."""
+        """Add neighbouring partial sums, repeatedly, until one is left."""
         parts = [*parts]
         while len(parts) > 1:
             pairs = [self.two(parts[at], parts[at + 1]) for at in range(0, len(parts) - 1, 2)]
@@ -137,7 +137,7 @@ class _Adding:
         return parts[0]
 
     def lanes(self, parts: Sequence[int], width: int, *, tail: bool) -> int:
-        """Add parts in `width` lanes, and then the lanes; with `tail` a rest is added one by one at the end."""
+        """Add partial sums in `width` lanes, and then the lanes; with `tail` a rest is added one by one at the end."""
         whole = len(parts) // width * width if tail else len(parts)
         columns = [parts[lane:whole:width] for lane in range(min(width, whole))]
         rest = [*parts[whole:]]
@@ -205,12 +205,12 @@ Meeting = Callable[[Sequence[Pair]], Sequence[int | None]]
 
 
 class UnreadableSumError(Exception):
-    """The order of a sum cannot be read: its answers fit no tree, or it takes too many questions."""
+    """The order of a sum cannot be read: measurements fit no tree, or too many would be needed."""
 
 
 @dataclass
 class _Path:
-    """A term, and the parts of the sum that are added to it on the way up, one or several at each addition."""
+    """A term, and the parts of the sum that meet it on the way to the total, one or several at each addition."""
 
     term: int
     met: list[list[_Path]] = field(default_factory=list)
@@ -227,7 +227,7 @@ class _PathSearch:
 
 
 def read_tree(n: int, meeting: Meeting, most: int) -> Tree:
-    """Return the order of a sum of `n` terms, read with at most `most` questions. Raises UnreadableSumError."""
+    """Return the order of a sum of `n` terms after at most `most` calls of `meeting`. Raises UnreadableSumError."""
     found = list[_Path]()
     tasks = [_PathSearch(found, list(range(n)), n + 1)]
     while tasks:

@@ -42,11 +42,11 @@ class Measured:
     """The dtype of the first input."""
     sums: tuple[SumOrder, ...] = ()
     unread: Mapping[str, str] = field(default_factory=dict)
-    """For the other sums, by their dimensions, why their order is not known."""
+    """The reasons why the orders of the other sums are not known, by the dimensions of these sums."""
     accumulator: int | None = None
     """The precision in bits of a partial sum."""
     products: int | None = None
-    """The significant bits of an input element that its term keeps; None if about as many as f32 has."""
+    """The number of significant bits of an input element that go into a product; None if about as many as f32 has."""
     fused: bool | None = None
     """Whether products are added to a sum without being rounded first."""
     flushes: bool | None = None

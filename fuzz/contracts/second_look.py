@@ -87,7 +87,7 @@ def _uncertain(runs: Sequence[TargetRun], contract: Contract) -> Sequence[Target
 
 
 def _narrowest(order: SumOrder, runs: Sequence[TargetRun]) -> Read:
-    """Return the narrowest order that the kernel may have in the runs, if its order is of one kind everywhere."""
+    """Return the chains that the measured order has for the runs' numbers of terms, if it is of one kind for all."""
     chains = dict[int, int]()
     for run in runs:
         terms = _terms(order, run)

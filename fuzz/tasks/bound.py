@@ -50,8 +50,8 @@ class OutputBound:
     float64. 0 for elements that float64 suffices to judge: there, `exact` has the rounding errors of float64."""
     low: Any
     high: Any
-    """The smallest and the largest value that a correct kernel may return, in the output's dtype; NaN if only NaN is
-    right."""
+    """The smallest (`low`) and the largest value that a correct kernel may return, in the output's dtype; NaN if only
+    NaN is right."""
     nan: Any
     """True for elements that may be NaN as well."""
     open: Any

@@ -39,7 +39,7 @@ SHAPE = (64, 1024)
 _SEED = 1
 _CASES = 20
 _ABLE = Capabilities(empty=False, max={"n": 64})
-"""Short rows show the mistake as well as long ones, and are explained faster."""
+"""The capabilities of the demonstrated kernel. Short rows show the mistake as well as long ones, and take less time."""
 
 
 @dataclass(frozen=True)

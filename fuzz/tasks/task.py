@@ -54,7 +54,7 @@ class Task:
     """The targets that the kernels run on; all are kernels of one op."""
     data: Data = Data()
     measures: bool = False
-    """Whether to measure the kernels, since nothing is declared of them."""
+    """Whether to measure the kernels, since they declare nothing."""
     looks_far: bool = True
     """Whether to try the longest extents at the end."""
     taken: Accepted | None = None
@@ -83,7 +83,8 @@ class Task:
         return self.targets[0].contract
 
     def book(self, folder: Path, seed: int) -> FindingBook:
-        """Return the book of what fails, with case files in a folder: by a replay, errors of ours alone have any."""
+        """Return the book of failures, with case files in a folder; by a replay, only internal errors have case
+        files."""
         if self.replay is None:
             return book_in(folder, seed)
         return FindingBook(FileStore(folder), lambda: Source(seed), name_of=lambda _, each: each.target, keeps=False)

@@ -94,7 +94,7 @@ def arrangements(graph: Trace) -> Sequence[Literal[False, True, "lerp"]]:
 def _terms(
     node: Node, terms: Mapping[Node, Sequence[_Term]], taken: Mapping[Node, Node]
 ) -> tuple[Sequence[_Term], bool]:
-    """Return the terms of which a value is the sum, and whether they differ from the terms that the formula adds."""
+    """Return signed terms that add up to a value, and whether the formula itself adds other terms."""
     alone = [_Term(False, node.made_of(taken))]
     if node.kind not in (*ADDING, *_MULTIPLYING, "negate") or _is_counted(node):
         return alone, False

@@ -47,8 +47,8 @@ def pair_of(multiple: int | tuple[int, int]) -> tuple[int, int]:
 
 
 def parts_of(multiples: Multiples) -> Counts:
-    """Return, for each dimension with a multiple, a dimension that no tensor has and whose extent is the number of
-    parts: it is a whole number only if the dimension's extent is a multiple."""
+    """Return, for each dimension whose extent must be a multiple, a dimension that no tensor has, such as "n_by_8": its
+    count is a whole number only if the extent is a multiple."""
     found = dict[str, Node]()
     for dim, (size, beside) in ((dim, pair_of(each)) for dim, each in multiples.items()):
         own, before = Node("extent", label=dim), beside - size if beside > 0 else beside
@@ -74,7 +74,7 @@ def plus(count: Node, more: float) -> Node:
 
 @lru_cache(maxsize=4096)  # a search asks for each case anew
 def extents_of(count: Node) -> frozenset[str]:
-    """Return the dimensions whose extents a count depends on."""
+    """Return the dimensions in `count`, the expression for the extent of another dimension, such as {"n"} for n / 2."""
     return frozenset(dim for node in ordered([count]) if node.kind == "extent" for dim in node.over)
 
 
@@ -182,7 +182,7 @@ def _value_of(count: Node, known: tuple[tuple[str, int], ...]) -> Fraction:
 
 
 def _said(count: Node) -> str:
-    """Return the source text of a count."""
+    """Return the source text of a count, such as "(extent(n) / 2)"."""
     if count.kind == "constant":
         return f"{count.value:g}"
     args = [_said(arg) for arg in count.args]

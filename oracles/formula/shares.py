@@ -28,12 +28,12 @@ class Mean:
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """All shares in a formula, and means that they weight."""
+    """All shares in a formula, exponentials divided by their sum, and means that they weight."""
 
     below: Mapping[Node, Node] = field(default_factory=dict)
-    """For each difference of values and their maximum, the maximum."""
+    """For each node that subtracts the maximum of values from the values, the node of the maximum."""
     masses: Mapping[Node, Node] = field(default_factory=dict)
-    """For each sum of exponentials of such differences, the maximum."""
+    """For each sum of exponentials of such differences, the node of the maximum."""
     means: Mapping[Node, Mean] = field(default_factory=dict)
 
 

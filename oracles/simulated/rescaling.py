@@ -88,7 +88,7 @@ the number of terms."""
 
 @dataclass(frozen=True)
 class Joining:
-    """The arithmetic that joins two parts."""
+    """The arithmetic that joins the statistics of two sets of terms."""
 
     rounding: Roundings
     dtype: Format
@@ -122,8 +122,8 @@ class Joining:
 
 
 def joined(terms: F64, second: float, lanes: int, join: Callable[[Part, Part], Part]) -> Part:
-    """Return the part of all terms along the last axis. A single term has `second` as its second number. In each lane
-    one term is joined after the other; then lanes are joined as a tree."""
+    """Return the statistic (`Part`) of all terms along the last axis. That of a single term has `second` as its second
+    number. In each lane one term is joined after the other; then lanes are joined as a tree."""
     single: list[Part] = [
         (terms[..., [at]], np.full_like(terms[..., [at]], second), 1) for at in range(terms.shape[-1])
     ]

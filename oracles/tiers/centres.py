@@ -97,7 +97,7 @@ class Centres:
         return len(node.dims) < len(self._dims)
 
     def alike(self, node: Node, problem: int, dtype: Format) -> Mask:
-        """Return `oracles.formula.affine.reductions.are_alike` for each row of a problem."""
+        """Return the mask of a problem's rows in which the terms of a sum are alike, see `are_alike`."""
         key = node, problem, dtype
         if key not in self._alike:
             n = int(self.lengths[problem])
@@ -133,7 +133,7 @@ class Centres:
 
     @lazy
     def barred(self) -> Mask:
-        """Return the mask of problems with a row in `lost`, or with a negative term in a sum of two values of rows."""
+        """Return the mask of problems with a row in `lost`, or a negative term in a sum of two row values."""
         found = self.lost.copy()
         for node in self.nodes:
             if node.kind == "add" and self.is_of_rows(node):

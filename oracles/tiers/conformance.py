@@ -227,7 +227,8 @@ class Conformance(OutputValues):
         return {}
 
     def _closed_at(self, output: str, marked: Mask) -> Closed | None:
-        """Return the known allowed values of open elements, except where float64 decides by chance."""
+        """Return the known allowed values of elements that the form leaves open, except where float64 decides by
+        chance."""
         outcome = self.budget.outcome(output, self.outputs[output])
         if outcome is None:
             return None

@@ -36,8 +36,8 @@ class Elements:
     def decided(
         self, output: str, row: int, got: F64, contract: Contract, structured: bool
     ) -> tuple[slice, Mask, Mask]:
-        """Return which part of an output can be looked at with a row of it, along its first axis, and which elements
-        there certainly conform, or fail, without mpmath: as `bounds` with `once` says."""
+        """Return the slice of an output's first axis that is looked at with a row of it, and the masks of elements
+        there that certainly conform, and certainly fail, by `bounds` with `once`. This needs no mpmath."""
         conformance, _ = self._of_element(output, (row,), self.problem.settled(contract), structured)
         part = slice(row, row + 1) if self.problem.plain.separate else slice(None)
         with np.errstate(all="ignore"):

@@ -38,20 +38,19 @@ class Received:
     """The outputs of one kernel, made by `Truth.receive`."""
 
     values: Mapping[str, F64]
-    """The outputs as float64, in canonical shape."""
+    """The outputs as float64, each with one axis for each dimension of the formula (its canonical shape)."""
 
 
 Query = tuple[Contract, Received]
 """A contract, and all outputs of a kernel that promises it."""
 Answer = Sequence[Worst] | None
-"""The worst element of each output of a kernel, if all elements of all outputs certainly conform; None decides
-nothing."""
+"""The worst element of each output of a kernel; None unless all elements of all outputs certainly conform."""
 Asked = tuple[FormulaProblem, bool, Sequence[Query]]
 """A problem, whether it is structured, and the queries about it."""
 
 
 _Ask = tuple[FormulaProblem, bool, Query, int, int]
-"""A problem, whether it is structured, a query about it, and the two indices of the answer."""
+"""A problem, whether it is structured, a query about it, and the indices (problem, query) of the answer."""
 _FILLED = 1 << 14
 """The most elements by which joined problems may be filled up to add another one. More would cost longer than a
 separate group, which takes two milliseconds of calls of NumPy, and ten for attention."""
@@ -65,7 +64,7 @@ class _Group(ABC):
     parts: list[JoinedProblem] = field(default_factory=list)
     """The description of each problem in the joined arrays."""
     asks: list[tuple[int, Query, int, int]] = field(default_factory=list)
-    """A problem's index, its query, and the two indices of the answer."""
+    """A problem's index, its query, and the indices (problem, query) of the answer."""
     widest: tuple[int, ...] = ()
     """The extents that arrays of all problems have after filling up."""
     _places: dict[tuple[int, Contract], int] = field(default_factory=dict)
@@ -124,7 +123,7 @@ class _Group(ABC):
 
     @abstractmethod
     def flat(self, name: str, problem: FormulaProblem, flat: int) -> int:
-        """Return the flat index among a problem's own elements for one among its filled-up elements of an output."""
+        """Return the flat index of an output's element without filling up, from its index in the filled-up array."""
 
     @abstractmethod
     def _elements(self, problem: FormulaProblem, extents: tuple[int, ...]) -> int:
@@ -189,7 +188,8 @@ class _BesideGroup(_Group):
         return int(np.ravel_multi_index(place, [problem.sizes[dim] for dim in dims]))
 
     def filled(self, problem: FormulaProblem) -> float:
-        """Return infinity also if an extent that follows from others would not be the filled-up one."""
+        """Return the number of filled-up elements that another problem would add. It is infinite also if an extent that
+        follows from others would not be the filled-up one."""
         counts, sizes = problem.plain.trace.counts, dict(zip(problem.sizes, self._with(problem)[1:], strict=True))
         with suppress(FormulaError):
             whole = completed(counts, {dim: size for dim, size in sizes.items() if dim not in counts})
@@ -284,7 +284,8 @@ def _of_output(
 
 
 def _worst(enclosure: Enclosure, got: F64, ends: Any) -> Iterator[Worst | None]:
-    """Yield the worst element of each query, or None if not all its elements certainly conform."""
+    """Yield, for each part of the elements, its worst one, or None if not all certainly conform. `ends` are the parts'
+    ends."""
     comparison = compare(enclosure, got)
     wrong = comparison.failing | comparison.unsure
     start = 0

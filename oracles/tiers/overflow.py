@@ -39,7 +39,7 @@ class Way:
     """The conformance to the formula with its overflows."""
 
     def enclosure(self, output: str, *, alone: bool = False) -> Enclosure:
-        """Return the conformance sets of all elements of an output, in its shape; `alone` as `Conformance`."""
+        """Return the conformance sets of all elements of an output, in its shape."""
         found, reached = self.own.enclosure(output, alone=alone), self._reached(output)
         return found if reached is None else preferred(reached, self._numbers(output, alone), found)
 
@@ -122,7 +122,7 @@ class Way:
         return self.own.shaped(output, dependent(budget.inputs, seeds)[self.own.made(output)])
 
     def of(self, output: str, index: Sequence[int]) -> Conformance:
-        """Return the conformance from which an element's exact value and half-width come."""
+        """Return the conformance, with or without overflow, that gives an element's exact value and half-width."""
         reached = self._reached(output)
         return self.own if reached is None or not reached[tuple(index)] else self.endless
 
@@ -207,12 +207,12 @@ def _may_overflow(budget: Budget, node: Node) -> Mask:
 
 
 def _overflows(budget: Budget) -> bool:
-    """Whether some operation on numbers has an infinite or NaN result."""
+    """Whether some operation returns infinity or NaN although its arguments are numbers; poles do not count."""
     return any(bool(_origin(budget, node).any()) for node in budget.forms)
 
 
 def _origin(budget: Budget, node: Node) -> Mask:
-    """Return where an operation on numbers has an infinite or NaN result; poles do not count."""
+    """Return where an operation returns infinity or NaN although its arguments are numbers; poles do not count."""
     wild: Mask = ~np.isfinite(budget.forms[node].centre)
     if not node.args or node.is_exact:
         return np.zeros_like(wild)

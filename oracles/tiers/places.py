@@ -80,7 +80,7 @@ class RowOrder(NamedTuple):
 
 
 def _row(outputs: OutputValues, output: str, place: Mapping[str, int], ranks: Ranks) -> tuple[RowOrder, int]:
-    """Return the order of the elements along the axis, which all ranks share, and the rank of this place."""
+    """Return the order of the elements along the ranked axis, and the rank whose element the output has here."""
     exact, node = outputs.exactly(output)
     while node.kind == "point":
         (node,) = node.args

@@ -51,7 +51,7 @@ Site = tuple[Node, int | None]
 
 @dataclass(frozen=True, eq=False)
 class FormulaPlan:
-    """The plan of a formula under a settled contract, for operands of these dtypes."""
+    """The facts that a formula and a settled contract imply for all inputs of the same dtypes."""
 
     trace: Trace
     contract: Contract

@@ -132,8 +132,7 @@ class FormulaProblem:
 
     @lazy
     def _plans(self) -> Sequence[dict[Contract, FormulaPlan | None]]:
-        """Return plans by contract, for unstructured and structured problems. Problems with equal `_screened` share
-        them."""
+        """Return plans by contract, for unstructured and structured problems; shared if `_screened` is equal."""
         has_elements = all(self.arrangement.sizes.values())
         keys = ((has_elements, structured, self._screened) for structured in (False, True))
         return [self.plain.plans.setdefault(key, {}) for key in keys]
@@ -257,12 +256,12 @@ class FormulaProblem:
         return {dim: extents[dim] for dim in self.plain.trace.dims}
 
     def enclose(self, contract: Contract, structured: bool) -> Mapping[str, Enclosure]:
-        """Return the fast tier's enclosures of all outputs, by name."""
+        """Return the fast tier's enclosures (conformance sets) of all outputs, by name."""
         return self._enclosed(contract, structured, Union.enclosure, self.problem.outputs)
 
     def once(self, contract: Contract, structured: bool, own: Mapping[str, Enclosure]) -> Mapping[str, Enclosure]:
-        """Return the enclosures `own` of all outputs. If kernels round on the way, the exact value, rounded once,
-        conforms too."""
+        """Return the enclosures `own` of all outputs, with the exact value, rounded once, if kernels round on the
+        way."""
         rounding = [name for name in own if (contract, name) in self._rounding]
         found = self._enclosed(contract, structured, Union.once, rounding) if rounding else {}
         return {name: joined([found[name], each]) if name in found else each for name, each in own.items()}
@@ -299,7 +298,7 @@ class FormulaProblem:
         return Union(members, unrounded)
 
     def whole(self, contract: Contract, structured: bool) -> Union:
-        """Return what outputs may be under a settled contract, kept until another one is asked about."""
+        """Return the allowed outputs under a settled contract. They are kept until another contract is asked about."""
         if (contract, structured) not in self._whole:
             self._whole.clear()
             self._whole[contract, structured] = self.conformance(contract, structured, self.tensors, self._exact)

@@ -34,8 +34,7 @@ class Reading:
 
     @lazy
     def plans(self) -> dict[Hashable, dict[Contract, FormulaPlan | None]]:
-        """Return a cache of screens' plans by contract; the outer key holds the other properties on which plans
-        depend."""
+        """Return a cache of screens' plans by contract. The outer key has all else on which plans depend."""
         return {}
 
     @lazy

@@ -61,7 +61,7 @@ _NONE = _Errors({})
 
 
 class RowBounds:
-    """Bounds of the relative errors of each row, for the rows of all asks, joined."""
+    """Bounds of the relative errors of each row, for the joined rows of all queries."""
 
     def __init__(self, rows: Rows, count: int, nodes: Sequence[Node]) -> None:
         """Calculate the bounds of all nodes for `count` rows."""

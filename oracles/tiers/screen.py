@@ -68,7 +68,7 @@ def _rounded(problem: FormulaProblem, structured: bool, contract: Contract, rece
 
 
 class _Decided:
-    """The answers to all asks of a group."""
+    """The answers to all queries of a group."""
 
     def __init__(self, group: Group) -> None:
         self.asks, self.pairs = group.asks, group.pairs
@@ -90,7 +90,7 @@ class _Decided:
     # The methods that `RowBounds` needs.
 
     def number(self, node: Node, which: int) -> F64:
-        """Return one of the numbers of a node, for each row."""
+        """Return a number of a node, `ERROR` to `SINK` of `oracles.tiers.plan`, for each row."""
         return self.of_ask.spread(self.numbers[which, self.nodes.index(node)])
 
     def taken(self, node: Node, place: int) -> F64:
@@ -110,19 +110,19 @@ class _Decided:
         return found
 
     def exact(self, node: Node) -> Mask | None:
-        """Whether every kernel has its values alike; None: in no row."""
+        """Whether every kernel has the same values of a node, by row; None: in no row."""
         if not any(node in plan.exact for plan in self.plans):
             return None
         return self.of_ask.spread(np.array([node in ask.plan.exact for ask in self.asks]))
 
     @lazy
     def plans(self) -> Sequence[FormulaPlan]:
-        """Return the plans of all asks, each once."""
+        """Return the plans of all queries, each once."""
         return [*{id(ask.plan): ask.plan for ask in self.asks}.values()]
 
     @lazy
     def fits(self) -> Mask:
-        """Return the mask of asks without underflow, overflow and forbidden negative terms in their rows."""
+        """Return the mask of queries whose rows have no underflow, no overflow and no forbidden negative terms."""
         centres = self.centres
         low, high = (each[:, self.problems] for each in centres.magnitudes(range(len(centres.units)), of_rows=False))
         least = {sink: centres.rows.smallest(centres.values[sink])[self.problems] for _, sink in self.sinks}
@@ -144,7 +144,7 @@ class _Decided:
         return of_ask.every(self._enough(low, high, values, self.numbers[:, :, asks].repeat(of_ask.lengths, axis=-1)))
 
     def _enough(self, low: F64, high: F64, sinks: Mapping[Node, F64], numbers: F64) -> Mask:
-        """Return the mask of asks, or rows, whose magnitudes are within those that the plan allows."""
+        """Return the mask of queries, or rows, whose magnitudes are within those that the plan allows."""
         enough = low >= numbers[TINY]
         for node, sink in self.sinks:
             place = self.nodes.index(node)
@@ -158,7 +158,7 @@ class _Decided:
         return [*{pair: None for plan in self.plans for pair in plan.sinks.items()}]
 
     def answers(self) -> list[Answer]:
-        """Return the answer to each ask."""
+        """Return the answer to each query."""
         found: list[dict[str, Worst] | None] = [{} for _ in self.asks]
         chosen: dict[tuple[str, Node], list[int]] = {}
         for at, ask in enumerate(self.asks):
@@ -176,7 +176,7 @@ class _Decided:
         ]
 
     def _of_output(self, name: str, node: Node, chosen: Sequence[int]) -> list[Worst | None]:
-        """Return the answers to the chosen asks for one output, which is made by `node` in all of them."""
+        """Return the answers to the chosen queries for one output, which is made by `node` in all of them."""
         centres, asks = self.centres, [self.asks[at] for at in chosen]
         whole = len(asks) == len(self.asks)
         of_ask = self.of_ask if whole else Ragged(self.of_ask.lengths[chosen])
@@ -265,8 +265,7 @@ def strayed_of(got: F64, exact: F64, of_pair: Ragged, formats: Sequence[Format])
 
 
 def _compare(got: F64, exact: F64, form: Format, strayed: F64, special: Mask) -> None:
-    """Fill in `strayed` and `special`. Rare values are handled separately, since passes over all elements take most of
-    the time."""
+    """Fill in `strayed` and `special`. Rare values are handled apart: a pass over all elements takes long."""
     size, centre = np.abs(got), np.abs(exact)
     np.subtract(size, centre, out=strayed)
     np.abs(strayed, out=strayed)

@@ -240,7 +240,7 @@ class Element:
 
 
 def given_of(conformance: Conformance, output: str, index: Sequence[int]) -> tuple[tuple[str, str], ...]:
-    """Return `Element.given` as pairs of an operand's name and text."""
+    """Return the operands' elements from which an element is calculated, as pairs of an operand's name and text."""
     return tuple(Element(conformance, output, tuple(index)).given())
 
 
@@ -270,7 +270,7 @@ def _groups(trace: Trace, output: str) -> Mapping[str, list[Node]]:
 
 
 def facts_of(conformance: Conformance, place: Mapping[str, int], dims: Collection[str]) -> tuple[tuple[str, str], ...]:
-    """Return pairs of name and text: exact values, at a place, of locals that lack some of these `dims`."""
+    """Return pairs of name and text: exact values, at a place, of locals that lack some of the dimensions `dims`."""
     assert conformance.exact is not None
     trace = conformance.exact.inputs.trace
     found = list[tuple[str, str]]()

@@ -79,7 +79,7 @@ class Union:
 
     def bounds(self, output: str, index: Sequence[int], *, once: bool = False) -> Bounds:
         """Return the bounds of one element, at mpmath's current working precision. With `once` the exact value, rounded
-        once, conforms too, and is the centre."""
+        once, conforms too, and becomes the `centre` of the bounds."""
         ways = [*self._ways]
         for way in reversed(self._unrounded if once and self.rounds(output) else ()):
             nothing = self._says_nothing(way, output)
@@ -169,7 +169,8 @@ def _nan(a: Flags | None, b: Flags | None) -> Flags | None:
 
 
 def _zeros(a: Flags | None, b: Flags | None) -> Flags | None:
-    """Return the signs that zeros must have, 0 where both differ; those of the other if one is None."""
+    """Return the signs that zeros must have under both algorithms, 0 where the two differ. If one is None, return the
+    other."""
     if a is None or b is None:
         return b if a is None else a
     return np.where(a == b, a, 0).astype(np.int8)

@@ -40,11 +40,11 @@ class OutputValues:
     complete: bool = True
     """Whether no absent operand may be replaced by added zeros, which would change the sign of a zero."""
     each: Sequence[JoinedProblem] = ()
-    """See `SettledProblem`."""
+    """The joined problems, in order; empty for a single problem."""
     exact: Exact | None = None
-    """The evaluator of the op's own formula, for the precise tier; None stands for this formula."""
+    """The evaluator of the op's own formula for the precise tier; None if the values are of this formula."""
     endless: bool = False
-    """See `SettledProblem`."""
+    """Whether exponents are unbounded, except where a value is rounded at a declared point."""
     sharp: bool = False
     """Whether only the exact value, rounded once, is right."""
 
@@ -59,7 +59,7 @@ class OutputValues:
 
     @lazy
     def budget(self) -> Budget:
-        """Return the forms of all values."""
+        """Return the budget: the forms of all values of the formula under the contract."""
         contract, endless = self.contract, self.endless
         return Budget(self.inputs, contract, self.structured, self.each, endless, self.complete, self.sharp)
 
@@ -101,7 +101,7 @@ class OutputValues:
 
     @lazy
     def _replaces(self) -> Mapping[str, bool]:
-        """Whether each output is made from values that every kernel rounds, or that overflow."""
+        """Whether centres on the way to an output are replaced, see `Budget.replaced`; by output."""
         nodes = {node for node, _ in self.budget.replaced}
         return {output: not nodes.isdisjoint(ordered([self.made(output)])) for output in self.outputs}
 
@@ -116,7 +116,7 @@ class OutputValues:
         return any(node.function.settles is not None for node in held)
 
     def rounds(self, output: str) -> bool:
-        """Whether an output is made from values that every kernel rounds on the way."""
+        """Whether an output depends on a value that every kernel rounds on the way."""
         held = {node for node, _ in self.budget.read.held}
         return bool(held) and not held.isdisjoint(ordered([self.made(output)]))
 

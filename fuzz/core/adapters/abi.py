@@ -49,8 +49,8 @@ def dtype_flags() -> list[str]:
 
 
 def named_ops(own: Op, texts: Iterable[str]) -> tuple[Op, ...]:
-    """Return the ops in a kernel's header: its own, and others that its texts name. Other ops are left out, so that a
-    change to them does not rebuild the kernel."""
+    """Return the ops in a kernel's header: the kernel's own op, and others that its texts name. Other ops are left out,
+    so that a change to them does not rebuild the kernel."""
     words = {word for text in texts for word in re.findall(r"\bkf_(\w+)", text)}
     others = (op for name, op in OPS.items() if op != own and {name, f"{name}_call"} & words)
     return (own, *sorted(others, key=lambda op: op.name))
@@ -73,7 +73,7 @@ def prototype(op: Op) -> str:
 
 
 def is_known(op: Op, texts: Iterable[str]) -> bool:
-    """Whether a kernel with these texts has the signature of its entry, from the header or a copy of it."""
+    """Whether one of the kernel's source texts includes the header of its entry, or declares the entry's argument."""
     return any(HEADER in text or f"kf_{op.name}_call" in text for text in texts)
 
 

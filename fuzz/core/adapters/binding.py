@@ -285,7 +285,7 @@ def _choices(argument: Argument, op: Op, taken: Collection[str]) -> Sequence[str
 
 
 def _by_names(op: Op, prototype: Prototype, given: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the meanings that follow from the names of arguments: the op's own, or names in use for the same thing."""
+    """Return the meanings of arguments with the name of a tensor or parameter of the op, or with a usual synonym."""
     taken, rest = {*given.values()}, [each for each in prototype.arguments if each.name not in given]
     numbers = [each for each in rest if not each.type.pointer]
     tensors = likely({each.name: {*_tensors(each, op)} - taken for each in rest if each.type.pointer})

@@ -34,9 +34,9 @@ _ERROR = re.compile(r"error:|undefined reference|multiple definition|cannot find
 NOTE = "kernelfuzz: "
 """The start of a line that is added to a compiler's message."""
 _OFFSET = re.compile(r":\(\.\S+?\)")
-"""The offset in a section, in a linker's error. It depends on flags."""
+"""A pattern for the offset in a section in a linker's message. The offset depends on flags."""
 _OBJECT = re.compile(r"\S*/cc\w{6}\.o\b:? ?")
-"""A temporary object file of the compiler."""
+"""A pattern for a temporary object file in a compiler's message."""
 
 
 _PATIENCE_S = 60.0
@@ -95,8 +95,7 @@ class Builder:
                     os.killpg(compiler.pid, signal.SIGKILL)
 
     def compiled(self, name: str, commands: Callable[[Path], Iterable[Sequence[str]]]) -> Path:
-        """Return the file `name`, built by the commands unless the cache has it. `commands` is given the path to
-        write."""
+        """Return the file `name`, built by `commands(path)` unless the cache has it."""
 
         path = self.cache / name
         seal = path.with_name(f"{name}.sha256")

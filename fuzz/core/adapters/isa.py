@@ -82,7 +82,7 @@ Settings = tuple[tuple[Setting, Value], ...]
 
 @dataclass(frozen=True, eq=False)
 class InstructionSet:
-    """What code for an instruction set needs from compilers, processors and emulators."""
+    """The needs of code for an instruction set: compilers, processors and emulators."""
 
     arch: str | None
     """The architecture, or None for portable code, which runs on any."""

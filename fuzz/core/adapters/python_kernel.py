@@ -57,8 +57,7 @@ class Framework:
     threads: bool = False
     """Whether kernels of the framework can be told how many threads to use."""
     makers: Mapping[str, str] = field(default_factory=dict)
-    """The dotted name of the function that makes the framework's arrays, by device, unless they are NumPy's or
-    torch's."""
+    """The dotted name of the function that makes the framework's arrays, by device; none for NumPy and torch."""
     variables: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """The environment variables that the framework needs on each device."""
 

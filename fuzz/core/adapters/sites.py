@@ -57,7 +57,7 @@ class OwnTarget:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """The program, if there is one."""
+        """The program that starts the worker, such as an emulator, if the site has one."""
         return tuple(Tool(name, self.package, shutil.which(name)) for name in self.prefix[:1])
 
 

@@ -276,7 +276,7 @@ class Attestation:
 
     @property
     def kind(self) -> str:
-        """The words without properties in which similar targets differ, such as vector lengths."""
+        """The attestation in one line, without properties in which similar targets differ, such as vector lengths."""
         return self.words
 
     @property

@@ -30,9 +30,9 @@ class Placement:
     guard: Guard = "after"
     offset: int = 0
     step: int = 1
-    """A factor on the strides of the class."""
+    """A factor by which the strides of the layout class are multiplied."""
     strides: tuple[int, ...] | None = None
-    """Explicit strides, in place of those of the class."""
+    """Explicit strides in elements, in place of those of the layout class."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Given:
     n: int
     bits: bytes
     places: int | None = None
-    """The number of places that existed, for values that are places; else None."""
+    """For values that are places: the extent of their dimension when they were drawn; else None."""
 
     @property
     def rows(self) -> int:
@@ -68,8 +68,7 @@ class Part:
     shift: Shift | None = None
     """The distance of an output from the input in whose memory it lies; None if it lies in place of the input."""
     dense: bool = False
-    """Whether an output with a `shift` and no strides lies in C order without gaps; if not, with the input's
-    strides."""
+    """Whether an output with a `shift` and no strides is dense, in C order; if not, it has the input's strides."""
     stack: str = ""
     """For a stacked tensor of rank 2: 'one' row for all rows of the grid, or 'many', see `Operand.stackable`."""
 
@@ -87,7 +86,7 @@ class Draw:
     parts: tuple[Part, ...]
     """The inputs and outputs of the case. Each comes after the inputs in whose memory it lies."""
     structured: bool | None = None
-    """For given values, whether rounding errors are not random, as in `Case`; None if the recipes decide it."""
+    """For given values, whether their rounding errors are not random; None if the recipes decide that."""
     origin: Origin | None = None
     """The origin that `realise` gives to the case; None if it follows from the draw."""
     extents: Extents = field(default_factory=dict)

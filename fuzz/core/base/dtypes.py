@@ -54,7 +54,7 @@ def numbers(bits: bytes, dtype: str, shape: tuple[int, ...]) -> NDArray[np.gener
 
 
 def nans(dtype: str, words: NDArray[np.uint64]) -> NDArray[np.generic]:
-    """Return a NaN for each word, of either sign: the usual, one with all bits set, or any quiet or signalling one."""
+    """Return an array with a random NaN for each random word: the usual one, one with all bits set, or any other."""
     form = FORMATS[dtype]
     quiet, size = 1 << max(form.precision - 2, 0), np.uint64(1)
     sign, kind, rest = words & size, (words >> size) % np.uint64(6), words >> np.uint64(8)

@@ -45,7 +45,7 @@ class Row:
     """The sentence for a feature that holds, with {limit} for the limit of a number; '' if there is none."""
     no: str = ""
     label: str = ""
-    """The name in coverage, with {row} for the length of rows; '' if it is that in `text`."""
+    """The name in coverage, with {row} for the length of rows; '' if the name is `text`."""
     answer: str = "{0}"
     """The format in which coverage prints an answer of several parts."""
 
@@ -105,7 +105,7 @@ class Feature(NamedTuple):
 
 
 Answer = str | int | tuple[str | int, ...]
-"""An answer to a feature, as coverage counts it."""
+"""An answer to a feature as coverage counts it, such as 17 for the tail of a row."""
 Label = tuple[Feature, Answer]
 
 

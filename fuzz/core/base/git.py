@@ -74,8 +74,7 @@ def said_of(folder: Path, *arguments: str) -> str | None:
 
 
 def root_of(path: Path) -> Path | None:
-    """Return the nearest folder at or above the path with a `.git`, or None. Git may refuse to read it or be
-    missing."""
+    """Return the nearest folder at or above the path with a `.git`, which git may refuse to read, or None."""
     return next((folder for folder in (path, *path.parents) if os.path.lexists(folder / ".git")), None)
 
 

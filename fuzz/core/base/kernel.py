@@ -224,7 +224,7 @@ def _check_contract(contract: Contract, op: Op) -> None:
 
 @remembered(128)
 def _locals(op: Op) -> tuple[str, ...]:
-    """Return the names of values that the formula and algorithms calculate, with all optional operands or none."""
+    """Return the names of all values that an algorithm calculates, or the formula with all optional inputs or none."""
     found = dict[str, None]()
     for graph in (_graph(op, op.inputs), _graph(op, [each for each in op.inputs if not each.optional])):
         rounded = {arg for node in graph.nodes if node.kind == "point" for arg in node.args}

@@ -74,7 +74,8 @@ class Damage:
     'output' (an element of an output, written by a kernel that then rejected the input)."""
     row: int | None
     byte: int
-    """The offset of the first changed byte: past or before the storage as in `Fault`, or inside it from its start."""
+    """The offset of the first changed byte: from the storage's end if after it, else from its start (negative
+    before)."""
     where: str
     """The position of the change: 'before', 'inside' or 'after' the storage."""
     count: int

@@ -22,7 +22,8 @@ WAS: Final = "_was"
 """The param with the value that an element had before it was overwritten."""
 OVERWRITE, FRESH, CALLER, STREAM, GHOST = PROBES = ("overwrite", "fresh", "caller", "stream", "ghost")
 CALLS = 12
-"""The calls before the judged one, for probes that need some. A known exploit is correct 11 times, then cheats."""
+"""The number of calls before the judged one, for probes that need some. A known exploit is right 11 times, then
+cheats."""
 MOST = len(PROBES) << 40
 """The largest value of the param, plus one."""
 

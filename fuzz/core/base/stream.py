@@ -31,7 +31,8 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND, _THIRD = np.uint64(30), np.uint64(27), np.uint64(31)
 _FIRST_FACTOR, _SECOND_FACTOR = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _AT_ONCE = 8192
-"""The number of words mixed at a time, so they stay in the nearest cache. Measured: 20,000 take a third of the time."""
+"""The number of random words mixed at a time, so they stay in the nearest cache. Measured: 20,000 take a third of the
+time."""
 _SIXTEEN, _THIRTY_TWO = np.uint64(16), np.uint64(32)
 _EVEN_FIELDS = np.uint64(0x0000FFFF0000FFFF)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
@@ -40,8 +41,8 @@ _IRWIN_HALL_SCALE = 1.0 / math.sqrt(8 * (2**32 - 1) / 12)  # sqrt is correctly r
 
 
 def _mixed(words: Words) -> Words:
-    """Put each word twice through the finaliser of SplitMix64 (Steele, Lea and Flood 2014), a bijection of 64-bit
-    words, in place. Return the words."""
+    """Put each random word twice through the finaliser of SplitMix64 (Steele, Lea and Flood 2014), a bijection of
+    64-bit words, in place. Return the words."""
     scratch = np.empty(min(words.size, _AT_ONCE), np.uint64)
     for start in range(0, words.size, _AT_ONCE):
         part = words[start : start + _AT_ONCE]
@@ -60,7 +61,7 @@ _KEPT = 1 << 15
 
 
 def _counters(count: int) -> Words:
-    """Return the numbers that are added to a key to get its first `count` words."""
+    """Return the numbers that are added to a stream's key to get its first `count` random words."""
     return _first_counters()[:count] if count <= _KEPT else np.arange(1, count + 1, dtype=np.uint64) * _GOLDEN
 
 
@@ -70,7 +71,8 @@ def _first_counters() -> Words:
 
 
 def _normal(words: Words) -> Reals:
-    """Return one number of mean 0 and variance 1 for two words: a scaled sum of eight 16-bit uniforms (Irwin-Hall)."""
+    """Return one number of mean 0 and variance 1 for two random words: a scaled sum of eight 16-bit uniforms
+    (Irwin-Hall)."""
     numbers = np.empty(words.size // 2)
     for start in range(0, words.size, _AT_ONCE):
         part, sums = words[start : start + _AT_ONCE], numbers[start // 2 : (start + _AT_ONCE) // 2]
@@ -87,7 +89,7 @@ def _normal(words: Words) -> Reals:
 
 
 Asked = tuple[int, int]
-"""The key of a stream, and the number of words or normal numbers that will be needed from it."""
+"""The key of a stream, and the number of random words or normal numbers that will be needed from it."""
 
 
 class Ahead:
@@ -118,7 +120,7 @@ class Ahead:
             at += count
 
     def words(self, key: int, count: int) -> Words | None:
-        """Return the first words of a stream, or None if they were not drawn ahead."""
+        """Return the first random words of a stream, or None if they were not drawn ahead."""
         found = self._words.get(key)
         return found[:count] if found is not None and len(found) >= count else None
 
@@ -144,7 +146,7 @@ class Stream:
         return Stream(child_key(self.key, label), self.ahead)
 
     def words(self, count: int) -> Words:
-        """Return `count` 64-bit words."""
+        """Return `count` random words of 64 bits."""
         ready = self.ahead.words(self.key, count)
         if ready is not None:
             return ready
@@ -194,7 +196,7 @@ class Dice:
 
 
 def _rolls(words: Words, stream: Stream, number: int) -> Iterator[int]:
-    """Yield the words that were drawn at once, and then further ones as needed."""
+    """Yield random words for dice: first those that were drawn at once, then further ones as needed."""
     yield from words[:_FEW].tolist()
     yield from words[_FEW:].tolist()
     for more in counted():

@@ -32,8 +32,7 @@ class Verdict(Enum):
     """The values are right, but the kernel left its process changed: the floating-point environment, memory in use,
     descriptors, a child process, ..."""
     CRASH = "CRASH"
-    """A signal without a tensor near it, an exception, an ended process, or a kernel that cannot be built or
-    started."""
+    """A signal with no tensor near, an exception, an ended process, or a kernel that cannot be built or started."""
     TIMEOUT = "TIMEOUT"
     """No answer within the time limit."""
     REJECTED = "REJECTED"

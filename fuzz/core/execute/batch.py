@@ -57,7 +57,7 @@ def _described(case: Case) -> str:
 
 @dataclass
 class TargetBatch:
-    """One target's part of a batch: the indices of its cases and, once they have run, their outcomes."""
+    """The cases of a batch that one target runs, by index, and once they have run, their outcomes."""
 
     target: str
     indices: Sequence[int]
@@ -77,7 +77,7 @@ class Batch:
     cases: tuple[Case, ...]
     parts: list[TargetBatch] = field(default_factory=list, repr=False)
     advance: Callable[[], None] = field(default=lambda: None, repr=False)
-    """Takes the batch some steps further, or waits for a moment."""
+    """Takes the batch some steps further, or waits for a moment; called until all outcomes are there."""
 
     def outcomes(self) -> list[dict[str, Outcome]]:
         """Wait for the batch. Return, for each case in order, the outcome of each target that it was dispatched to and

@@ -47,7 +47,7 @@ class LostError(Exception):
 
 @dataclass
 class Conduct:
-    """The conduct of a target, over all its processes."""
+    """The record of a target over all its processes: restarts, hangs, calls and time."""
 
     most_hangs: int | None = None
     """The number of hung cases after which the target gets no more, or None for no limit, if nothing waits for it."""

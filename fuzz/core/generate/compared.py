@@ -13,7 +13,7 @@ from oracles.op import Op
 from oracles.ops import remembered
 
 _ALIKE: tuple[Kind, ...] = ("point", "take", "max")
-"""Operations whose result is compared with a number exactly if one of their elements is."""
+"""Operations that pass on an element: to compare their result with a number is to compare the element."""
 _Of = Callable[[float, float], float]
 _ARITHMETIC: Mapping[Kind, tuple[_Of, _Of, _Of]] = {
     "add": (operator.add, operator.sub, operator.sub),

@@ -190,7 +190,7 @@ def _of_part(
 
 
 def _positions(recipe: str, values: Reals) -> set[str]:
-    """Return the positions, as in `POSITIONS`, at which the recipe placed an element in any row."""
+    """Return the positions, named in `POSITIONS`, at which the recipe placed an element in any row."""
     n = values.shape[1]
     if not values.size:
         return set()

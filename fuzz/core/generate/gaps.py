@@ -77,7 +77,7 @@ class Corners:
         self._of_lengths: dict[int, int] = {}
 
     def seen(self, labels: Iterable[Label]) -> int:
-        """Return the bits of these labels. A label outside the capability has no bit."""
+        """Return the labels as bits. A label that cases for the capability cannot visit has no bit."""
         found = 0
         for label in labels:
             found |= self._bits.get(label, 0)
@@ -136,7 +136,7 @@ class Gaps:
     waiting: int
     """The gaps that no case of the shard has visited."""
     part: int
-    """The bits of the part that this turn starts with."""
+    """The gaps, as bits, of the part that this turn starts with."""
 
     def __bool__(self) -> bool:
         return bool(self.waiting)

@@ -93,7 +93,7 @@ def _scaled(power: int) -> Like:
 
 
 def _ending(last: Callable[[float], float]) -> Like:
-    """Return a recipe for normal values in which the last element of each row is replaced by `last` of the level."""
+    """Return a recipe for normal values in which the last element of each row is replaced by `last(level)`."""
 
     def ending(shape: tuple[int, ...], level: float, dtype: str, stream: Stream) -> Reals:
         values = _normal(shape, level, dtype, stream)
@@ -164,8 +164,8 @@ def _levels(values: Reals) -> Reals:
 
 
 def _outliers(values: Reals) -> Reals:
-    """Return ones in place of ordinary elements. Zeros, outliers and elements that are not finite become their
-    `_power`."""
+    """Return ones in place of ordinary elements. Zeros, outliers and elements that are not finite become powers of two,
+    see `_power`."""
     finite = np.abs(values[np.isfinite(values)])
     middle = float(np.median(finite)) if finite.size else 1.0
     ordinary = np.isfinite(values) & (np.abs(values) < _OUTLIER * middle) & (np.abs(values) > middle / _OUTLIER)

@@ -143,7 +143,7 @@ _ANY_PLACES = (
     "first_place",
 )  # fmt: skip
 _ODD = {name: RECIPES[name] for name in ("normal", "zero_rows", "mixed_rows", "one_nan", "one_inf")}
-"""Recipes for an input that should be the output of some op but may be anything."""
+"""Recipes of values that are no probabilities, for inputs that should be: callers may pass anything."""
 
 _TAME = {name: each for name, each in RECIPES.items() if name not in (
     "one_nan", "one_inf", "infinite_rows", "near_overflow", "subnormal", "magnitudes", "ordinal", "row_scales",

@@ -24,7 +24,7 @@ from oracles.operand import AXIS, OUTER, Operand
 from oracles.ops import OPS, remembered
 
 Wish = Mapping[Feature, Any]
-"""Choices that are not left to the dice, by feature: a tensor's presence, its dtype, its recipe, ..."""
+"""The choices for a draw that are fixed and not left to chance, by feature: a tensor's presence, dtype, recipe, ..."""
 
 EVEN = 16
 """A divisor that compilers specialise on. It allows vectors if it divides addresses (bytes) and steps (elements)."""

@@ -28,7 +28,7 @@ class RowSpec:
     threshold: float = 0.0
     """The value of the parameter that the op adds to mean squares, or 0 if it has none."""
     compared: tuple[float, ...] = ()
-    """Numbers that the op compares elements with."""
+    """The numbers with which the op's formula compares elements of the input."""
 
     @property
     def size(self) -> int:
@@ -62,7 +62,7 @@ Fill = Callable[[RowSpec, Stream], Reals]
 
 @dataclass(frozen=True)
 class StreamRequest:
-    """One request of a recipe to a child of its stream, for words or for normal numbers."""
+    """One request of a recipe to a child of its stream, for random words or for normal numbers."""
 
     label: str
     normal: bool

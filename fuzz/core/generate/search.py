@@ -34,7 +34,7 @@ _EACH = 32
 
 
 Proposal = tuple[Draw, Capability, int]
-"""A draw, its capability, and its place in a turn."""
+"""A draw that a guide proposes, its capability, and its place in a turn."""
 
 
 class Search:
@@ -70,7 +70,8 @@ class Search:
         return self.capabilities[(turn.number + turn.shard) % len(self.capabilities)]
 
     def cases(self, turn: Turn, state: bytes) -> tuple[list[Made], bytes]:
-        """Return the own cases of a turn, and the next state of its shard for this capability. The first is b''."""
+        """Return a turn's cases, without a guide's relatives, and the state for the shard's next turn of this
+        capability. The state for the first turn is b''."""
         maker = self._maker((turn.number + turn.shard) % len(self.capabilities))
         stream = Stream(0).child(f"{self.seed}:{self.op}:{turn.shard}:{turn.number}")
         return maker.cases(turn, stream, self._rank(turn), state)
@@ -125,7 +126,7 @@ class Search:
         return None
 
     def _maker(self, place: int) -> TurnMaker:
-        """Return the maker of the capability at this index, made when first needed. It takes tens of milliseconds."""
+        """Return the `TurnMaker` of the capability at index `place`. Making it takes tens of milliseconds."""
         if place not in self._makers:
             ahead = -(-SHARDS // len(self.capabilities))
             capability = self.capabilities[place]

@@ -26,7 +26,7 @@ _LARGEST_CAPACITY = 2**17
 """The largest declared limit of a kernel that is tried, in elements."""
 
 _RELATED_CASE = 4096
-"""The largest number of elements of a case with related extents."""
+"""The largest number of elements of a case with related extents, such as 64 rows of 32 elements."""
 _MODEL_CASE = 2**14
 """The most elements of a case with a model's shape, unless one row is longer. Batches and sequences are cut."""
 _WIDE_CASE = 2**15
@@ -110,7 +110,7 @@ def _shaped(sketch: Sketch, others: Sequence[int], n: int, most: int, dice: Dice
 
 
 Extents = tuple[tuple[int, ...], int, int]
-"""The extents of the other axes, the axis of the rows, and n."""
+"""A shape: the extents of all axes but the row's, the index of the row's axis, and n, the row's length."""
 _TABLE = 1500
 """The number of shapes drawn for the table of a capability. Drawing them takes as long as the cases of a few turns."""
 _FEW = (1, 2, 3, 4, 5, 8, 9, 16)

@@ -86,10 +86,10 @@ _RANKS = (2, 2, 2, 1, 3, 3, 4, 5)
 
 @dataclass(frozen=True)
 class Sketch:
-    """A drawn case in outline."""
+    """The outline of a case, such as its shape and its recipe. All else follows from its seed."""
 
     capability: Capability
-    """The capability that the case is within."""
+    """The capability that the case fits."""
     n: int
     rows: int
     rank: int

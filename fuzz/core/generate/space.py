@@ -37,7 +37,7 @@ _SIZES = (*range(18), 31, 32, 33, 63, 64, 65, 127, 128, 129)
 """The extents that each of several named dimensions should have."""
 
 Space = Mapping[Feature, tuple[Answer, ...]]
-"""The answers that should be visited, by feature."""
+"""The labels that cases should visit: for each feature, its answers."""
 
 
 def space_of(capabilities: Iterable[Capability]) -> Space:
@@ -108,7 +108,7 @@ def _values_of(capability: Capability, parameter: Parameter) -> tuple[float, ...
 
 
 def _tails(capability: Capability, block: int) -> tuple[int, ...]:
-    """Return the remainders over the block of all row lengths above it that the kernel takes."""
+    """Return the tails after whole blocks of `block` elements that rows longer than a block may have."""
     row = OPS[capability.op].row
     step = capability.step(row)
     fixed = OPS[capability.op].fixed.get(row)

@@ -163,7 +163,7 @@ class _Asking:
         return _WAYS[kind.kind](self, kind, answer)
 
     def pick(self, some: Sequence[_T]) -> _T:
-        """Return one of the items, a different one each turn."""
+        """Return one of the items `some`, a different one each turn."""
         return some[self.turn % len(some)]
 
     def of_size(self, kind: Feature, size: int) -> Wish | None:

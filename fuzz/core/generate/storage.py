@@ -13,7 +13,7 @@ from oracles.ops import OPS
 
 Memory = Mapping[str, tuple[str, Shift | None, bool]]
 """For each output in the memory of an input, by name: the input, the distance from it (None for exactly in place), and
-whether the output is dense, as in `Part`."""
+whether the output lies in C order without gaps."""
 
 
 def grids(draw: Draw) -> list[str]:

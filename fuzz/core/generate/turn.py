@@ -77,7 +77,7 @@ class Made:
 
     case: Case
     draw: Draw | None
-    """The draw of the case; None for a case of a call sequence and for a big case, which no single draw describes."""
+    """The draw of the case; None for a case of a call sequence and for a big case, which have none."""
     capability: Capability
 
 

@@ -37,7 +37,7 @@ class Laid:
     """A draw whose tensors have layouts, and later the values of its inputs, arranged as in each tensor's memory."""
 
     def __init__(self, draw: Draw, layouts: Mapping[str, Layout], shard: Shard | None, number: int) -> None:
-        """Start without values. `shard` and `number` are the place of the case in a search, as in `Origin`."""
+        """Start without values. The case is number `number` of shard `shard` of a search."""
         self.draw, self.op, self.layouts = draw, OPS[draw.op], layouts
         self.shard, self.number = shard, number
         self.arrays: dict[str, Values] = {}
@@ -170,7 +170,7 @@ class _There(Mapping[str, Reals]):
 
 @dataclass(frozen=True)
 class _Job:
-    """The values of one input that are to be filled in."""
+    """The task of filling in the values of one input."""
 
     laid: Laid
     part: Part

@@ -177,7 +177,7 @@ class EntryJudge:
         *,
         confirms: bool = True,
     ) -> None:
-        """With `confirms`, as in `Judge`."""
+        """With `confirms`, the precise tier sometimes checks passes that the fast tier found."""
         self.entry = entry
         self.outcomes = outcomes
         self.checked: list[str] = []
@@ -229,7 +229,8 @@ class EntryJudge:
         return [query for query in found if query is not None]
 
     def _refusal(self, capability: Capability) -> str | None:
-        """Return why kernels with this capability that got the case must reject it, or None, computed once for all."""
+        """Return why kernels with this capability must reject the case, or None. It is computed once for all
+        kernels."""
         if not capability.able.rejects:
             return None  # else they would not have been given the case
         if capability not in self._refusals:
@@ -284,7 +285,8 @@ class EntryJudge:
         return Judgement(target.id, usual.of, Verdict.FAIL_LAW, reason=said, law=law, outcome=outcome)
 
     def _is_right_before(self, outcome: Outcome, target: Target) -> bool:
-        """Whether the outputs are right for the case itself, whose earlier outputs may still lie in memory."""
+        """Whether the outputs are right for the case of which this twin was made: its outputs may still lie in
+        memory."""
         assert self._before is not None
         return self._before._judge.judge(outcome, target.contract).verdict is Verdict.PASS
 

@@ -16,7 +16,7 @@ from oracles.truth import OracleDisagreement, OutputCheck, Result, Truth
 Bits = tuple[bytes, ...]
 """The outputs of one kernel, in the order of the case's outputs. Elements are in C order, little-endian."""
 Query = tuple[Contract, Bits]
-"""A contract, and outputs to judge by it."""
+"""A contract, and the outputs of one kernel, to be judged by the contract."""
 _SEVERITY: tuple[Result, ...] = ("pass", "gave_up", "numeric", "nonfinite")
 """Results, the least severe first. A kernel's result is that of its worst output."""
 
@@ -33,7 +33,7 @@ def problem_of(case: Case) -> Problem:
 
 
 def truth_of(case: Case, check: OutputCheck, outcome: Outcome) -> Truth:
-    """Return the truth by which one output was judged, for a kernel that returned these outputs."""
+    """Return the oracle by which `check` judged one output of a kernel that returned these outputs."""
     truth = Truth(problem_of(case))
     if not check.again:
         return truth
@@ -46,10 +46,10 @@ class CaseOracle:
     """Judges outputs of one case. Exact values are computed once, equal outputs of equal contracts judged once."""
 
     is_patient: bool = False
-    """Whether a kernel that takes too long for the case is not judged for it."""
+    """Whether a kernel is not blamed for taking too long for the case."""
 
     def __init__(self, case: Case, *, confirms: bool = True) -> None:
-        """With `confirms`, as in `Judge`."""
+        """With `confirms`, the precise tier sometimes checks passes that the fast tier found."""
         self.case = case
         self._confirms = confirms
         self._received: dict[Bits, Received] = {}
@@ -58,7 +58,7 @@ class CaseOracle:
 
     @lazy
     def truth(self) -> Truth:
-        """Return the truth, made when a value is first judged, since for a rejected case the op may have none."""
+        """Return the oracle, made when a value is first judged, since for a rejected case the op may have none."""
         return Truth(problem_of(self.case), confirms=self._confirms)
 
     def check(self, query: Query) -> OutputCheck:

@@ -75,7 +75,7 @@ class Law:
     twin: Callable[[Case, Stream], Case]
     """Returns the twin, which is the changed case, of a case to which the law applies."""
     expected: Callable[[Case, Stream, Outputs], Outputs] = unchanged
-    """Returns the expected outputs of the twin, given those of the case. One left out may have any value."""
+    """Returns the expected outputs of the twin, given those of the case. A missing output may have any value."""
     leeway: Callable[[Case, Stream, Outputs], Leeway] = lambda case, stream, outputs: STRICT
     """Returns the allowed differences from the expected outputs."""
     tickets: int = 1

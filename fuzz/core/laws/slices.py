@@ -203,8 +203,8 @@ class _Picking:
         return any(map(self.fits, slices_of(case)))
 
     def slices(self, case: Case, stream: Stream) -> Slices:
-        """Return the slices along the drawn dimension. If fewer dimensions fit a changed case, the same one is drawn as
-        long as it still fits."""
+        """Return the slices along one of the dimensions that fit, chosen by `stream`. For a shrunk case, the same
+        dimension is chosen as long as it still fits."""
         return min(filter(self.fits, slices_of(case)), key=lambda each: int(stream.child(each.dim).words(1)[0]))
 
     def twin(self, case: Case, stream: Stream) -> Case:

@@ -53,7 +53,7 @@ class Taken:
 
     @property
     def clock(self) -> float:
-        """The seconds on the worker's clock, as of the last look at whether it gets a processor."""
+        """The time in seconds, less the time without a processor, as of the last call of `look`."""
         return self._now() - self._starved
 
     def begin(self, pid: int) -> None:

@@ -35,7 +35,7 @@ KINDS = ("c", "c++", "shared", "cuda", "torch", "numpy", "triton", "dlpack", "co
 _ISAS = {"_mm512_": "avx512", "_mm256_": "avx2", "arm_sve.h": "sve", "arm_neon.h": "neon"}
 """The instruction set that a C source needs, by a text that the source contains."""
 _GLOBAL = re.compile(r"__global__\s+(?:__launch_bounds__\s*\([^()]*\)\s*)?(void\s[^{};]*\))")
-"""A pattern of CUDA kernels; the group is the declaration without what only nvcc knows."""
+"""A pattern of CUDA kernels. Its group is the declaration without the words that only nvcc knows."""
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ _AFTER_FINDING = 64
 _WHOLE = 100
 """The number of cases from which on a check also tries the longest extents: the usual number of a check."""
 _AFTER_REPLAYED = 48
-"""By a replay, whose cases take longer, it goes on for fewer."""
+"""The same number for a check by a replay, whose cases take longer."""
 _AGAIN = (
     "  note          it fails on a kept case, or on one that failed the last time: these are run first, and the search "
     "was left out"
@@ -141,12 +141,12 @@ def check(
 
 @dataclass(frozen=True)
 class CheckRun:
-    """What came of a check."""
+    """The results of a check."""
 
     driven: Driven
     session: Session
     known: Sequence[Kept]
-    """The cases that came first; those of `earlier` failed the last time."""
+    """The cases that were run first. Those in `earlier` failed when the check last ran."""
     earlier: Sequence[Kept]
     seconds: float
 
@@ -161,7 +161,7 @@ def checked(task: CheckTask) -> None:
 
 
 def _run(task: CheckTask) -> CheckRun:
-    """Judge known cases, then those of a search; explain what fails, and remember it."""
+    """Judge known cases, then those of a search. Explain what fails, and store it."""
     todo, op = task.todo, task.kernel.op
     whole = task.replay is None and (todo.max_cases is None or todo.max_cases >= _WHOLE)
     earlier = remembered(todo, op)
@@ -191,7 +191,7 @@ def _run(task: CheckTask) -> CheckRun:
 
 
 def _explain(task: CheckTask, driven: Driven, session: Session, seconds: float, option: str) -> None:
-    """Shrink and explain what was found."""
+    """Shrink and explain the failures that were found."""
     from fuzz.explain.diagnosis import TimeShares, new_workers
     from fuzz.findings.explainer import Explainer
 
@@ -207,7 +207,7 @@ def _explain(task: CheckTask, driven: Driven, session: Session, seconds: float, 
 
 
 def _tell(task: CheckTask, run: CheckRun) -> None:
-    """Say what came of a check: a line on stderr where all passed, else CheckFailed."""
+    """Tell the result of a check: print a line on stderr if all passed, else raise CheckFailed."""
     todo, driven, session, replay = task.todo, run.driven, run.session, task.replay
     book, tally, pool, targets = session.book, session.tally, session.pool, driven.targets
     measured = (driven.measuring.text, task.accepts) if driven.measuring is not None else ()

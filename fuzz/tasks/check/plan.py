@@ -24,7 +24,7 @@ EXPLAIN_S = 10.0
 PATIENCE_S = 1.0
 """The seconds after which a check shows its progress; most checks of a suite end sooner."""
 RANDOM = "random"
-"""Given in place of a seed, means a new seed each time."""
+"""The value of a seed argument that means a new seed each time."""
 Seed = int | Literal["random"] | None
 
 
@@ -40,7 +40,7 @@ class Options:
     explain_s: float = EXPLAIN_S
     """The processor seconds for shrinking and explaining the failures of one check."""
     verbose: bool = False
-    """Whether a failure is reported with all that is known of it, rather than with its first lines only."""
+    """Whether a failure is reported in full, and not by its first lines only."""
     root: Path = Path()
     """The folder that the names of tests are relative to."""
 
@@ -51,7 +51,8 @@ class _Given:
 
     options: Options = field(default_factory=Options)
     undeclared: dict[str, dict[str, Mapping[str, Sequence[str]]]] = field(default_factory=dict)
-    """What the kernels of checks do not declare, by op and kernel. The plugin reports it at the end of the run."""
+    """The features that kernels of checks do not declare, by op and kernel. The plugin reports them at the end of the
+    run."""
     passed: list[str] = field(default_factory=list)
     """A line for each check that passed. The plugin reports these at the end of the run, too."""
     console: Callable[[], Console] | None = None
@@ -82,7 +83,7 @@ class CheckPlan:
     database: ExampleDatabase | None
     """The database of the Hypothesis profile. It keeps the failing cases of earlier checks, which run first."""
     key: bytes
-    """The key under which the database keeps those cases."""
+    """The key under which the database keeps the failing cases."""
     command: str
     """The command or call that runs the same check again."""
 

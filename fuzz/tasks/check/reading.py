@@ -34,47 +34,47 @@ __tracebackhide__ = told
 
 
 class ReplayTelling(Protocol):
-    """What a check by a replay says otherwise than one by a formula."""
+    """Tells the results of a check that is judged by a replay, not by a formula."""
 
     @property
     def replay(self) -> Replay:
         """The replay that judges."""
 
     def wrong(self, tally: Tally, book: FindingBook, todo: CheckPlan) -> str:
-        """Return what is wrong; '' if everything that ran has passed."""
+        """Return the text about failures; '' if everything that ran has passed."""
 
     def failures(self, book: FindingBook) -> Sequence[ReplayFailure]:
         """Return the records of the cases that fail."""
 
     def passed(self, todo: CheckPlan) -> str:
-        """Return what passed."""
+        """Return the text about what passed."""
 
 
 @dataclass(frozen=True)
 class CheckTask:
-    """What a check judges, and what it says besides."""
+    """The task of a check: what it judges, and the lines that it prints about that."""
 
     targets: Sequence[Target]
     todo: CheckPlan
     here: OwnProcess | None = None
     """The process that runs a plain function: this one; None for a declared kernel."""
     said: Sequence[str] = ()
-    """Lines on what was read, what is left out, and how the kernel is called."""
+    """Lines that tell what was read, what is left out, and how the kernel is called."""
     measures: bool = False
     """Whether nothing is declared of the kernel, so that it is measured."""
     taken: Accepted | None = None
-    """The extents that it takes, if not all: no others are searched."""
+    """The only extents that the kernel takes, to which the search is limited; None if it takes all."""
     accepts: str = ""
-    """What it accepts beyond what is judged, in words."""
+    """What the kernel accepts beyond what is judged, in words."""
     cases: Iterable[str | Path] = ()
-    """Case files and folders of them that come first."""
+    """Case files, and folders of them, that run first."""
     pack: tuple[str, ...] = ()
-    """The words that name its pack on a command line; the file of the check where there is none."""
+    """The words that name the kernel's pack on a command line; without a pack, the file of the check."""
     replay: ReplayTelling | None = field(default=None, repr=False)
 
     @property
     def kernel(self) -> Kernel:
-        """The kernel, as it is searched."""
+        """The kernel, limited to the extents to which the search is limited."""
         target = self.targets[0]
         return (target if self.taken is None else self.taken.narrowed(target)).kernel
 
@@ -95,7 +95,7 @@ def read_task(request: CheckRequest) -> CheckTask:
 
 
 def _read(request: CheckRequest) -> tuple[ReadReference, Accepts | None]:
-    """Return the reference that was read, and what a function accepts that declares nothing."""
+    """Return the reference that was read, and what the kernel was seen to accept if it declares nothing, else None."""
     from fuzz.tasks.check.reference import read, tried
 
     reference, kernel, data, promises = request.reference, request.kernel, request.data, request.promises

@@ -46,7 +46,7 @@ _ULP = 4.0
 """The error, in ulp, that elementary functions of the libraries used by kernels may have. A quotient may have half of
 it, since it may be calculated as a product with the reciprocal. Chosen: documented bounds are mostly smaller."""
 _SPECIAL, _ZEROS, _EMPTY = "NaN, infinities, overflow, subnormals", "signs of zero", "tensors without elements"
-"""What is judged only if the user asks for it."""
+"""The lines about inputs that are judged only if the user asks for it: NaN and infinities, zeros, and empty tensors."""
 _REPLAY = '; oracle="replay" compares a kernel with the function itself in float64, which is weaker'
 _SHOW = "; give example_inputs: where it takes no other extents, those of these are kept"
 _F64 = DOUBLE.name
@@ -158,8 +158,8 @@ class ReadReference:
 def read(
     reference: Callable[..., Any], data: GivenData, promises: Promises = NOTHING_SAID, arrays: Arrays = "torch"
 ) -> ReadReference:
-    """Read a reference, register its op, and return it with the contract: the given one, or what an undeclared kernel
-    is held to, with the given fields replaced. Raises CheckError."""
+    """Read a reference, register its op, and return it with a contract: the given one, or the default for kernels that
+    declare nothing, with the given fields replaced. Raises CheckError."""
     capabilities, values, examples = promises.capabilities, data.values, data.example_inputs
     dtypes = (capabilities or Capabilities()).dtypes
     drawn, name = FINITE if values is None else values, _name(reference)
@@ -210,8 +210,7 @@ def with_names(found: Derived, count: int) -> Mapping[str, str]:
 
 
 def is_replayable(reference: Callable[..., Any], error: UnreadableError) -> bool:
-    """Whether a reference that no formula is read from may be replayed; a function of JAX must be compilable for
-    that."""
+    """Whether a reference that no formula is read from may be replayed. A function of JAX must compile for that."""
     if library_of(reference) == "jax":
         from jax.errors import JAXTypeError
 

@@ -62,7 +62,8 @@ class FunctionReplay:
 
     @property
     def said(self) -> Sequence[str]:
-        """Lines on what is left out, what is kept of what examples always are, and what a replay does not see."""
+        """Lines about what is left out, which properties of the examples drawn inputs keep, and what a replay does not
+        see."""
         words = words_of(self.replay.meant.kept)
         kept = f"kept as in {EXAMPLES}: {words}; any_values=True tries others" if words else ""
         named = {*(self._tensors if self._bound is None else self._bound), *self.asked.others}
@@ -70,7 +71,7 @@ class FunctionReplay:
         return self.asked.left_out, kept, own, WEAKER
 
     def wrong(self, tally: Tally, book: FindingBook, todo: CheckPlan) -> str:
-        """Return what is wrong with the first case that fails, or why nothing was judged; '' if all is right."""
+        """Return the text about the first case that fails, or why nothing was judged; '' if all is right."""
         if book.errors:
             return "\n".join(book.errors)
         for failure in self.failures(book)[:1]:
@@ -89,7 +90,7 @@ class FunctionReplay:
         return [self.replay.failure(each.case, each.judgement) for each in book.buckets.values()]
 
     def passed(self, todo: CheckPlan) -> str:
-        """Return what passed, and what was never drawn."""
+        """Return the text about what passed, and what was never drawn."""
         cases, elements = counted(self.replay.cases, "case"), counted(self.replay.elements, "element")
         passed = f"{name_of(self.kernel)} passed a replay: {cases}, {elements} judged, seed {todo.seed}"
         return f"{passed}\n  {self.replay.came.never(REPLAYED)}"

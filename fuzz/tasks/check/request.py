@@ -23,7 +23,7 @@ class Promises:
     """What a kernel promises."""
 
     contract: Contract | Mapping[str, Any] | None = None
-    """The whole contract, or the fields in which it differs from what is held against any other kernel."""
+    """The whole contract, or the fields in which it differs from the default for kernels that declare nothing."""
     capabilities: Capabilities | None = None
     laws: tuple[str, ...] = ("rerun",)
 
@@ -38,7 +38,7 @@ NOTHING_SAID = Promises()
 
 @dataclass(frozen=True)
 class GivenData:
-    """What the inputs of a reference are drawn like."""
+    """The description of the inputs that a reference is drawn with."""
 
     shapes: Mapping[str, Any] | str | None = None
     example_inputs: Sequence[Any] | Mapping[str, Any] | None = None
@@ -59,7 +59,7 @@ class Calling:
 
 @dataclass(frozen=True)
 class CheckLimits:
-    """How much is run, and which cases come first."""
+    """The limits of a check, and the cases that it runs first."""
 
     cases: Iterable[str | Path] = ()
     """Case files, or folders of them."""
@@ -74,7 +74,7 @@ class CheckLimits:
 
 @dataclass(frozen=True)
 class CheckRequest:
-    """One check. Raises CheckError where it contradicts itself."""
+    """One check as it was requested. Raises CheckError if its arguments contradict each other."""
 
     kernel: Kernel | Callable[..., Any]
     op: Op | str | None = None
@@ -84,7 +84,7 @@ class CheckRequest:
     promises: Promises = Promises()
     calling: Calling = Calling()
     targets: Sequence[str] = ()
-    """Patterns of the targets that are wanted; all where there are none."""
+    """Patterns of the targets to check; all targets if there is no pattern."""
     limits: CheckLimits = CheckLimits()
     noted: str = ""
     """A remark on the arrays that the kernel is given."""

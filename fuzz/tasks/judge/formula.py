@@ -50,7 +50,7 @@ from oracles.summation import NumericsError
 from oracles.truth import Truth
 
 _AROUND_S = 10.0
-"""The seconds for finding out what changes a failure that is not shrunk."""
+"""The seconds for finding out which changes make a failure that is not shrunk pass."""
 _TURNS, _MOST_ELEMENTS, _FEW, _DIGITS = 3, 1024, 2, 2
 
 
@@ -73,11 +73,11 @@ class FormulaJudge:
 
     @property
     def lines(self) -> Sequence[str]:
-        """What was read, and what is left out."""
+        """The lines about what was read, and what is left out."""
         return [*filter(None, (self.found.said, self.found.left_out, self.problem.kept))]
 
     def run(self, seed: int, view: JudgeView, stop: Interruption) -> JudgeRun:
-        """Search, explain what fails, and return what came of it."""
+        """Search, explain what fails, and return the results."""
         asked, targets, laws = self.asked, self.task.targets, laws_of(self.task.targets)
         book, limits = self.task.book(self.folder / "findings", seed), RunLimits(None, asked.cases)
         session = Session(

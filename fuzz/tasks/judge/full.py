@@ -50,7 +50,7 @@ class SizeLimits:
     elements: int = 1 << 26
     """The most elements of all inputs, weights and outputs, which a worker takes about 5 s to receive and return."""
     compared: int = 1 << 20
-    """The most elements of the largest tensor among the rows that are replayed. Such a replay takes some seconds."""
+    """The most elements of the largest tensor, counting only replayed rows. Such a replay takes some seconds."""
     row: int = 1 << 22
     """The most elements of a row. If a row has more than `compared`, the last row alone is replayed, since twenty
     outputs of it are in memory at once."""
@@ -247,7 +247,7 @@ class _FullReplay(Replay):
 
 
 def _judged(asked: Asked, task: _Task, solutions: Solutions, seed: int, limits: SizeLimits) -> Mapping[str, FullSize]:
-    """Run the solutions and return what is said of them, by kernel. Raises TaskError."""
+    """Run the solutions, and return each kernel's result at full size. Raises TaskError."""
     some = task.at(task.rows)
     files = {name: (words, beside(each, _FILE)) for name, (words, each) in solutions.items()}
     plan = replay_of(asked, replace(task.problem, own=lambda _: some), files)

@@ -80,7 +80,7 @@ def unjudged(asked: Asked, width: int) -> Judged:
 def _judged(
     asked: Asked, view: JudgeView, read: Callable[[Asked], tuple[Statement, Derived]], stop: Interruption
 ) -> Judged:
-    """Judge by the formula that is read; where none is, by a replay."""
+    """Judge by a formula if one can be read, else by a replay."""
 
     def begun() -> FormulaJudge:
         with view.screen.status(f"reading {asked.against} ..."):
@@ -115,7 +115,7 @@ def _judged_by_replay(asked: Asked, problem: Statement, why: str, view: JudgeVie
 
 
 def _ruled(asked: Asked, by: FormulaJudge | ReplayJudge, view: JudgeView, stop: Interruption) -> Judged:
-    """Return the ruling of a judge, with what replays say besides. Raises TaskError."""
+    """Return the ruling of a judge, completed by what replays found. Raises TaskError."""
     print_lines(view.screen, by.lines)
     seed = secrets.randbelow(2**32) if asked.seed is None else asked.seed  # only now: no solution can know it
     run, problem = by.run(seed, view, stop), by.problem
@@ -136,9 +136,9 @@ def looked(
     asked: Asked, problem: Statement, solutions: Solutions, found: Mapping[str, SolutionRuling], seed: int,
     screen: Console, stop: Interruption, missed: list[str],
 ) -> tuple[SolutionRuling, ...]:  # fmt: skip
-    """Return the rulings, with what replays add: at the shapes that come with the problem, in the other mode of a
-    module, at full size, and with possible causes of a failure removed. Whatever time does not suffice for is appended
-    to `missed`; once a stop is wanted, nothing more is begun."""
+    """Return the rulings, with what replays add: at the shapes that come with the problem, in the module's other mode
+    (training or evaluation), at full size, and with possible causes of a failure removed. Whatever time does not
+    suffice for is appended to `missed`; once a stop is wanted, nothing more is begun."""
     if stop.wanted:
         return in_time(asked, [*found.values()], missed)
 
@@ -166,7 +166,7 @@ def looked(
 
 
 def unless_changed(ruling: SolutionRuling, problem: Statement) -> SolutionRuling:
-    """Return the ruling. If the task's shapes were made smaller, one that is wrong only at others becomes undecided."""
+    """Return the ruling; if the task's shapes were made smaller, solutions wrong only at other shapes are undecided."""
     if not problem.changed or ruling.verdict != "wrong":
         return ruling
     return replace(ruling, verdict="undecided", reason=f"it fails, but at none of the task's shapes: {problem.changed}")

@@ -53,7 +53,7 @@ ModelNew.__init__ = lambda self, *given, **named: (_moded_init(self, *given, **n
 """
 """Code appended to a solution that keeps it in one mode, whatever mode it sets."""
 _IN_OTHER_MODE = 12
-"""The number of cases in the other mode: a quarter of the cases of a quick verdict by replay alone."""
+"""The number of cases in a module's other mode, training or evaluation: a quarter of a quick replay's cases."""
 _RANDOM = (
     "in training mode, as constructed, Model draws random numbers, so no result is right or wrong. To judge eval() "
     "alone, write self.eval() at the end of its __init__"
@@ -174,7 +174,7 @@ def array_of(tensor: Any) -> NDArray[Any]:
 def own_shapes(
     asked: Asked, problem: Statement, solutions: Solutions, seed: int, screen: Console, file: str = _FILE
 ) -> Mapping[str, OwnShapes]:
-    """Return what is said of solutions at the shapes that come with a problem, if any do, by kernel. Their callers are
+    """Return the results of solutions at the shapes that come with a problem, if any do, by kernel. Their callers are
     in files whose names begin with `file`, in the same folder, which the sandbox shows."""
     if problem.module is None or not solutions:
         return {}
@@ -228,7 +228,7 @@ def with_causes(
 def in_other_mode(
     asked: Asked, problem: Statement, solutions: Solutions, seed: int, screen: Console
 ) -> Mapping[str, SolutionRuling]:
-    """Return a replay's rulings in the other mode, by kernel; none if the reference returns the same there."""
+    """Return, by kernel, a replay's ruling in the module's other mode; none if the reference is the same there."""
     other = problem.in_other_mode
     if other is None:
         return {}
@@ -242,16 +242,15 @@ def in_other_mode(
 
 
 def with_mode(ruling: SolutionRuling, problem: Statement, other: SolutionRuling | None) -> SolutionRuling:
-    """Return the ruling with `other`, the one in the other mode. If only that mode can be judged, "right" is
-    undecided."""
+    """Return the ruling with `other`, that of the other mode (training or evaluation). If the reference is random in
+    its own mode, "right" becomes "undecided"."""
     if problem.module is None or not problem.module.mode.random or ruling.verdict != "right":
         return replace(ruling, other_mode=other)
     return replace(ruling, verdict="undecided", reason=f"right {problem.module.mode.text}; {_RANDOM}")
 
 
 def with_own(ruling: SolutionRuling, own: OwnShapes | None) -> SolutionRuling:
-    """Return the ruling with `own`, the one at the shapes that come with the problem. If `own` is wrong, so is the
-    ruling."""
+    """Return the ruling with `own`, that of the shapes which come with the problem. A wrong `own` makes it wrong."""
     if own is None or not (own.judged or ruling.judged):  # the solution did not run, as the ruling says
         return ruling
     if own.verdict != "wrong" or ruling.verdict == "wrong":

@@ -147,7 +147,7 @@ class ReplayJudge:
 
     @property
     def said(self) -> str:
-        """What is replayed, and why."""
+        """The text about what is replayed, and why."""
         problem, meant = self.problem, self.plan.meant
         title, sizes = titled(meant.asked.reference), meant.asked.fixed if problem.own else {}
         shapes = shapes_text({each: [sizes.get(dim, dim) for dim in some] for each, some in meant.asked.dims.items()})
@@ -161,11 +161,11 @@ class ReplayJudge:
 
     @property
     def lines(self) -> Sequence[str]:
-        """What is replayed, and what that does not see."""
+        """The lines about what is replayed, and what a replay does not see."""
         return self.said, WEAKER
 
     def run(self, seed: int, view: JudgeView, stop: Interruption) -> JudgeRun:
-        """Judge cases, and return what came of it. Raises TaskError."""
+        """Judge cases, and return the results. Raises TaskError."""
         began, asked, own = time.monotonic(), self.plan.asked, self.problem.own is not None
         most = self.plan.affordable(seed) if own and self.why else asked.replays
         laws = laws_of(self.plan.targets) if most >= min(_PROBED, asked.replays) else ()

@@ -35,12 +35,12 @@ _RANK: tuple[Said, ...] = ("right", "undecided", "did not run", "wrong")
 
 @dataclass(frozen=True)
 class OwnShapes:
-    """What a replay says of a solution at the shapes that come with its task."""
+    """The result of a replay for a solution, at the shapes that come with its task."""
 
     shapes: Mapping[str, tuple[int, ...]]
     """The shapes of the inputs; empty if they were not tried."""
     changed: str
-    """What was made smaller than in the task to save time, such as "batch_size = 8"; else ''."""
+    """The extents that were made smaller than in the task to save time, such as "batch_size = 8"; else ''."""
     verdict: Said
     judged: int
     failing: int
@@ -97,8 +97,8 @@ class SolutionRuling:
     full_size: FullSize | None = None
     """The ruling at the task's full shapes, if `own_shapes` has smaller ones. None if the solution is wrong already."""
     other_mode: SolutionRuling | None = None
-    """What a replay says of the solution in the other mode of a module, such as `eval()`. None if the reference returns
-    the same there. This does not change the verdict."""
+    """The result of a replay for the solution in the module's other mode (training or evaluation). None if the
+    reference returns the same there. This does not change the verdict."""
     one_seed: OwnShapes | None = None
     """Only for a solution that is wrong at the task's own shapes: the ruling there if both modules are constructed from
     one seed and the solution is given no weights, as in KernelBench. This does not change the verdict."""
@@ -125,9 +125,10 @@ class Ruling:
     """The verdict on the worst solution: "wrong" before "did not run", "undecided" and "right"."""
     problem: str
     reference: str
-    """What was read of the reference, how that was checked, and what is not judged; or why it cannot be read."""
+    """The text about the reference: how it was read, how that was checked, what is not judged; or why it cannot be
+    read."""
     oracle: Literal["formula", "replay"]
-    """What judged the solutions: the formula that was read, or the reference itself, run in float64."""
+    """The judge of the solutions: the formula that was read, or the reference itself, run in float64."""
     guarantee: str
     """The errors that a replay, which is weaker than a formula, does not see; '' for a formula."""
     seed: int
@@ -141,13 +142,13 @@ class Ruling:
     largest: Mapping[str, Largest]
     """The size of the largest cases that a formula judged, by the dtype of the first input."""
     never_ran: tuple[str, ...]
-    """The further ways in which nothing ran."""
+    """The ways of calling in which nothing ran."""
     not_exercised: tuple[str, ...]
     solutions: tuple[SolutionRuling, ...]
     mode: str
     """The mode in which a module was judged, such as "in training mode, as constructed"; '' for a function."""
     other_mode: str
-    """The other mode, if the reference returns something else there; else ''."""
+    """The mode, training or evaluation, that was tried besides `mode`; '' if the reference is the same there."""
 
     def text(self) -> str:
         """Return the ruling as a JSON object."""
@@ -166,7 +167,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class JudgeView:
-    """Where a judge shows how it is going, and how its text is written."""
+    """The place where a judge shows its progress, and the format of its text."""
 
     screen: Console
     width: int
@@ -175,30 +176,30 @@ class JudgeView:
 
 @dataclass(frozen=True)
 class JudgeRun:
-    """What came of a judge, by a formula or by a replay."""
+    """The results of judging, by a formula or by a replay."""
 
     said: str
-    """What was read of the reference, or why it is replayed."""
+    """The text about how the reference was read, or why it is replayed."""
     cases: int
     folder: str
     rulings: Mapping[str, SolutionRuling]
-    """What is said of each solution, by its kernel."""
+    """The ruling on each solution, by its kernel."""
     probes: Mapping[str, int]
     floors: Mapping[str, float]
     unseen: Sequence[str]
-    """What was not exercised."""
+    """The text about what was not exercised."""
     seconds: float
     missed: Sequence[str] = ()
-    """What there was no time for."""
+    """The checks for which there was no time."""
     guarantee: str = ""
-    """What a replay does not see; '' by a formula."""
+    """The errors that a replay does not see; '' if a formula judges."""
     largest: Mapping[str, Largest] = field(default_factory=dict)
     never: Sequence[str] = ()
-    """In which ways nothing ran."""
+    """The ways of calling in which nothing ran."""
     told: Sequence[str] = ()
-    """What fails, as people read it."""
+    """The text for people about what fails."""
     code: Exit | None = None
-    """The exit code, where that is not the verdict's."""
+    """The exit code, if it differs from the verdict's."""
 
 
 def of_kernel(tally: Tally, kernel: str) -> Tally:
@@ -331,7 +332,7 @@ def _why(each: SolutionRuling, by: str) -> str:
 
 
 def _in_modes(each: SolutionRuling, ruling: Ruling) -> list[str]:
-    """Return the lines about a solution in both modes of a module."""
+    """Return the lines about a solution in both modes of a module, training and evaluation; [] if one was judged."""
     other = each.other_mode
     if other is None:
         return []

@@ -169,8 +169,7 @@ def floats_of(problem: Statement, first: str = "") -> Sequence[str]:
 
 
 def probes_of(problem: Statement) -> Sequence[str]:
-    """Return the probes, without the capture of a graph if solutions read numbers out of tensors, which none can
-    hold."""
+    """Return the probes, without the capture of a graph if solutions read numbers out of tensors."""
     return tuple(each for each in PROBES if each != CALLER or not problem.arguments)
 
 

@@ -220,7 +220,8 @@ LAST = 2
 
 
 class _Small(ast.NodeTransformer):
-    """Replaces large numbers by the small ones that `smaller` gives, for each name separately or for all alike."""
+    """Replaces large numbers of a benchmark by the results of `smaller`. With `by_name`, each statement has
+    replacements of its own, so that equal numbers may become different; else equal numbers stay equal."""
 
     def __init__(
         self, smaller: Callable[[int], int], taken: Iterable[int], kept: Collection[int], groups: int, *, by_name: bool

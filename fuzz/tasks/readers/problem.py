@@ -45,8 +45,7 @@ class Statement:
     returns: Sequence[str] = ()
     """The dtypes of the outputs, if they are stated."""
     arguments: Sequence[str] = ()
-    """Expressions for the arguments of a solution's call, if it takes more than tensors; each "{}" is the next
-    tensor."""
+    """Expressions for the arguments of a solution's call if it takes more than tensors; "{}" is the next tensor."""
     examples: tuple[Mapping[str, int], ...] = ()
     """The extents of dimensions in the inputs that come with the problem."""
     tier: int = 0
@@ -57,15 +56,15 @@ class Statement:
     draw: Callable[[int], Mapping[str, Any]] | None = None
     """A function that draws the inputs that come with the problem; each seed gives others."""
     own: Own | None = None
-    """A function that draws the inputs that come with the problem, if only these are judged."""
+    """A function that draws the inputs of the problem, if only these inputs are judged."""
     changed: str = ""
-    """What was made smaller in those inputs to save time."""
+    """What was made smaller in the inputs that come with the problem, to save time."""
     kept: str = ""
     """The extents that do not vary, and why; "" if only the extents of weights do not."""
 
     @property
     def in_other_mode(self) -> Statement | None:
-        """The same statement in the other mode, if the module returns something else there; else None."""
+        """The same statement in the module's other mode, if the module returns something else there; else None."""
         own = self.module
         if own is None or own.other is None or own.elsewhere is None:
             return None
@@ -103,10 +102,10 @@ class Statement:
 
 @dataclass(frozen=True)
 class DataStatement:
-    """What is stated about a solution with the single parameter `data`."""
+    """The form of `data`, the single parameter of a solution, as GPU MODE states it."""
 
     words: str
-    """`data` as an expression of the tensors' names."""
+    """The value of `data` as Python code in the names of the tensors, such as "(x, weight,)"."""
     files: Mapping[str, str]
     """The texts of modules that come with the problem for solutions to import, by file name."""
 
@@ -146,7 +145,7 @@ AS_CONSTRUCTED = Mode()
 
 @dataclass(frozen=True)
 class Module:
-    """What is stated about a solution that is a module of torch."""
+    """The construction and the call of a module of torch, as the problem states them."""
 
     made_of: tuple[Any, ...]
     """The arguments of the module's construction."""
@@ -158,9 +157,9 @@ class Module:
     """The arguments of a call that are not tensors, by name."""
     mode: Mode = AS_CONSTRUCTED
     other: Mode | None = None
-    """The other mode, if the reference returns something else there."""
+    """The module's other mode (training or evaluation), if the reference returns something else there."""
     elsewhere: Callable[..., Any] | None = None
-    """The reference in the other mode."""
+    """The reference in the mode `other`."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """The arguments of the module's construction, by name."""
     one_seed: bool = False
@@ -184,8 +183,8 @@ def has_too_many(inputs: int, weights: Sequence[tuple[int, ...]]) -> bool:
 
 
 def modes_of(model: Any, given: Sequence[Any]) -> tuple[Mode, Mode | None]:
-    """Return the mode in which a module is judged with such inputs, and the other mode if the module returns something
-    else there. Raises what the module raises."""
+    """Return the mode, training or evaluation, in which a module is judged with such inputs, and the other mode if the
+    module returns something else there. Raises what the module raises."""
     mode = Mode(model.training)
     outputs, changed = _called(model, given, mode, 0)
     other = Mode(not mode.training, is_set=True)

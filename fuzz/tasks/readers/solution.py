@@ -25,7 +25,8 @@ from fuzz.tasks.readers.source import (
 )
 
 ENTRY = "judged"
-"""The name of the function that calls a solution, at the end of the solution's file, whose lines keep their numbers."""
+"""The name of the function that calls a solution. It is appended to the solution's file, so that lines keep their
+numbers."""
 _HEAD = "\n\n# How kernelfuzz calls it.\n"
 
 

@@ -26,7 +26,8 @@ def tangent(x: F64, value: F64, radius: F64) -> tuple[F64, F64]:
 
 
 def farthest(low: F64, high: F64, value: F64) -> F64:
-    """Return the largest distance from a value; between arguments of both signs the least result is zero."""
+    """Return the largest distance of |x| from a value, for x from `low` to `high`; if these differ in sign, the least
+    |x| is 0."""
     ends = np.abs(low), np.abs(high)
     least = np.where((low <= 0) & (high >= 0), 0.0, np.minimum(*ends))
     return np.maximum(np.maximum(*ends) - value, value - least)

@@ -45,7 +45,7 @@ _MOVING: tuple[Kind, ...] = ("point", "take")
 _ADDING: tuple[Kind, ...] = ("add", "subtract", "sum")
 """Operations that may compute a product again inside themselves, without rounding it (fused multiply-add)."""
 SAME = 2.0**-40
-"""The relative difference of a row's half-widths when it is joined with other rows: sums may be in another order."""
+"""The relative change of a row's half-widths if it is joined with other rows, since sums may change their order."""
 _LARGE = 1 << 20
 """Forms with more elements than this (8 MiB an array) drop the values that can be computed again."""
 LOST = 2.0**-1000
@@ -86,8 +86,8 @@ class Budget(SettledProblem):
 
     @lazy
     def replaced(self) -> Replaced:
-        """Return the centres that replace the formula's own values, where these overflow in every kernel or all kernels
-        round them to the same number: by node and index of its argument (None: the node's result)."""
+        """Return the numbers that replace centres, because all kernels round a value to the same number or overflow
+        there: by node, and by the index of its argument (None: the node's result)."""
         if self.endless:
             return self.read.held
         infinite = {n: form.centre for n, form in self.forms.items() if n.args and np.isinf(form.centre).any()}
@@ -180,7 +180,7 @@ class Budget(SettledProblem):
 
     @lazy
     def within(self) -> frozenset[Node]:
-        """Return the other additions of these chains, which a kernel need not make."""
+        """Return the additions inside these chains, without the last ones: a kernel need not make them."""
         return frozenset(node for chain in self.chains.values() for node in chain.inner)
 
     def _whole(self, read: ReadFormula, node: Node) -> Form:
@@ -322,7 +322,7 @@ class Budget(SettledProblem):
         return self.operated(read, node, last=True)
 
     def operated(self, read: ReadFormula, node: Node, *, last: bool = False) -> Form:
-        """Return the form that an operation makes of its arguments; with `last`, without its rounding."""
+        """Return the form of an operation's result; with `last`, as before the operation's own rounding."""
         if node not in self.chains:
             return self._shared(read, node, self._step(node, self._taken(read, node), last=last))
         chain = self.chains[node]
@@ -331,7 +331,7 @@ class Budget(SettledProblem):
         return self._beside(node, args, in_any_order(self, node, chain, args, last=last))
 
     def _shared(self, read: ReadFormula, node: Node, found: Form) -> Form:
-        """Return the form; of sums of exponentials, and of means weighted by shares, with closer bounds."""
+        """Return the form `found`; for a sum of exponentials, or a mean weighted by shares, with closer bounds."""
         shares = self.inputs.trace.shares
         if node in shares.masses and shares.masses[node] in read.forms:
             return at_least(self, node, shares.masses[node], read.forms, found)

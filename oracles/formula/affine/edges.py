@@ -216,6 +216,6 @@ def _less(floor: F64, dtype: Format) -> F64:
 
 
 def _more(ceiling: F64, dtype: Format) -> F64:
-    """Return a largest magnitude after two such roundings."""
+    """Return a largest magnitude after two roundings: of an argument to the dtype, and of the result."""
     found: F64 = ceiling * (1 + 2 * dtype.u + dtype.u**2 + OWN) + 2 * dtype.eta
     return np.where(found >= dtype.limit, np.inf, found)

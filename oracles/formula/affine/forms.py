@@ -132,7 +132,7 @@ class Form:
     bits: int
     """A number of significant bits that suffices for its values: products of few bits are exact."""
     parts: Mapping[Symbol, F64] = field(default_factory=dict)
-    """The coefficients of symbols."""
+    """The coefficient of each symbol, which is an error that many elements share; broadcasts with `centre`."""
     rest: F64 | None = None
     may: Mask | None = None
     """Mask of elements that may be infinite or NaN, depending on how a kernel calculates."""
@@ -223,7 +223,7 @@ def blended(mask: Mask, a: Form, b: Form) -> Form:
 def combined(
     terms: Sequence[tuple[Form, F64 | None]], remainder: F64 | None = None
 ) -> tuple[dict[Symbol, F64], F64 | None]:
-    """Return coefficients and rest of a sum of forms times exact factors (None: 1), with a further remainder."""
+    """Return `parts` and `rest` of a sum of forms times exact factors (None: 1), with a further remainder."""
     parts: dict[Symbol, F64] = {}
     rest = remainder
     for form, factor in terms:

@@ -21,7 +21,7 @@ from oracles.formula.contract import Contract
 from oracles.rounding import round_to
 
 _ALIKE = 2.0**-38
-"""Errors that differ by less than this share may compare otherwise if their row is calculated beside other rows."""
+"""If two errors differ by less than this share, which is larger may depend on the rows calculated with theirs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class Spread:
 
     most: F64 | float
     chance: F64 | float
-    """By how much `most` is uncertain, as float64 errs and rows may be calculated beside other rows."""
+    """The uncertainty of `most`: float64 errs, and rows may be calculated together with other rows."""
 
 
 ALIKE = Spread(0.0, 0.0)
@@ -105,7 +105,7 @@ def maybe_narrowed(form: Form, dtype: Format, contract: Contract) -> Form:
 
 
 def _held(form: Form, middle: F64, alike: Mask | bool) -> F64 | None:
-    """Return the values that replace the formula's own; NaN where every kernel has that one. None: no values."""
+    """Return values in place of the formula's; NaN where every kernel has the formula's. None: no replacement."""
     same = alike & (middle == form.centre)
     return None if same.all() else np.where(same, np.nan, middle)
 

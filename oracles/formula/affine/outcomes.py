@@ -48,7 +48,7 @@ class PossibleValues:
     high: F64
     """`low` and `high` are the lowest and the highest possible number; `low` is larger if no number is possible."""
     others: NDArray[np.uint8]
-    """Which of `PLUS`, `MINUS` and `NAN` are possible as well."""
+    """Bits for +inf, -inf and NaN, if elements may have them too: `PLUS`, `MINUS` and `NAN`."""
     least: F64 | None = None
     """The least magnitude of the possible numbers, if it does not follow from the ends: tanh(s) is -1 or 1, and nothing
     between, for an s that overflows to either side. None: it follows from the ends."""
@@ -155,7 +155,7 @@ class Outcomes:
         return made.chosen(marked, both)
 
     def _told(self, node: Node) -> PossibleValues:
-        """Return the possible values by the form alone, which hold where it marks nothing."""
+        """Return the possible values that a node's form states. They hold where the form has no mark."""
         form = self.forms[node]
         away = np.where(form.spread > 0, form.spread * (1 + _CENTRE) + np.abs(form.centre) * _OWN, form.spread)
         number = np.isfinite(form.centre)
@@ -175,7 +175,7 @@ class Outcomes:
         return _between(low, high, number, others)
 
     def _are_marked(self, node: Node) -> Mask:
-        """Return the mask of elements of which an argument is marked, or would be wrong without its edge."""
+        """Return the mask of elements with an argument that `Form.may` marks, or that is wrong without its edge."""
         found = np.zeros((1,) * len(self.here.inputs.trace.dims), bool)
         for form in (self.forms[arg] for arg in node.args):
             for mask in (form.may, form.overflows, None if form.edge is None else form.edge.lost):
@@ -408,7 +408,7 @@ def is_limit(node: Node) -> bool:
 
 
 def _known(node: Node) -> Node | tuple[float, float]:
-    """Return the number that a constant is, which several nodes may be, or else the node."""
+    """Return the number if a node is a constant, as equal constants may be several nodes; else the node."""
     return (node.value, node.low) if node.kind == "constant" else node
 
 

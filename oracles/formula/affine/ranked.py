@@ -21,7 +21,7 @@ from oracles.rounding import round_to
 
 _NEXT = 0.5
 _LOST = 2.0**-1000
-"""See `oracles.formula.affine.budget.LOST`."""
+"""A bound for values that underflow in float64; any other dtype rounds it to zero."""
 
 
 def placed(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
@@ -174,7 +174,7 @@ def _wild(table: Form, axis: int) -> Mask | None:
 
 
 def _unordered(table: Form, axis: int) -> Mask | None:
-    """Return the mask of such rows except those with nothing but NaN, which any order leaves NaN."""
+    """Return the mask of rows with an element that is or may be NaN, without rows of nothing but NaN."""
     wild, sure = _wild(table, axis), np.isnan(table.centre)
     if wild is None or not sure.any():
         return wild

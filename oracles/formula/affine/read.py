@@ -59,17 +59,17 @@ def leaf(inputs: Inputs, contract: Contract, node: Node) -> Form:
 
 @dataclass(frozen=True)
 class ReadFormula:
-    """A formula's values, as kernels have them."""
+    """The forms of a formula's nodes, as far as they are built."""
 
     forms: dict[Node, Form] = field(default_factory=dict)
     held: dict[tuple[Node, int | None], F64] = field(default_factory=dict)
-    """See `Budget.replaced`."""
+    """The numbers that replace centres, as `Budget.replaced` returns them."""
     doubts: dict[Node, Mask] = field(default_factory=dict)
     """Mask of elements whose exact values may take another branch, or place, than those of float64, by node."""
     guesses: dict[Node, Mask] = field(default_factory=dict)
     """Mask of elements whose forms depend on the rows beside them, by node (see `oracles.formula.affine.narrowing`)."""
     same: dict[Node, Mask] = field(default_factory=dict)
-    """Mask of elements for which it does not matter what a choice takes, by choice; none before the first doubt."""
+    """By choice, the mask of elements for which both sides are equal; none before the first doubt."""
     mirrored: dict[Node, Mask] = field(default_factory=dict)
     """Mask of elements that are infinite on either side, by node (see `Signs.mirrored`)."""
     errors: dict[Node, F64] = field(default_factory=dict)

@@ -87,7 +87,7 @@ class _Steps:
 
     @lazy
     def centre(self) -> F64:
-        """Return the values, the start before them."""
+        """Return the values h(t), shape (places + 1, ...). The start comes first."""
         found = self._begun(self.start.centre)
         for factor, value, before, now in zip(
             self._of(self.a.centre), self._of(self.b.centre), found[:-1], found[1:], strict=True
@@ -97,7 +97,7 @@ class _Steps:
 
     @lazy
     def size(self) -> F64:
-        """Return the magnitudes M, as they are carried on, the start before them."""
+        """Return the magnitudes M(t) that are carried on, shape (places + 1, ...). The start comes first."""
         found, more = self._begun(self._least), self._of(np.abs(self.b.centre) + self.b.spread) * self._carried
         for factor, before, added, now in zip(self._wide, found[:-1], more, found[1:], strict=True):
             product = upwards(np.multiply(factor, before, now), self.dtype, factor, before)
@@ -106,7 +106,7 @@ class _Steps:
 
     @lazy
     def error(self) -> F64:
-        """Return the errors E."""
+        """Return bounds E(t) on the errors of h(t), see the module's docstring; shape (places, ...)."""
         before, centre = np.abs(self.centre[:-1]), np.abs(self.centre[1:])
         grown, more = self._wide, self._of(self.a.spread) * before + self._of(self.b.spread)
         if self.one_by_one:  # the rounding of a product, and of the sum of all that it and the term may be
@@ -150,7 +150,7 @@ class _Steps:
         return places_of(values, self.axis, self.shape[self.axis])
 
     def _begun(self, first: F64) -> F64:
-        """Return an array for all places, with the first before them."""
+        """Return an array of shape (places + 1, ...) with `first` at its start; the rest is not set."""
         found = np.empty((self.shape[self.axis] + 1, *self.shape[: self.axis], 1, *self.shape[self.axis + 1 :]))
         found[0] = first
         return found

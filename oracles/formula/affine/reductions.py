@@ -141,7 +141,7 @@ def started(here: SettledProblem, node: Node, args: Sequence[Form], found: Form)
 
 def _least(here: SettledProblem, node: Node, known: Mask, lowest: F64) -> F64:
     """Return a lower bound for the sum of terms that are never negative: each addition of the longest chain takes off
-    at most one rounding. NaN for others."""
+    at most one rounding. NaN for other sums."""
     if not is_floored(here, node):
         return np.where(known, 0.0, np.nan)
     _, worst, _ = here.sum_errors(node, True)
@@ -169,8 +169,8 @@ def greatest(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
 
 
 def _mistaken(arg: Form, centre: F64, axes: Axes) -> F64:
-    """Return how far a subnormal maximum may be off if comparisons treat subnormal numbers as zero and the chosen one
-    is returned unchanged: as far as the other elements lie from it."""
+    """Return by how much a kernel may return less than the maximum, reduced axes kept, if its comparisons treat
+    subnormal numbers as zero: it may then return any of the subnormal elements, unchanged."""
     tiny = arg.dtype.tiny
     low = (np.abs(arg.centre) - arg.spread < tiny) & (arg.size > 0) & (centre - arg.spread < tiny)
     return _largest(np.where(low, centre - arg.centre + arg.spread, 0.0), axes)

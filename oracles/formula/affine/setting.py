@@ -41,7 +41,7 @@ class JoinedProblem:
     structured: bool
     extents: Mapping[str, int]
     places: int
-    """The number of the problem's rows along the first axis: one if problems lie beside each other."""
+    """The number of the problem's rows along the first axis: one if problems are stacked."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Joined:
     outputs: Mapping[str, str] = field(default_factory=dict)
     """The dtypes of a problem's outputs, by name."""
     beside: bool = False
-    """Whether problems lie beside each other, along the further dimension `BESIDE` of their formula."""
+    """Whether problems are stacked along a further dimension, `BESIDE`, and not joined row after row."""
 
 
 ALONE = Joined()
@@ -124,7 +124,7 @@ class SettledProblem:
         return self._by_row([up for _, up, _ in likely]), self._by_row(worst), differ
 
     def _by_row(self, values: Sequence[float | bool]) -> NDArray[Any]:
-        """Return the values of all parts as one for each row."""
+        """Return `values`, one for each joined problem, repeated for each row of the problem; shape (rows, 1, ...)."""
         return np.repeat(values, [part.places for part in self.each]).reshape(
             -1, *(1 for _ in self.inputs.trace.dims[1:])
         )
@@ -143,17 +143,18 @@ class SettledProblem:
 
     @lazy
     def sizes(self) -> dict[Node, F64]:
-        """Return the sums of the terms' magnitudes, by sum."""
+        """Return the sums of the terms' magnitudes, by the sum's node: a cache that starts empty."""
         return {}
 
     @lazy
     def factors(self) -> dict[Node, Symbol]:
-        """Return the errors of the factors that shares are scaled with, by their exponentials."""
+        """Return the errors of the factors that scale shares, by exponential: a cache that starts empty."""
         return {}
 
     @lazy
     def tops(self) -> dict[Node, F64]:
-        """Return upper bounds of the differences of values and their maximum, by difference."""
+        """Return upper bounds of the differences of values and their maximum, by difference: a cache that starts
+        empty."""
         return {}
 
     def slack(self, values: Node, form: Form) -> F64:

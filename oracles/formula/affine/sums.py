@@ -24,7 +24,7 @@ from oracles.formula.exact.contraction import LARGE, SMALL, Axes, Places, contra
 from oracles.formula.trace import Node
 
 LESS = 2.0**-64
-"""A scale for magnitudes: multiplied by it, they add up to no infinity, since there are fewer than 1 / `LESS`."""
+"""A factor for magnitudes: with it, their sum cannot overflow, since it has fewer than 1 / `LESS` terms."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,16 +39,16 @@ class Sums:
     far: tuple[F64, F64] | None
     """The sums of finite magnitudes, and `LESS` times the sums of all; None: all are finite."""
     parts: Mapping[Symbol, F64]
-    """The sums of coefficients of symbols that all terms share."""
+    """For each error symbol that all terms share, the sum of its coefficients over the terms."""
     radii: Mapping[Symbol, F64]
-    """The sums of the errors of symbols that each term has for itself."""
+    """For each error symbol of which every term has errors of its own, the sum of these errors."""
     rest: F64 | None
     may: Mask | None
     overflows: Mask | None
     low: F64
     """A number with the sign of the smallest term, or zero; infinite or NaN where a term is."""
     high: F64
-    """The same for the largest term."""
+    """A number with the sign of the largest term, or zero; infinite or NaN where a term is."""
     least: tuple[Mask, F64] | None
     """Mask of sums without negative terms, and their lower bounds if `is_floored`; None: any may have some."""
     keeps: Mask

@@ -51,8 +51,7 @@ class Inputs:
     tensors: Mapping[str, NDArray[Any]]
     """The tensors by name. Each has an axis for each of its dimensions, in the tensor's own order of them."""
     parameters: Mapping[str, float | F64]
-    """The parameters by name: numbers; for joined problems a parameter may be a column with one element for each row or
-    problem."""
+    """The parameters by name: numbers, or for joined problems columns with one element for each row or problem."""
     lengths: Lengths | Extents | None = None
     """The lengths of rows, or the extents of problems, that were filled up to the longest; None without any."""
 
@@ -339,7 +338,7 @@ class Exact:
         return arithmetic is not None and arithmetic.vanished
 
     def _terms(self, node: Node) -> int:
-        """Return the size of the largest array on the way to all elements of a node, counting the terms of sums."""
+        """Return the number of elements of the largest array that a node's elements need, counting terms of sums."""
         if node not in self._most:
             steps = (each.dims.union(*(arg.dims for arg in each.args)) for each in ordered([node]))
             self._most[node] = max(math.prod(self.inputs.extents[dim] for dim in dims) for dims in steps)

@@ -79,8 +79,7 @@ class Matrices:
 
     @staticmethod
     def of(a: F64, b: F64, over: Axes) -> Matrices:
-        """Return the matrices of two arrays whose products are summed `over` axes. There either may have one
-        element."""
+        """Return the matrices of arrays whose products are summed `over` axes, where either may have one element."""
         shape = np.broadcast_shapes(a.shape, b.shape)
         each = [at for at in range(len(shape)) if at not in over]
         rows = [at for at in each if b.shape[at] == 1 < a.shape[at]]

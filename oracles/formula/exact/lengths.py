@@ -75,8 +75,8 @@ class Lengths:
 
 @dataclass(frozen=True, eq=False)
 class Extents:
-    """The extents of stacked problems. Arrays of stacked problems have first an axis for `BESIDE`, then one for each
-    dimension."""
+    """The extents of stacked problems. A stacked array has one axis that counts the problems, the dimension `BESIDE`,
+    and then one axis for each dimension of a problem."""
 
     sizes: Sequence[Mapping[str, int]]
     """For each problem its extents by dimension, in the order of the axes."""

@@ -198,14 +198,14 @@ def recurred(a: Near, b: Near, start: Near, axis: int, count: int) -> Near:
 
 
 def places_of(values: F64, axis: int, count: int) -> F64:
-    """Return the values at each place along an axis, which they keep, with one element; the places come first. An axis
-    of one element is broadcast."""
+    """Return the values at each place along an axis. The places are the first axis of the result, in which the old axis
+    has one element. An axis of one element is broadcast."""
     found = np.expand_dims(np.moveaxis(values, axis, 0), axis + 1)
     return np.broadcast_to(found, (count, *found.shape[1:]))
 
 
 def along_axis(places: F64, axis: int) -> F64:
-    """Return values whose places come first, see `places_of`, with these along their axis."""
+    """Return values with the places moved from the first axis to `axis`, which undoes `places_of`."""
     return np.ascontiguousarray(np.moveaxis(places.squeeze(axis + 1), 0, axis))
 
 

@@ -93,7 +93,7 @@ class Attempt:
                 self._returned = placed.apart(self._returned)
 
     def _placed(self, params: Mapping[str, float | int]) -> Placed:
-        """Return the case in memory, for a call that is made in another way, or on a GPU."""
+        """Return the case as it lies in memory, for a call by a probe or on a GPU."""
         from fuzz.core.transport.python.probing import Placed
 
         return Placed(

@@ -62,11 +62,11 @@ class Children:
         self._keeps, self._known, self._left = keeps, frozenset[int](), False
 
     def know(self) -> None:
-        """Remember the processes that exist now as not left behind by a call."""
+        """Remember the processes that exist now: no call has left them behind."""
         self._known = _children()
 
     def end(self) -> None:
-        """End all other processes, after a call."""
+        """End all processes that `know` has not seen, after a call."""
         if not self._keeps and _children() - self._known:
             self._left = True
             _end_children(self._known)

@@ -33,7 +33,7 @@ class Touched:
     index: int
     """The tensor's index in the case."""
     byte: int
-    """The offset of the byte from the nearest end of the storage, as in `Fault`."""
+    """The number of bytes past the storage's end (0 for the first byte after it), or before its start (negative)."""
     element: int
     access: int
 
@@ -44,7 +44,7 @@ class CallMemory(Protocol):
     guarded: bool
     """Whether tensors lie flush against inaccessible pages. Then the memory holds the tensors of one call at a time."""
     on_device: bool
-    """Whether it is that of a GPU, where calls are only queued."""
+    """Whether the memory is that of a GPU, where calls are only queued."""
     margin: int
     """The bytes that are poisoned and checked on every side of a tensor without an inaccessible page."""
 

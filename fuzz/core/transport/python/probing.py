@@ -43,7 +43,7 @@ class Placed:
     arrays: Arrays
     call: Callable[[Mapping[str, Any], Way | None], Any]
     image: Callable[[Case], Mapping[str, Slab]]
-    """Returns slabs at the same places for another case with the same layouts."""
+    """Returns, by tensor, slabs with another case of the same layouts, for `fill` to write over the memory."""
     elsewhere: Callable[[Case], Mapping[str, Any]]
     """Returns arrays in other memory for a case with the same layouts."""
     keep: Callable[[Any], Any]
@@ -51,7 +51,7 @@ class Placed:
     returned: Sequence[str]
     """The outputs that the kernel returns."""
     is_on_gpu: bool
-    """Whether calls are only queued."""
+    """Whether the memory is on a GPU, where calls are only queued."""
 
     def made(self, way: Way | None = None) -> Any:
         """Return the result of a call, or why there is none."""
@@ -66,7 +66,7 @@ class Placed:
         return _kept_apart(self, found)
 
     def fill(self, slabs: Mapping[str, Slab]) -> None:
-        """Write the images of the slabs into the memory of the case without touching the arrays, which remain the same
+        """Write the bytes of these slabs into the memory of the case without touching the arrays, which remain the same
         objects with the same version."""
         for name, slab in self.slabs.items():
             image = slabs[name].image

@@ -11,7 +11,7 @@ from fuzz.core.base.fill import fill_of, word_of
 from fuzz.core.transport.python.launch import CubinFunction, LaunchError
 
 _THREADS = 1024
-"""The number of threads that `shared.ptx` assumes."""
+"""The number of threads for which the program in `shared.ptx` is written."""
 
 
 def fill_shared_memory(case: Case) -> None:

@@ -84,8 +84,7 @@ class Slab:
         return mask.astype(np.bool_)
 
     def nearest(self, byte: int) -> int:
-        """Return the flat index of the element nearest to a byte of the storage, or -1 without elements, for
-        reports."""
+        """Return the flat index of the element nearest to a byte of the storage, or -1 if there are no elements."""
         if self.layout.size == 0:
             return -1
         offsets = np.zeros((), np.int64)

@@ -46,7 +46,7 @@ class ProcessState:
         self._known = self._facts()
 
     def changes(self) -> tuple[Change, ...]:
-        """Return the changes since then. The next call does not report them again."""
+        """Return the changes since the last report. The next call does not report them again."""
         before, self._known = self._known, self._facts()
         imported, self._modules = len(sys.modules) != self._modules, len(sys.modules)
         return tuple(
