@@ -120,7 +120,7 @@ def free_memory() -> int:
 def search_ops(runner: Runner, seed: int) -> None:
     """Search every op that something runs. Where cases are counted, one op after another has a share of them in
     proportion to how many different capabilities its kernels have, since a turn is for one of them. Otherwise each has
-    such a share of the time, and as many are searched at once as there are processes."""
+    such a share of the time: see `OpShares`."""
     limits, statuses = runner.limits, runner.pool.statuses
     kernels = [t.kernel for t in runner.targets if not isinstance(statuses.get(t.id), NotRun)]
     turns = {op: len(capabilities_of(kernels, op)) for op in sorted({kernel.op for kernel in kernels})}

@@ -132,7 +132,8 @@ class Runner:
         runs = {target.kernel.op for target in self.targets if self._runs(target)}
         self._courses = {key: each for key, each in self._courses.items() if each.slow_left}
         schedules = [self._schedule(op, run_seed, share) for op in ops if op in runs]
-        self._shares = OpShares({each.op: len(each.chosen) for each in schedules}, self._executor.count)
+        compiled = len(schedules) > 1 and any(target.shares for target in self.targets if target.kernel.op in ops)
+        self._shares = OpShares({each.op: len(each.chosen) for each in schedules}, self._executor.count, compiled)
         with escalation.until(self._is_overdue):
             self._take_turns(schedules)
         self._ends = math.inf

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 
 LEAST_ON_THEIR_WAY = 2
 """At least this many turns per process are handed out, at any pace: one is judged while the next one runs."""
+_MOST_COMPILED = 3
+"""At most this many turns per process are handed out if programs are compiled for them. Which op is next is decided
+when a turn is handed out, from what earlier turns took."""
 _STINT_S = 5.0
 """Without a limit of time, an op keeps its processes for this many seconds for each of its capabilities, then others
 have them. Chosen: five times what a process needs to read an op."""
@@ -45,6 +48,9 @@ class OpShares:
     weights: Mapping[str, int]
     """The ops, in the order in which they begin, with the number of capabilities that share each op's time."""
     processes: int
+    compiled: bool = False
+    """Whether turns wait seconds for programs to be compiled. Then all ops are searched at once, the one with the least
+    time first: some compile while others run."""
     paces: Mapping[str, Pace] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -53,6 +59,8 @@ class OpShares:
     def in_turn(self, seconds: float, on_their_way: int) -> Sequence[str]:
         """Return the ops that may be given a turn, first the one with the fewest on their way. `seconds` are left by
         the clock, infinite where no limit is set. An op that is not due begins only if a process would be idle."""
+        if self.compiled:
+            return self.by_time() if on_their_way < _MOST_COMPILED * self.processes else ()
         left = self._left(seconds * self.processes)
         # An op begins on the process of one that has had its share and whose last turns have ended.
         ending = sum(pace.on_their_way > 0 for op, pace in self.paces.items() if op not in left)

@@ -95,3 +95,11 @@ def test_an_op_that_is_not_due_begins_only_where_a_process_would_be_idle() -> No
     shares = OpShares({"a": 1, "b": 1, "c": 1}, 2)
     assert shares.in_turn(60.0, 0) == ["a", "b", "c"]
     assert shares.in_turn(60.0, 4) == ["a", "b"]
+
+
+def test_all_ops_whose_programs_are_compiled_are_searched_at_once_the_one_with_the_least_time_first() -> None:
+    shares = OpShares({"a": 1, "b": 1, "c": 1}, 1, compiled=True)
+    for op, seconds in (("a", 2.0), ("b", 30.0)):
+        shares.paces[op].begun, shares.paces[op].ended, shares.paces[op].seconds = 1, 1, seconds
+    assert shares.in_turn(60.0, 2) == ["c", "a", "b"]
+    assert not shares.in_turn(60.0, 3)
