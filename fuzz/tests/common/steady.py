@@ -19,7 +19,7 @@ _STEADY = (
     (r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{8,64}\b", "DIGEST"),
     (r"\b([Pp]ython|numpy|torch) \d+(\.\d+)+[\w.+]*", r"\1 VERSION"),
     (r"^Try: .*kernelfuzz ", "Try: kernelfuzz "),
-    (r"\b\d+ MB\b", "N MB"),
+    (r"\b[\d,]+ MB\b", "N MB"),
     (r"^ *\"?not exercised, as there is no GPU: .*\n", ""),
     (r"[ \t]+$", ""),
 )
