@@ -137,7 +137,7 @@ class Read:
     """An order that was measured on a kernel for sums of certain numbers of terms; other sums may have any order."""
 
     chains: tuple[tuple[int, int], ...]
-    """Pairs: a number of terms, and the longest chain of a sum of so many terms."""
+    """Pairs: a number of terms, and the longest chain of a sum of that length."""
 
     def chain(self, n: int) -> int:
         """Return the largest number of additions that one term goes through. A starting value counts as a term."""

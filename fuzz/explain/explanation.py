@@ -224,7 +224,7 @@ class Suggestion:
     """The declaration to write, such as 'Capabilities(empty=False)'."""
     failing: int
     passing: int
-    """The number of failing cases that it refuses, and of the passing cases, none of which it refuses."""
+    """The number of failing cases that it refuses, and of the passing cases, all of which it takes."""
     dim: str = ""
     step: int = 0
     """The dimension, and the step: passing extents are multiples of the step. With a step of 0, failing extents are

@@ -190,7 +190,7 @@ see the probes."""
 
 
 def values_of(case: Case) -> Mapping[str, set[str]]:
-    """Return the values that a case has on each axis that it has any on."""
+    """Return the values of a case on each axis; axes that say nothing about it are left out."""
     view = CaseView(case)
     found = {axis.name: {*axis.values(view)} for axis in AXES if axis.values is not None}
     return {name: values for name, values in found.items() if values}

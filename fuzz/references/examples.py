@@ -39,7 +39,7 @@ _MOST_ELEMENTS = 1 << 22
 _BESIDE = 40
 """The number of further cases after a search: about a tenth of a second of a usual kernel."""
 _ENOUGH = 8
-"""The least number of judged cases, none of them failing, after which a kernel counts as right for such inputs."""
+"""The least number of judged cases, all passing, after which a kernel counts as right for such inputs."""
 
 Samples = Mapping[str, Any]
 """One draw of examples: arrays or tensors by the names of a reference's parameters, without other arguments."""

@@ -15,7 +15,7 @@ _DEEP = 3
 
 
 def library_of(reference: Callable[..., Any]) -> str:
-    """Return the library that a reference uses: "torch", "jax", "numpy", or "" if it uses none of them."""
+    """Return the library that a reference uses: "torch", "jax", "numpy", or "" otherwise."""
     used = {*_used(reference, _DEEP)}
     if not used & {*LIBRARIES}:  # it only calls methods of arrays: take its module's imports
         own = getattr(inspect.unwrap(reference), "__globals__", {}) if callable(reference) else {}

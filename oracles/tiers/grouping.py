@@ -122,7 +122,7 @@ def plan_of(problem: FormulaProblem, contract: Contract, structured: bool) -> Fo
 
 
 def _parts(problem: FormulaProblem, queries: int) -> Iterator[RowGroup]:
-    """Yield parts of a problem with so many rows that they fill a group, together with the outputs of all queries."""
+    """Yield parts of a problem whose rows fill a group, together with the outputs of all queries."""
     at_once = max(1, JOINED_ELEMENTS // max(1, problem.length * (1 + queries)))
     for start in range(0, problem.rows, at_once):
         yield RowGroup(problem, start, min(at_once, problem.rows - start))

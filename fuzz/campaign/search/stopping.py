@@ -112,6 +112,6 @@ class RunLimits:
         return None if self.max_time is None else max(_LEAST_LIMIT_S, self.max_time / 4)
 
     def less(self, seconds: float, cases: int) -> RunLimits:
-        """Return the limits that are left after so many seconds and cases."""
+        """Return the limits that are left after these numbers of seconds and cases."""
         time_left = None if self.max_time is None else max(self.max_time - seconds, 0.0)
         return RunLimits(time_left, None if self.max_cases is None else max(self.max_cases - cases, 0))

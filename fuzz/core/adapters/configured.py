@@ -89,8 +89,8 @@ class _Program(Protocol):
 
 
 def told_by_worker(program: _Program) -> tuple[Configuration, ...]:
-    """Return the configurations of the autotuners of a kernel; none where it has no worker, which those who run it
-    are told."""
+    """Return the configurations of a kernel's autotuners, as a worker reports them; an empty tuple if no worker starts,
+    whose error is reported when the kernel runs."""
     if program.order not in _found:
         _found[program.order] = _told(program)
     return _found[program.order]

@@ -163,7 +163,7 @@ class PythonKernel(Kernel):
     untrusted: bool = False
     """Whether the kernel's workers run in a sandbox, because nobody vouches for it."""
 
-    shares_memory: ClassVar[bool] = False  # torch allows none of this
+    shares_memory: ClassVar[bool] = False  # torch does not allow this
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "environment", _pairs(self.environment))

@@ -155,7 +155,7 @@ class Capability:
     able: Capabilities
     shares_memory: bool = True
     """Whether strides may be negative, two inputs may be the same memory, an output may overlap an input in part, and
-    storages may be sparse. torch allows none of these."""
+    storages may be sparse. torch does not allow these."""
     takes_threads: bool = False
     """Whether the kernel can be told how many threads to use, as torch can."""
     stray: tuple[str, ...] = ()

@@ -15,7 +15,7 @@ class AwayError(Exception):
 
 
 class InternalError(Exception):
-    """A process of this package broke its contract, so none of its answers may be judged. An internal error."""
+    """A process of this package broke its contract, so its answers may not be judged. An internal error."""
 
 
 def error_line(error: BaseException) -> str:

@@ -58,7 +58,7 @@ class Search:
 
     def turns(self, chosen: Collection[Capability] | None = None) -> Iterator[Turn]:
         """Yield turns without end: turn 0 of each shard, then turn 1 of each, and so on. If `chosen` is given, yield
-        only turns for these capabilities. Raise UsageError if the search has none of them."""
+        only turns for these capabilities. Raise UsageError if the search does not have them."""
         wanted = self.capabilities if chosen is None else [each for each in self.capabilities if each in chosen]
         if not wanted:
             raise UsageError(f"op {self.op}: none of the chosen kernels is of the search")

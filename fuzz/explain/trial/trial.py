@@ -94,7 +94,7 @@ class FreshProcess:
 
 @dataclass
 class Trials:
-    """Judges variants of a case on `target`, whose worker is in `pool`, and runs none of them twice.
+    """Judges variants of a case on `target`, whose worker is in `pool`, and runs each only once.
 
     Hundreds of variants are judged for one that is reported. Only for that one the precise tier confirms the failure:
     see `confirmed`.

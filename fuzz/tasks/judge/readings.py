@@ -35,7 +35,7 @@ class Readings:
             return
         import torch
 
-        # A forked process has none of this process's threads, and OpenMP would wait for them.
+        # A forked process lacks this process's threads, and OpenMP would wait for them.
         self._threads = self._threads or torch.get_num_threads()
         torch.set_num_threads(1)
         try:

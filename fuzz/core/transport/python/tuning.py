@@ -47,8 +47,8 @@ class Choice:
 
 @contextmanager
 def chosen(tuners: Sequence[Any], places: Sequence[int]) -> Iterator[None]:
-    """Let autotuners take these configurations within this context, and any other one its first, without a trial
-    run. It is Triton's own code for one configuration that runs."""
+    """Within this context, autotuners take the configurations at these places, and other autotuners their first one. No
+    trial runs: each looks to Triton as if it had that configuration alone."""
     if _MODULE not in sys.modules:
         yield
         return
@@ -107,8 +107,9 @@ def _left(tuner: Any, kwargs: Mapping[str, Any]) -> Sequence[Any]:
 
 
 def choices_of(tuners: Sequence[Any], *, interpreted: bool) -> tuple[Choice, ...]:
-    """Return the configurations of a kernel: each of every autotuner once, beside the first ones of the others. Those
-    that nothing tells apart where they run are one. No choice is returned of a kernel with one configuration."""
+    """Return the configurations of a kernel: each one of each autotuner once, together with the first ones of the
+    other autotuners. Configurations with the same settings count as one. A kernel with one configuration has no
+    choice, so the result is empty."""
     described = [_described(each, interpreted=interpreted) for each in tuners]
     names = Counter(each.base_fn.__name__ for each in tuners)
     several = sum(len({*map(str, each)}) > 1 for each in described) > 1
