@@ -27,6 +27,7 @@ from fuzz.tests.common.python_planted import (
     outcomes,
     python_target,
 )
+from fuzz.tests.conftest import HANG_S
 
 
 def test_returned_outputs(run_python: RunPython) -> None:
@@ -205,7 +206,7 @@ def test_leaving_the_pool_ends_the_workers(tmp_path: Path, cache: Path) -> None:
         (pid,) = pool.pids.values()
         worker = os.pidfd_open(pid)  # the number alone may be another process's by then
         pool.submit([a_case()] * 3)
-    assert select([worker], [], [], 0)[0] == [worker]
+    assert select([worker], [], [], HANG_S)[0] == [worker]
     os.close(worker)
 
 
