@@ -128,9 +128,13 @@ def eventually(condition: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def lives(pid: int) -> bool:
-    """Whether a process is there and no zombie. One that was killed is there until the system has seen to it, and a
-    zombie until its parent collects it."""
+def until_ended(*pids: int) -> None:
+    """Wait for the end of processes: one that was killed is there until the system has seen to it."""
+    eventually(lambda: not any(map(_lives, pids)))
+
+
+def _lives(pid: int) -> bool:
+    """Whether a process is there and no zombie, which it stays until its parent collects it."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:  # it may be gone between opening and reading

@@ -41,6 +41,7 @@ def test_returned_outputs(run_python: RunPython) -> None:
             assert (outcome.status, outcome.outputs) == (Status.RAN, {"y": case.inputs["x"].bits})
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(
     ("body", "status", "verdict", "said"),
     [
@@ -102,6 +103,7 @@ def test_an_argument_that_is_wrong_inside_the_kernel_is_no_misuse(run_python: Ru
     assert found.status is Status.RAISED
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(
     "back", ["y", "y.copy_(x)", "y.view(-1)", "{'y': y}", "(y, x.sum())", "None", "0", "y.numpy()"]
 )
@@ -117,6 +119,7 @@ def test_an_output_that_the_case_lacks_may_be_returned_all_the_same(run_python: 
     assert found.status is Status.RAN
 
 
+@pytest.mark.some(10)
 @pytest.mark.parametrize(
     ("raising", "status"),
     [
@@ -142,6 +145,7 @@ def test_only_what_the_kernel_itself_raises_rejects_an_input(
     assert found.status is status, found.detail
 
 
+@pytest.mark.some(7)
 @pytest.mark.parametrize(
     ("body", "status", "said"),
     [

@@ -28,7 +28,7 @@ from fuzz.findings.book import FindingBook, book_in
 from fuzz.findings.tally import Observer, Tally
 from fuzz.tests.common.hunting import GENERIC, PACK, target_of, with_edits
 from fuzz.tests.common.planted import HANGS
-from fuzz.tests.common.running import eventually, lives
+from fuzz.tests.common.running import eventually, until_ended
 from fuzz.tests.common.three_bugs import THREE
 from fuzz.tests.conftest import HANG_S
 from oracles.tests.common.whole import WHOLE
@@ -170,7 +170,7 @@ def test_a_hung_kernel_does_not_outlive_a_process_that_is_killed(tmp_path: Path)
         workers = _descendants(executor.pids[0])
         assert len(workers) > 1
         os.kill(executor.pids[0], signal.SIGKILL)
-        eventually(lambda: not any(map(lives, workers)))
+        until_ended(*workers)
 
 
 def _descendants(pid: int) -> list[int]:

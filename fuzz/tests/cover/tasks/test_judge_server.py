@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from fuzz.tasks.judge.asked import Asked, JudgeRequest, decoded
-from fuzz.tests.common.running import KERNELFUZZ, Running, become, eventually, lives
+from fuzz.tests.common.running import KERNELFUZZ, Running, become, eventually, until_ended
 from fuzz.tests.conftest import Cli
 
 _REFERENCE = "def halved(x):\n    return x / 2\n"
@@ -83,11 +83,11 @@ def test_who_hangs_up_ends_what_was_begun_and_who_waits_has_a_turn(server: Runni
         first.terminate()
         first.ended()
     assert cli("judge", "right.py", *_WORDS, "--server", "judge.sock").returncode == 0
-    eventually(lambda: not any(map(lives, begun)))
+    until_ended(*begun)
 
 
 def test_a_limit_of_time_is_kept_by_a_reference_that_never_ends_too(server: Running, cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "ref.py").write_text(f"{_REFERENCE}\nwhile True:\n    pass\n")
+    (tmp_path / "ref.py").write_text(f"import time\n{_REFERENCE}\ntime.sleep(3600)\n")
     done = cli("judge", "right.py", *_WORDS, "--json", "--max-time", "1s", "--server", "judge.sock")
     ruling = json.loads(done.stdout)
     assert (done.returncode, ruling["verdict"], ruling["cases"]) == (11, "undecided", 0)

@@ -22,7 +22,7 @@ from fuzz.core.judge.judge import Judge
 from fuzz.core.transport import process
 from fuzz.tests.common.planted import Run, a_case
 from fuzz.tests.common.python_planted import CUE, TORCH_HEAD, indented, outcomes, python_target
-from fuzz.tests.common.running import eventually, lives
+from fuzz.tests.common.running import until_ended
 
 ACTS: dict[str, tuple[str, str]] = {
     "handler": ("signal(SIGUSR1, SIG_IGN);", "signals: another handler of SIGUSR1"),
@@ -291,7 +291,7 @@ def test_what_a_kernel_started_is_ended_with_it(target: Callable[[str], Target],
     ran(target(f"copy(c); {act}"), cache, a_case())
     pids = [*map(int, note.read_text().split())]
     assert pids
-    eventually(lambda: not any(map(lives, pids)))
+    until_ended(*pids)
 
 
 def test_a_process_that_shares_more_memory_than_it_may_is_ended(
@@ -372,7 +372,7 @@ def test_each_call_of_a_python_kernel_that_leaves_a_process_is_told_of_and_the_p
     found = outcomes(planted, cache, a_case(), a_case(), a_case())
     assert [[change.kind for change in each.changes] for each in found] == [["children"]] * 3
     pids = [int(np.frombuffer(each.outputs["y"], "<f4")[0]) for each in found]
-    eventually(lambda: not any(map(lives, pids)))
+    until_ended(*pids)
 
 
 def test_a_python_kernel_may_declare_that_it_keeps_a_process(tmp_path: Path, cache: Path) -> None:

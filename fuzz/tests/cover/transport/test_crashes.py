@@ -25,7 +25,7 @@ from fuzz.core.transport.process import Process
 from fuzz.core.transport.steps import taken
 from fuzz.tests.common.planted import HANGS, Run, a_case, c_program
 from fuzz.tests.common.python_planted import python_target
-from fuzz.tests.common.running import eventually, lives
+from fuzz.tests.common.running import eventually, until_ended
 
 BAD = a_case(bits=b"\xff" * 48)
 """a case that the kernels below take for their cue."""
@@ -242,8 +242,7 @@ def test_no_worker_outlives_a_killed_parent(make_target: Callable[[str], Target]
         frame = encode_frame([encode_case(case)], limit_s=1)
         parent = subprocess.run(words, input=frame, stdout=subprocess.PIPE, check=False)
         assert parent.returncode == -signal.SIGKILL
-        worker = int(parent.stdout)
-        eventually(lambda worker=worker: not lives(worker))
+        until_ended(int(parent.stdout))
 
 
 def test_a_worker_below_a_tool_is_ended_with_it(tmp_path: Path) -> None:
@@ -257,7 +256,7 @@ def test_a_worker_below_a_tool_is_ended_with_it(tmp_path: Path) -> None:
     with pytest.raises(EndedError):
         taken(process.hello())
     process.close()
-    eventually(lambda: not lives(int(told.read_text())))
+    until_ended(int(told.read_text()))
 
 
 def test_looking_for_a_leak_is_not_taken_for_a_hang(tmp_path: Path, cache: Path) -> None:

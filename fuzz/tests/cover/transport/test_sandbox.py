@@ -11,6 +11,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -276,12 +277,16 @@ def test_a_sandbox_outlives_the_thread_that_asked_for_it(cache: Path, tmp_path: 
         with ThreadPoolExecutor(1) as thread:
             process = thread.submit(program.process, 10.0).result()
             asking = Path(f"/proc/self/task/{thread.submit(threading.get_native_id).result()}")
-        eventually(lambda asking=asking: not asking.exists())  # Linux ends what it started when it is gone itself
+        eventually(partial(_is_gone, asking))  # Linux ends what it started when it is gone itself
         assert "digest=" in taken(process.hello())
         found = list[Response]()
         taken(process.exchange([encode_case(a_case(), False)], found.extend))
         assert len(found) == 1
         process.close()
+
+
+def _is_gone(path: Path) -> bool:
+    return not path.exists()
 
 
 def _named(name: str) -> list[Path]:
