@@ -31,7 +31,6 @@ from fuzz.tests.common.examples import first_cases
 from fuzz.tests.common.hunting import PACK
 from oracles.dtypes import COMPUTED, ITEMSIZE
 from oracles.ops import OPS
-from oracles.tests.common.whole import half
 
 KERNELS = PACK.kernels
 
@@ -50,7 +49,7 @@ def _cases(seed: int, count: int) -> list[Case]:
 @pytest.fixture(scope="module")
 def made() -> Drawn:
     """What a search makes, in its order."""
-    return _made(1, half(4000))
+    return _made(1, 4000)
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +90,6 @@ def test_most_cases_differ(many: list[Case]) -> None:
     assert len({case.digest for case in many}) > 0.9 * len(many)
 
 
-@pytest.mark.whole
 def test_the_search_steers_until_nothing_is_left_to_chance(drawn: list[Case]) -> None:
     ledger = Ledger(space_of(capabilities_of(KERNELS, "rms_norm")))
     for case in drawn:
