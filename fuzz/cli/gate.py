@@ -95,7 +95,7 @@ def gate(options: GateOptions) -> Exit:
     output = writable(options.output)
     earlier = before(options.store, output) if options.store is not None else Before()
     kept = [entry.case for entry in known if entry.case is not None]
-    plan = phases(corpora, [*kept, *(each.path for each in earlier.kept)])
+    known_phases = phases(corpora, [*kept, *(each.path for each in earlier.kept)])
     pack_option, most, began = pack_words(options.pack, options.untrusted), options.max_cases, time.monotonic()
     judged = given(
         max_cases=most if most != GateOptions.max_cases else None, corpora=options.corpora, known=options.known,
@@ -116,12 +116,12 @@ def gate(options: GateOptions) -> Exit:
     session.over = lambda: options.fail_fast and bool(ran.unknown)
     with session:
         with session.interruption:
-            seen = ran.run(plan)
+            seen = ran.run(known_phases)
         if not session.interruption.wanted:
             session.explain(options.explaining.seconds if ran.unknown else None, origin)
         remarks = _remarks(options, ran, seen, corpora, pack)
         earlier.mended.difference_update(bucket.name for bucket in session.book.seen)  # the search found these again
-        idle = options.base is not None and not (changed or options.require) and not ran.takes_any(plan)
+        idle = options.base is not None and not (changed or options.require) and not ran.takes_any(known_phases)
         if options.base is not None and not changed:
             remarks.notes.append(changes.unused)
         if idle:

@@ -250,21 +250,21 @@ def _judged(asked: Asked, task: _Task, solutions: Solutions, seed: int, limits: 
     """Run the solutions, and return each kernel's result at full size. Raises TaskError."""
     some = task.at(task.rows)
     files = {name: (words, beside(each, _FILE)) for name, (words, each) in solutions.items()}
-    plan = replay_of(asked, replace(task.problem, own=lambda _: some), files)
-    if task.seconds > limits.seconds and all(each.name.place != "cuda" for each in plan.targets):
+    made = replay_of(asked, replace(task.problem, own=lambda _: some), files)
+    if task.seconds > limits.seconds and all(each.name.place != "cuda" for each in made.targets):
         raise TaskError(f"a call takes about {task.seconds:.0f} s")
-    meant, drawn = plan.meant, next(plan.meant.cases(seed))
+    meant, drawn = made.meant, next(made.meant.cases(seed))
     outputs = meant.outputs(drawn)
-    wanted = meant.replays(arrays_of(case_of(drawn, outputs, plan.op, seed, 1)))
+    wanted = meant.replays(arrays_of(case_of(drawn, outputs, made.op, seed, 1)))
     if wanted is None:
         raise TaskError("the reference raises where it is replayed")
     whole = {name: ((task.count, *shape[1:]), dtype) for name, (shape, dtype) in outputs.items()}
-    case = case_of(replace(drawn, arrays=task.arrays), whole, plan.op, seed, 1)
+    case = case_of(replace(drawn, arrays=task.arrays), whole, made.op, seed, 1)
     limit = min(asked.case_limit or limits.seconds, limits.seconds)
     found = dict[str, list[FullSize]]()
-    for target in plan.targets:  # one after the other, since each holds all of the tensors in memory
-        replay = _FullReplay(meant, plan.op, [drawn.recipes], rows=task.rows, case=case, wanted=wanted)
-        run = run_replay(replay, [target], seed, RunLimits(), plan.folder, case_limit=limit, screen=console.silent())
+    for target in made.targets:  # one after the other, since each holds all of the tensors in memory
+        replay = _FullReplay(meant, made.op, [drawn.recipes], rows=task.rows, case=case, wanted=wanted)
+        run = run_replay(replay, [target], seed, RunLimits(), made.folder, case_limit=limit, screen=console.silent())
         found.setdefault(target.kernel.name, []).append(_said(run, task))
     return {
         name: next(each for each in said if each.verdict == worst_of(one.verdict for one in said))

@@ -63,8 +63,8 @@ _UNREAD = "not exercised, as the reference is neither read nor replayed there: o
 
 
 @dataclass(frozen=True)
-class ReplayPlan:
-    """The inputs to draw for a problem, and the targets on which its solutions run."""
+class PreparedReplay:
+    """A replay that is ready to run: the inputs to draw for a problem, and the targets on which its solutions run."""
 
     asked: Asked
     meant: Meant
@@ -138,17 +138,17 @@ class ReplayJudge:
 
     problem: Statement
     why: str
-    plan: ReplayPlan
+    prepared: PreparedReplay
 
     @property
     def solutions(self) -> Solutions:
         """The solutions, by their kernels."""
-        return self.plan.solutions
+        return self.prepared.solutions
 
     @property
     def said(self) -> str:
         """The text about what is replayed, and why."""
-        problem, meant = self.problem, self.plan.meant
+        problem, meant = self.problem, self.prepared.meant
         title, sizes = titled(meant.asked.reference), meant.asked.fixed if problem.own else {}
         shapes = shapes_text({each: [sizes.get(dim, dim) for dim in some] for each, some in meant.asked.dims.items()})
         but = f", but for {problem.changed}" if problem.changed else ""
@@ -157,7 +157,7 @@ class ReplayJudge:
             *([f"as it cannot be read: {self.why.removeprefix(f'{title} cannot be read: ')}"] if self.why else []),
             *([f"kept as in {DRAWN}: {words_of(meant.kept)}"] if meant.kept else []),
         ])  # fmt: skip
-        return f"{title}: {shapes} -> {', '.join(each.name for each in self.plan.op.outputs)}, replayed, {how}"
+        return f"{title}: {shapes} -> {', '.join(each.name for each in self.prepared.op.outputs)}, replayed, {how}"
 
     @property
     def lines(self) -> Sequence[str]:
@@ -166,22 +166,22 @@ class ReplayJudge:
 
     def run(self, seed: int, view: JudgeView, stop: Interruption) -> JudgeRun:
         """Judge cases, and return the results. Raises TaskError."""
-        began, asked, own = time.monotonic(), self.plan.asked, self.problem.own is not None
-        most = self.plan.affordable(seed) if own and self.why else asked.replays
-        laws = laws_of(self.plan.targets) if most >= min(_PROBED, asked.replays) else ()
-        run = self.plan.run(most, seed, laws, view.screen, asked.replay_s, stop)
-        seen, cases, rulings = run.replay, run.replay.cases, self.plan.rulings(run)
+        began, asked, own = time.monotonic(), self.prepared.asked, self.problem.own is not None
+        most = self.prepared.affordable(seed) if own and self.why else asked.replays
+        laws = laws_of(self.prepared.targets) if most >= min(_PROBED, asked.replays) else ()
+        run = self.prepared.run(most, seed, laws, view.screen, asked.replay_s, stop)
+        seen, cases, rulings = run.replay, run.replay.cases, self.prepared.rulings(run)
         missed = [f"more than {counted(cases, 'case')}"] if stop.is_over else []
         few = f"not exercised, as a case takes long: more than {counted(cases, 'case')}"
         others = (_UNREAD if self.why else _OTHERS) if own else ""
         unseen = (
-            _UNEXERCISED, others, self.plan.meant.asked.left_out, seen.came.never(REPLAYED),
+            _UNEXERCISED, others, self.prepared.meant.asked.left_out, seen.came.never(REPLAYED),
             few if cases < asked.replays and not missed else "", "" if laws else _UNPROBED,
         )  # fmt: skip
         floors = {dtype: float(f"{np.median(each):.1e}") for dtype, each in sorted(seen.floors.items()) if each}
         told = [text for kernel, each in rulings.items() for text in failures_told(kernel, each.failures)]
         return JudgeRun(
-            self.said, cases, str(self.plan.folder), rulings, {law: run.tally.laws[law] for law in laws}, floors,
+            self.said, cases, str(self.prepared.folder), rulings, {law: run.tally.laws[law] for law in laws}, floors,
             [*filter(None, unseen)], time.monotonic() - began, missed, WEAKER,
             told=[wrapped_text(each, view.width) for each in told],
         )  # fmt: skip
@@ -197,8 +197,8 @@ def _said(line: TargetTally) -> Said:
     return "undecided" if is_open else "right"
 
 
-def replay_of(asked: Asked, problem: Statement, solutions: Solutions) -> ReplayPlan:
-    """Write the solutions, and return the plan of a replay. Raises UnreadableError if no tensors are known."""
+def replay_of(asked: Asked, problem: Statement, solutions: Solutions) -> PreparedReplay:
+    """Write the solutions, and return the replay, ready to run. Raises UnreadableError if no tensors are known."""
     floats = [each for each in floats_of(problem) if each in REPLAYED]
     dtypes = problem.dtypes if problem.shapes else None
     meant = meant_of(
@@ -213,7 +213,7 @@ def replay_of(asked: Asked, problem: Statement, solutions: Solutions) -> ReplayP
     place = writable(asked.output) / problem.name
     own = {name: solution for name, (_, solution) in solutions.items()}
     write_solutions(place, problem, own, [*meant.asked.dims], [each.name for each in op.outputs])
-    return ReplayPlan(asked, meant, op, solutions, place, _targets(asked, problem, op, place, solutions))
+    return PreparedReplay(asked, meant, op, solutions, place, _targets(asked, problem, op, place, solutions))
 
 
 def menus_of(problem: Statement, values: str) -> Mapping[str, str] | str:

@@ -21,7 +21,7 @@ from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.judge.judge import Judge
 from fuzz.core.transport.python.arrays import NumpyArrays
 from fuzz.findings.book import book_in
-from fuzz.tasks.check.plan import GIVEN, Options
+from fuzz.tasks.check.setup import GIVEN, Options
 from fuzz.tests.common.planted import ANYTHING, a_case
 from fuzz.tests.common.python_planted import RETURNS_HEAD, RunPython, python_target
 

@@ -17,7 +17,7 @@ from fuzz.tasks.judge import judging, own
 from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.judging import read_problem
 from fuzz.tasks.judge.own import own_problem
-from fuzz.tasks.judge.replay import ReplayPlan, menus_of
+from fuzz.tasks.judge.replay import PreparedReplay, menus_of
 from fuzz.tasks.readers.formats import problems_of
 from fuzz.tasks.readers.problem import UnreadProblemError
 
@@ -93,14 +93,14 @@ def test_cases_are_counted_by_what_a_replay_that_rounds_takes(tmp_path: Path, mo
     monkeypatch.setattr("fuzz.tasks.judge.replay.time.process_time", lambda: now[0])
     asked = _asked(tmp_path)
     op: Any = None
-    replay = ReplayPlan(asked, meant, op, {}, tmp_path, ())
+    replay = PreparedReplay(asked, meant, op, {}, tmp_path, ())
     assert replay.affordable(1) == int(asked.replay_s / (RUNS + FINE)) == 3
 
 
 def test_no_case_is_begun_after_the_time_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     meant = meant_of(lambda x: x * 2, "x=b n", None, {}, "finite", ("f32",))
     op = op_of(meant, "it", 1)
-    replay, seconds = ReplayPlan(_asked(tmp_path), meant, op, {}, tmp_path, ()), count()
+    replay, seconds = PreparedReplay(_asked(tmp_path), meant, op, {}, tmp_path, ()), count()
     assert replay.run(20, 1, (), Console(quiet=True)).replay.cases == 20
     monkeypatch.setattr("fuzz.tasks.judge.replay.time.process_time", lambda: float(next(seconds)))
     assert replay.run(20, 1, (), Console(quiet=True), 1.5).replay.cases == 1

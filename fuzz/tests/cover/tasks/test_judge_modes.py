@@ -12,7 +12,7 @@ import torch
 from rich.console import Console
 
 import fuzz
-from fuzz.tasks.check.plan import GIVEN, Options
+from fuzz.tasks.check.setup import GIVEN, Options
 from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.own import in_other_mode, own_shapes, with_causes, with_mode
 from fuzz.tasks.judge.ruling import SolutionRuling, causes_told
