@@ -1,4 +1,4 @@
-"""One run of the gate: the corpora on every kernel, then a search of fixed length for kernels that the change
+"""One session of the gate: the corpora on every kernel, then a search of fixed length for kernels that the change
 touches."""
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class RanCases(Observer):
 
 
 @dataclass
-class GateRun:
+class GateSession:
     """A gate that runs phases in a session; `watch` holds the failures that are known."""
 
     session: Session

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from rich.console import Console
 
 from fuzz.campaign.search.groups import EndsSoonAfter
-from fuzz.campaign.search.stopping import RunLimits
+from fuzz.campaign.search.stopping import SessionLimits
 from fuzz.campaign.session import Session
 from fuzz.campaign.starting import runnable
 from fuzz.core.adapters.python_kernel import Device
@@ -140,7 +140,7 @@ def check(
 
 
 @dataclass(frozen=True)
-class CheckRun:
+class CheckResults:
     """The results of a check."""
 
     driven: Driven
@@ -160,7 +160,7 @@ def checked(task: CheckTask) -> None:
     _tell(task, _run(task))
 
 
-def _run(task: CheckTask) -> CheckRun:
+def _run(task: CheckTask) -> CheckResults:
     """Judge known cases, then those of a search. Explain what fails, and store it."""
     setup, op = task.setup, task.kernel.op
     whole = task.replay is None and (setup.max_cases is None or setup.max_cases >= _WHOLE)
@@ -172,7 +172,7 @@ def _run(task: CheckTask) -> CheckRun:
     began = time.monotonic()
     book, scope = judged.book(GIVEN.options.output, setup.seed), judged.scope(declared_laws([task.kernel]))
     session = Session(
-        judged.searched, book, scope, setup.seed, RunLimits(setup.max_time, setup.max_cases), searched=(),
+        judged.searched, book, scope, setup.seed, SessionLimits(setup.max_time, setup.max_cases), searched=(),
         here=task.here, screen=_screen(), patience=PATIENCE_S, tells_facts=False,
     )  # fmt: skip
     with session:
@@ -187,7 +187,7 @@ def _run(task: CheckTask) -> CheckRun:
             sign(path)
     if replay is None:
         remember(setup, book, earlier)
-    return CheckRun(driven, session, data.known, earlier, time.monotonic() - began)
+    return CheckResults(driven, session, data.known, earlier, time.monotonic() - began)
 
 
 def _explain(task: CheckTask, driven: Driven, session: Session, seconds: float, option: str) -> None:
@@ -206,14 +206,14 @@ def _explain(task: CheckTask, driven: Driven, session: Session, seconds: float, 
         line.stop()
 
 
-def _tell(task: CheckTask, run: CheckRun) -> None:
+def _tell(task: CheckTask, results: CheckResults) -> None:
     """Tell the result of a check: print a line on stderr if all passed, else raise CheckFailed."""
-    setup, driven, session, replay = task.setup, run.driven, run.session, task.replay
+    setup, driven, session, replay = task.setup, results.driven, results.session, task.replay
     book, tally, pool, targets = session.book, session.tally, session.pool, driven.targets
     measured = (driven.measuring.text, task.accepts) if driven.measuring is not None else ()
     beyond = (each.text for each in driven.beyond.values())
     said = [*task.said, *measured, *beyond, task.taken.text if task.taken is not None else ""]
-    stale = sum(each.found is not None and each.found.is_of_another_formula(each.case) for each in run.known)
+    stale = sum(each.found is not None and each.found.is_of_another_formula(each.case) for each in results.known)
     kept_of = f"  note          {counted(stale, 'kept case')} of another {task.kernel.op}"
     changed = f"{kept_of}: it or its reference has changed" if stale else ""
     about = [f"  {each}" for each in (*said, *taken_lines(runnable(task.targets))) if each]
@@ -230,7 +230,7 @@ def _tell(task: CheckTask, run: CheckRun) -> None:
         told_of = [each.told for each in book.buckets.values()] if replay is None else replay.failures(book)
         text = "\n".join(filter(None, [wrong, wrapped_text(notes, width())]))
         raise CheckFailed(text, [] if book.errors else told_of)
-    line = passed_line(task.kernel.name, targets, tally, setup, len(run.earlier), run.seconds)
+    line = passed_line(task.kernel.name, targets, tally, setup, len(results.earlier), results.seconds)
     line = line if replay is None else replay.passed(setup)
     GIVEN.passed += [line, *(f"  {each}" for each in said if each)]
     print(wrapped_text("\n".join(filter(None, [line, changed, *about])), columns()), file=sys.stderr)

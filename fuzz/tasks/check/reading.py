@@ -170,7 +170,9 @@ def _named(op: Op | str | None) -> str | None:
 
 def _chosen(kernel: Kernel, patterns: Sequence[str]) -> tuple[Target, ...]:
     """Return the kernel's targets that the call and pytest's options ask for. Raises CheckFailed if there are none."""
-    every = expand([replace(kernel)])  # a copy: each check is a run of its own and must read the kernel's files anew
+    every = expand(
+        [replace(kernel)]
+    )  # a copy: each check is a session of its own and must read the kernel's files anew
     chosen = every
     for wanted in (globs(patterns), globs(GIVEN.options.targets)):
         chosen = tuple(target for target in chosen if not wanted or matches_any(target.id, wanted))

@@ -54,7 +54,7 @@ class _Given:
     """The features that kernels of checks do not declare, by op and kernel. The plugin reports them at the end of the
     run."""
     passed: list[str] = field(default_factory=list)
-    """A line for each check that passed. The plugin reports these at the end of the run, too."""
+    """A line for each check that passed. The plugin reports these at the end of the session, too."""
     console: Callable[[], Console] | None = None
     """A function that makes the console for progress; None if checks use stderr."""
     asked: list[Checked] | None = None
