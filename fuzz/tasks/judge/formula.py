@@ -41,8 +41,8 @@ from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.replay import chosen, laws_of
 from fuzz.tasks.judge.ruling import JudgeResults, JudgeView, not_given, solution_ruling
 from fuzz.tasks.judge.written import derived, held, write_pack
-from fuzz.tasks.readers.problem import Statement
 from fuzz.tasks.readers.solution import Solutions
+from fuzz.tasks.readers.statement import Statement
 from fuzz.tasks.task import Data, Task, drive
 from oracles.formula.contract import Contract
 from oracles.op import Op

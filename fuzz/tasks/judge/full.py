@@ -33,9 +33,9 @@ from fuzz.tasks.judge.own import array_of, beside, drawn_of, shapes_of
 from fuzz.tasks.judge.replay import replay_of, replay_s
 from fuzz.tasks.judge.ruling import FullSize, SolutionRuling, worst_of
 from fuzz.tasks.readers.kernelbench import batch_of, of_module
-from fuzz.tasks.readers.problem import Statement
 from fuzz.tasks.readers.solution import Solutions
 from fuzz.tasks.readers.source import TaskError, executed, text_of
+from fuzz.tasks.readers.statement import Statement
 from fuzz.tasks.replay import ReplayResults, run_replay
 
 _FILE = "full_size_"

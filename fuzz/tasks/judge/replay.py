@@ -45,9 +45,9 @@ from fuzz.tasks.judge.ruling import (
     worst_of,
 )
 from fuzz.tasks.judge.written import floats_of, probes_of, shown_line, write_solutions
-from fuzz.tasks.readers.problem import Statement
 from fuzz.tasks.readers.solution import ENTRY, Solutions
 from fuzz.tasks.readers.source import TaskError
+from fuzz.tasks.readers.statement import Statement
 from fuzz.tasks.replay import ReplayResults, run_replay
 from oracles.op import Op
 from oracles.ops import OPS
