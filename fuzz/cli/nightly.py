@@ -148,12 +148,12 @@ def _warn(err: Console, line: str) -> None:
 
 def _opened(options: NightlyOptions, engine: Engine, pack: Pack) -> Opened:
     """Return the night to work on. Raises StateError if the night to resume has ended."""
-    from fuzz.campaign.nightly.opening import RESUMABLE, latest_night, open_night, place_of
+    from fuzz.campaign.nightly.opening import RESUMABLE, folder_digest, latest_night, open_night
     from fuzz.findings.state import StateError
     from fuzz.report.night import command_again
     from fuzz.report.records import environment
 
-    place = place_of(options.state)
+    place = folder_digest(options.state)
     before = latest_night(engine, place) if options.resume else None
     limit_s = options.max_time or (before.limit_s if before else _LIMIT_S)
     command = _repeated(options, limit_s)

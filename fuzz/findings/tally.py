@@ -225,8 +225,8 @@ class TargetTally:
             self.findings += 1
         elif judgement.verdict is Verdict.ORACLE_GAVE_UP:
             self.gave_up += 1
-            if case.origin.place and not is_proposed(case.origin):
-                self.undecided = f"{case.op}:{case.origin.place}"
+            if case.origin.name and not is_proposed(case.origin):
+                self.undecided = f"{case.op}:{case.origin.name}"
         elif judgement.worst is not None:
             dtype = next(iter(case.inputs.values())).dtype
             known = self.worst.get(dtype)

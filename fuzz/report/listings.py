@@ -60,7 +60,7 @@ def _places(kernel: Kernel) -> str:
     256'."""
     found: dict[str, dict[str, dict[str, None]]] = {}
     for target in expand([kernel]):
-        known = found.setdefault(target.name.place, {})
+        known = found.setdefault(target.name.site, {})
         for word, value in target.name.settings:
             known.setdefault(word, {})[value] = None
     places = "; ".join(" ".join([where, _said(known)]).strip() for where, known in found.items())

@@ -139,7 +139,7 @@ def _latest(transaction: Session, place: str, verb: str) -> NightRow | None:
     return next((each for each in nights if not _is_busy(transaction, each, place)), None)
 
 
-def place_of(state: Path) -> str:
+def folder_digest(state: Path) -> str:
     """Return a digest that identifies a folder on this machine without revealing its name."""
     return hashlib.blake2b(f"{platform.node()}/{state.absolute()}".encode(), digest_size=8).hexdigest()
 

@@ -19,10 +19,10 @@ from fuzz.campaign.nightly.opening import (
     begin_slice,
     close,
     end_slice,
+    folder_digest,
     note_space,
     note_targets,
     open_night,
-    place_of,
 )
 from fuzz.campaign.search.stopping import Interruption
 from fuzz.campaign.session import Session
@@ -206,7 +206,7 @@ def remembered(
         for line in told_again(engine, folder):
             say(line)
         restore(engine, folder)
-        opened = open_night(engine, seed, limit_s or 0.0, command, facts, False, place_of(folder), "run")
+        opened = open_night(engine, seed, limit_s or 0.0, command, facts, False, folder_digest(folder), "run")
         begin_slice(engine, opened.position, Slice(0, op, seed, math.inf))
         saved = DatabaseStore(engine, folder, opened.position)
         known = saved.load()

@@ -359,7 +359,7 @@ class CProgram:
         found = CAttestation.said(hello)
         own, absent = self.target.own, self._absent(found)
         if own is not None and absent:
-            raise Unavailable(f"what {own.place} runs on has no {absent}")
+            raise Unavailable(f"what {own.site} runs on has no {absent}")
         wrong = list(self._wrong(found))
         if wrong and self.target.remote:
             raise Unavailable("; ".join(wrong))
@@ -377,7 +377,7 @@ class CProgram:
             return None
         program = self.idle()
         process = program.process(_BYSTANDER_LIMIT_S, _BYSTANDER_LIMIT_S)
-        return Bystander(process, self.target.name.place, program.command)
+        return Bystander(process, self.target.name.site, program.command)
 
     def _absent(self, found: CAttestation) -> str:
         """Return the features that the code needs and the processor lacks, in words."""

@@ -43,11 +43,11 @@ def usual(targets: Iterable[Target]) -> tuple[Target, ...]:
     """Return the targets, each kernel in one of its configurations wherever it runs."""
     found: dict[TargetId, Target] = {}
     for each in targets:
-        found.setdefault(place_of(each), each)
+        found.setdefault(unconfigured(each), each)
     return tuple(found.values())
 
 
-def place_of(target: Target) -> TargetId:
+def unconfigured(target: Target) -> TargetId:
     """Return the name of a target without its configuration."""
     settings = tuple(pair for pair in target.name.settings if pair not in target.configuration.settings)
     return replace(target.name, settings=settings)

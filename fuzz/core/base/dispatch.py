@@ -29,7 +29,7 @@ class SizeLimit:
 
     def holds(self, case: Case) -> bool:
         """Whether `case` is within the limits."""
-        if (case.reaches_far and not self.far) or any(
+        if (case.exceeds_memory and not self.far) or any(
             tensor.layout.size > self.elements for tensor in case.tensors.values()
         ):
             return False

@@ -58,7 +58,7 @@ class Part:
     name: str
     dtype: str
     """The dtype of the part, if it has its own memory. A part in another's memory has the dtype of that part."""
-    place: Placement = Placement()
+    placement: Placement = Placement()
     recipe: str = ""
     """The recipe of an input; '' for an output."""
     given: Given | None = None

@@ -12,7 +12,7 @@ from fuzz.core.base.case import CaseError, Layout
 
 def shift(source: Layout, output: Layout) -> int:
     """Return the distance in elements from the first element of an input to an output's, at the same guard page."""
-    return output.place[0] - output.lowest - (source.place[0] - source.lowest)
+    return output.span[0] - output.lowest - (source.span[0] - source.lowest)
 
 
 def overlapping(source: Layout, output: Layout, distance: int) -> tuple[Layout, Layout]:
@@ -20,7 +20,7 @@ def overlapping(source: Layout, output: Layout, distance: int) -> tuple[Layout, 
     The input is moved away from the page if the output would reach beyond it. Raise CaseError if the output would lie
     exactly in place of the input."""
     output = replace(output, guard=source.guard, offset=0)
-    start = source.place[0] - source.lowest + distance + output.lowest
+    start = source.span[0] - source.lowest + distance + output.lowest
     offset = start if source.guard == "before" else -(start + output.extent)
     if offset < 0:
         source, offset = replace(source, offset=source.offset - offset), 0

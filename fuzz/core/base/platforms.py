@@ -205,9 +205,9 @@ def _platform(name: str) -> Platform:
 PLATFORMS: Mapping[str, Platform] = {
     name: _platform(name) for name in (*dict.fromkeys(each.platform for each in FACTS), *_ALSO)
 }
-"""The platforms, by the kind and place of a kernel, or by the kind alone."""
+"""The platforms, by the kind and site of a kernel, or by the kind alone."""
 
 
-def platform_of(kind: str, place: str) -> Platform:
-    """Return the platform of kernels of a kind at a place, or one without facts if none is known."""
-    return PLATFORMS.get(f"{kind}@{place}") or PLATFORMS.get(kind) or Platform(f"{kind}@{place}", ())
+def platform_of(kind: str, site: str) -> Platform:
+    """Return the platform of kernels of a kind on a site, or one without facts if none is known."""
+    return PLATFORMS.get(f"{kind}@{site}") or PLATFORMS.get(kind) or Platform(f"{kind}@{site}", ())

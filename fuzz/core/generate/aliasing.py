@@ -105,12 +105,12 @@ def _overlapping(draw: Draw, way: _Sharing, how: int, far: int) -> Draw:
     source = draw.part(way.other)
     reach = layout_of(draw, source).extent
     step = min((1, max(draw.n, 1), 1 + far % reach)[how % 3], max(reach - 1, 1))
-    source = replace(source, place=replace(source.place, offset=max(source.place.offset, step)))
+    source = replace(source, placement=replace(source.placement, offset=max(source.placement.offset, step)))
     moved = layout_of(draw, source)
     over = _moved_by(moved, step if how // 3 % 2 else -step, how // 6)
     output = replace(
         draw.part(way.name),
-        place=Placement(guard=over.guard, offset=over.offset, strides=over.strides),
+        placement=Placement(guard=over.guard, offset=over.offset, strides=over.strides),
         alias=way.other,
         shift=(shift(moved, over), 0),
     )

@@ -57,7 +57,7 @@ class Big:
         needed = [each for each in op.operands if each.name in op.alike and not each.optional]
         return self.grids is None or len(needed) <= self.grids
 
-    def place(self, op: Op, name: str, number: int) -> Placement:
+    def placement(self, op: Op, name: str, number: int) -> Placement:
         """Return the placement of the op's tensor `name`, operand number `number`, with rows `pitch` apart if that is
         set."""
         if name not in op.alike or self.pitch is None:
@@ -117,7 +117,7 @@ def big_case(big: Big, op_name: str, optional: bool) -> Case:
     parts = []
     for number, operand in enumerate(wanted):
         dtype = operand.dtype if operand.dtype in ITEMSIZE else big.dtype
-        part = Part(operand.name, dtype, big.place(op, operand.name, number))
+        part = Part(operand.name, dtype, big.placement(op, operand.name, number))
         given = _given(big, op, operand, dtype, stream.child(operand.name)) if op.is_input(operand.name) else None
         parts.append(replace(part, recipe=GIVEN, given=given) if given is not None else part)
     origin = Origin(_RECIPE, big.name, labels=((Feature("big"), big.name),))

@@ -97,7 +97,7 @@ def labels_of(draw: Draw, layouts: Mapping[str, Layout]) -> Labels:
         alone = alone and home is None
         alias = home if home is not None and (part.name, home) in op.aliases else ""
         stack = part.stack and ("many" if layout.shape[0] > 1 else "one")
-        kind = "" if home is not None else part.place.layout
+        kind = "" if home is not None else part.placement.layout
         alignment = layout.alignment(ITEMSIZE[part.dtype])
         first = () if part is main else (op.main, main.dtype)
         found += _of_part(part.name, part.dtype, first, alignment, kind, part.recipe, stack, alias)

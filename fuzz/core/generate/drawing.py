@@ -204,7 +204,7 @@ class _Drafter:
         if source is not None:
             shared = self.parts[source]
             self.taken.add(source)
-            return Part(name, shared.dtype, shared.place, alias=source)
+            return Part(name, shared.dtype, shared.placement, alias=source)
         return Part(name, dtype, self._place(choice, dtype))
 
     def _dtype(self, choice: _Choice) -> str:
@@ -230,7 +230,7 @@ class _Drafter:
             source
             for source in choice.sources
             if source in self.parts and source not in self.taken and self.parts[source].dtype in allowed
-            if self.parts[source].place.layout not in OVERLAPPING
+            if self.parts[source].placement.layout not in OVERLAPPING
         ]
         wished = self._wished("alias", choice)
         if wished is not None:

@@ -85,18 +85,18 @@ def _layout(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
     """Return the draw with another layout of one tensor, and of the outputs that lie in its memory."""
     op = OPS[draw.op]
     # values would change where elements share memory
-    whole = [part for part in draw.parts if part.alias is None and part.place.layout not in OVERLAPPING]
+    whole = [part for part in draw.parts if part.alias is None and part.placement.layout not in OVERLAPPING]
     rows = [part for part in whole if op.has_rows(part.name)]
     if not rows:
         return None
     part = dice.pick(rows)
     possible = layouts_of(capability, part.name)
-    others = [layout for layout in possible if layout != part.place.layout and layout not in OVERLAPPING]
+    others = [layout for layout in possible if layout != part.placement.layout and layout not in OVERLAPPING]
     if not others:
         return None
-    place = replace(part.place, layout=dice.pick(others), spread=1 + dice.below(19))
+    placement = replace(part.placement, layout=dice.pick(others), spread=1 + dice.below(19))
     moved = {part.name, *(each.name for each in draw.parts if each.alias == part.name)}
-    return draw.with_parts(*(replace(each, place=place) for each in draw.parts if each.name in moved))
+    return draw.with_parts(*(replace(each, placement=placement) for each in draw.parts if each.name in moved))
 
 
 _VARIED: Mapping[str, Vary] = {

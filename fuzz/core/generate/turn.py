@@ -119,7 +119,7 @@ class TurnMaker:
         self._corners, self._pairing = corners_of(capability), pairing_of(capability)
         self._limits = Limits(capability, numbers)
 
-    def cases(self, place: Turn, stream: Stream, rank: int, state: bytes) -> tuple[list[Made], bytes]:
+    def cases(self, unit: Turn, stream: Stream, rank: int, state: bytes) -> tuple[list[Made], bytes]:
         """Return the cases of the turn that comes after `rank` others, drawn from the stream, and the next state: all
         that the shard has visited."""
         visited, turn = int.from_bytes(state, "little"), rank + self._ahead
@@ -127,31 +127,31 @@ class TurnMaker:
         dice = dice_of(stream, BATCH + PAIRED_LATER)
         begins = self.sequences and rank % SEQUENCE_EVERY == 0
         sketches = list(self._sketches(stream, dice, rank, by_hypothesis=begins))
-        made = _calls(place, sketches[0], dice[0], rank // SEQUENCE_EVERY) if begins else []
+        made = _calls(unit, sketches[0], dice[0], rank // SEQUENCE_EVERY) if begins else []
         gaps = self._left(gaps, made)
         steered, paired = (self._steered_first, PAIRED) if rank < PARTS else (STEERED_LATER, PAIRED_LATER)
         waiting = list[_Waiting]()
         for index in range(len(made), BATCH):
-            number, sketch = place.first + index, sketches[index]
+            number, sketch = unit.first + index, sketches[index]
             own = bool(gaps) and sketch.capability is self.capability
             left = BATCH - paired - index
             limit = self._limits.draw(rank, index - LIMIT_PLACE, dice[index])
             if limit is not None:
-                each = _Waiting(laid(limit, place.shard, number), self.capability, dice[index])
+                each = _Waiting(laid(limit, unit.shard, number), self.capability, dice[index])
             elif left <= 0 and sketch.capability is self.capability:
                 pair = self._pairing.wanted(turn, pairs, turn // PARTS * paired - left)
                 draw = self._pairing.draw(sketch, pair, turn, dice[index], dice[BATCH - left])
-                each = _Waiting(laid(draw, place.shard, number), self.capability, dice[index])
+                each = _Waiting(laid(draw, unit.shard, number), self.capability, dice[index])
             elif own and left <= steered:
                 at = turn * STEERED + steered - left
-                each = self._steered(sketch, dice[index], gaps, gaps.wanted(at), at, place.shard, number)
+                each = self._steered(sketch, dice[index], gaps, gaps.wanted(at), at, unit.shard, number)
             elif own and left == steered + 1 and (empty := _empty(gaps, rank)):
-                each = self._steered(sketch, dice[index], gaps, empty, turn, place.shard, number)
+                each = self._steered(sketch, dice[index], gaps, empty, turn, unit.shard, number)
             else:
                 shaped = self._whole(sketch, stream, rank, index) if sketch.capability is self.capability else None
                 shaped = shaped or purposeful(sketch, dice[index])
                 sketch = shaped or (nudged(sketch, gaps) if own and rank < PARTS else sketch)
-                each = _free(sketch, dice[index], place.shard, number)
+                each = _free(sketch, dice[index], unit.shard, number)
             waiting.append(each)
             if gaps and each.capability is self.capability and each.shared is None:
                 gaps = gaps.without(self._corners.seen(_counted(each.laid.labels, _is_small(each.laid.draw))))
@@ -234,10 +234,10 @@ def _empty(gaps: Gaps, rank: int) -> Sequence[Label]:
     return [open_ones[rounds % len(open_ones)]] if open_ones else []
 
 
-def _calls(place: Turn, sketch: Sketch, dice: Dice, turn: int) -> list[Made]:
+def _calls(unit: Turn, sketch: Sketch, dice: Dice, turn: int) -> list[Made]:
     """Return the call sequence that begins the turn."""
     cases = sequence(draw_from(sketch, dice=dice), sketch.capability, turn)
-    origins = [replace(c.origin, shard=place.shard, number=place.first + i) for i, c in enumerate(cases)]
+    origins = [replace(c.origin, shard=unit.shard, number=unit.first + i) for i, c in enumerate(cases)]
     return [Made(replace(c, origin=o), None, sketch.capability) for c, o in zip(cases, origins, strict=True)]
 
 

@@ -87,7 +87,7 @@ def _in_classes(draw: Draw, part: Part) -> Part:
         part = replace(part, dense=any(extent > 1 and own != its for extent, own, its in both))
     if part.shift is not None and draw.n > 1 and part.shift[0] in (draw.n, -draw.n):
         part = replace(part, shift=(0, part.shift[0] // draw.n))
-    return replace(part, place=place)
+    return replace(part, placement=place)
 
 
 def made(draw: Draw) -> Case:

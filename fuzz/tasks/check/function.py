@@ -338,7 +338,7 @@ class OwnProcess:
 
     def _outcome(self, target: str, case: Case) -> Outcome:
         arrays = arrays_of(self.target.name.kind)
-        cuda = self.target.name.place == "cuda"
+        cuda = self.target.name.site == "cuda"
         memory: CallMemory = FreshMemory(MARGIN_BYTES)
         if cuda:
             from fuzz.core.transport.python.device import device_memory

@@ -42,7 +42,7 @@ def test_each_big_case_has_a_number_that_no_seed_changes(op: str) -> None:
     assert len(cases) == len(made) <= 2 * len(ALL)
     assert {case.origin.layout for case in cases} == {big.name for big in ALL if big.fits(OPS[op])}
     assert len({case.digest for case in cases}) == len(cases)
-    assert [case.origin.place for case in cases] == [f"big:{number}" for number in range(1, len(cases) + 1)]
+    assert [case.origin.name for case in cases] == [f"big:{number}" for number in range(1, len(cases) + 1)]
     second = other.big(2)
     assert second is not None
     assert second.case.digest == cases[1].digest

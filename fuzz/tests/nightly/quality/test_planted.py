@@ -45,7 +45,7 @@ class Disagreements(Observer):
                 continue
             self.judged_cases += 1
             if each.verdict.is_finding is not is_wrong:
-                self.found.append(f"{case.origin.place}: {each.verdict.value}, and the rule says {is_wrong}")
+                self.found.append(f"{case.origin.name}: {each.verdict.value}, and the rule says {is_wrong}")
 
 
 @pytest.mark.parametrize("kernel", _PACK.kernels, ids=lambda kernel: kernel.name)
