@@ -200,7 +200,7 @@ def _smallest(case: Case, judgement: Judgement, diagnosis: Diagnosis | None) -> 
 
 def _call(case: Case) -> Call:
     """Return the arguments of the kernel's call. The axis is left out if the op has only one."""
-    has_axis, told = case.op not in OPS or OPS[case.op].turns, without_probe(case.params)
+    has_axis, told = case.op not in OPS or OPS[case.op].any_axis, without_probe(case.params)
     params = {name: _parameter(value) for name, value in told.items() if has_axis or name != AXIS}
     inputs = {name: _input(tensor) for name, tensor in case.inputs.items()}
     return Call(params, inputs, {name: _output(case, output) for name, output in case.outputs.items()})

@@ -48,7 +48,7 @@ _STRIDES = {
 
 def _takes(kernel: Kernel) -> str:
     able = kernel.able
-    parts = [f"{able.axis} axis"] if OPS[kernel.op].turns else []
+    parts = [f"{able.axis} axis"] if OPS[kernel.op].any_axis else []
     parts.append(_STRIDES[able.strides])
     if able.aliases:
         parts.append("in place")

@@ -132,7 +132,7 @@ def prepared(
 def _is_separate(op: Op, graph: Trace) -> bool:
     """Whether all tensors and outputs of the op have rows, each of which can be evaluated by itself."""
     of_rows = (
-        op.turns
+        op.any_axis
         and not op.further
         and all(OUTER in op.operand(name).axes or name in op.columns for name in graph.tensors)
         and all(OUTER in op.operand(name).axes for name in graph.outputs)

@@ -27,7 +27,7 @@ from fuzz.campaign.nightly.opening import (
     Slice,
     begin_slice,
     end_slice,
-    next_turn,
+    next_slice,
     note_space,
     note_targets,
     searching_time,
@@ -136,7 +136,7 @@ class Night:
     """The machines that take the turns instead of this machine's processes, if any."""
 
     def __post_init__(self) -> None:
-        self._turn = Slice(0, _REPLAY, 0, 0.0)
+        self._slice = Slice(0, _REPLAY, 0, 0.0)
         self._findings, self._corpora = self.state / FINDINGS, corpora_of(self.pack.path)
         self._store = store = DatabaseStore(self.engine, self._findings, self.opened.position)
         by_id = {target.id: target for target in self.targets}
@@ -237,13 +237,13 @@ class Night:
         used: dict[str, list[float]] = {}
         for part in parts:
             used.setdefault(part.op, []).append(part.seconds)
-        return next_turn(self.opened.seed, len(parts), self._running, used, self.stopping.left)
+        return next_slice(self.opened.seed, len(parts), self._running, used, self.stopping.left)
 
     @contextmanager
     def _slice(self, turn: Slice) -> Iterator[None]:
         """Record the work inside the block as one slice."""
         self._stored(lambda: begin_slice(self.engine, self.opened.position, turn))
-        self._turn = turn
+        self._slice = turn
         yield
         if not self.stopping.wanted:
             self._stored(lambda: end_slice(self.engine, self.opened.position))
@@ -302,10 +302,10 @@ class Night:
         return self._stored(asked)
 
     def _source(self) -> Source:
-        if self._turn.op == _REPLAY:
-            return Source(self._turn.seed, "replay of what was known before the night")
-        words = ["kernelfuzz", "run", "--seed", str(self._turn.seed), "--op", self._turn.op, *self.pack_option]
-        return Source(self._turn.seed, shlex.join(words))
+        if self._slice.op == _REPLAY:
+            return Source(self._slice.seed, "replay of what was known before the night")
+        words = ["kernelfuzz", "run", "--seed", str(self._slice.seed), "--op", self._slice.op, *self.pack_option]
+        return Source(self._slice.seed, shlex.join(words))
 
     def in_memory(self) -> Engine:
         """Return a copy of the state in memory, with all that could not be saved."""

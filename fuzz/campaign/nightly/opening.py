@@ -53,7 +53,7 @@ class Slice:
     seconds: float
 
 
-def next_turn(
+def next_slice(
     night_seed: int, number: int, kernels: Mapping[str, int], used: Mapping[str, Sequence[float]], left: float
 ) -> Slice:
     """Return the next slice, for the op whose kernels had the least time so far. It is twice as long as the op's last

@@ -261,7 +261,7 @@ def _graph(op: Op, inputs: Sequence[Operand]) -> Trace:
 
 def _check_tensors(able: Capabilities, op: Op) -> None:
     """Raise DeclarationError for a name that the op does not have. A misspelt tensor would never be given."""
-    if able.axis != "last" and not op.turns:
+    if able.axis != "last" and not op.any_axis:
         own = f"{op.main} of {op.name} is {op.inputs[0].dims!r}"
         raise DeclarationError(f"capabilities.axis: {able.axis!r} is for '... {op.row}', and {own}")
     if able.alignment != 1 and able.strides == "contiguous" and len(op.named) > 1:

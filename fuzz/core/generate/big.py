@@ -50,7 +50,7 @@ class Big:
     def fits(self, op: Op) -> bool:
         """Whether the op can have this case: it is defined for rows of this length and has no further dimensions, which
         would multiply the number of elements."""
-        if op.further or op.fixed or not op.turns or not op.has_fixed((self.rows, self.n), 1, {}):
+        if op.further or op.fixed or not op.any_axis or not op.has_fixed((self.rows, self.n), 1, {}):
             return False
         if self.swept is not None:
             return self.swept < len(_full_inputs(op)) and _is_elementwise(op)

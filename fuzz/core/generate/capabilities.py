@@ -73,7 +73,7 @@ def undeclared(capability: Capability) -> Undeclared:
         "dtypes": tuple(dtype for dtype in _formats(able) if dtype not in able.dtypes),
         "mixed": tuple(f"{name} of another dtype than {op.main}" for name in of_one_dtype),
         "strides": (f"any but {able.strides}",) if able.strides != "any" else (),
-        "axis": ("any but the last",) if able.axis != "any" and op.turns else (),
+        "axis": ("any but the last",) if able.axis != "any" and op.any_axis else (),
         "aliases": ("in place",) if not able.aliases else (),
         "overlap": ("an output over a part of an input",) if capability.shares_memory and not able.overlap else (),
         "params": tuple(
@@ -123,7 +123,7 @@ def _boundless(op: str, able: Capabilities) -> Capabilities:
     return replace(
         able,
         dtypes=formats,
-        axis="any" if spec.turns else "last",
+        axis="any" if spec.any_axis else "last",
         strides="any",
         aliases=spec.aliases,
         mixed=tuple((each.name, each.integers or formats) for each in spec.operands if each.name != spec.main),

@@ -125,7 +125,7 @@ def fitted(sketch: Sketch) -> Sketch:
     outer, rows = sketch.outer, 1 if rank == 1 else sketch.rows
     if not outer or len(outer) != rank - 1:
         outer = spread_over(rows, rank - 1)
-    axis = min(sketch.axis, rank - 1) if op.turns else rank - 1
+    axis = min(sketch.axis, rank - 1) if op.any_axis else rank - 1
     return replace(sketch, rank=rank, axis=axis, outer=outer)
 
 
@@ -164,7 +164,7 @@ def possible(sketch: Sketch) -> Sketch:
 
 def has_rows_alone(op: Op) -> bool:
     """Return whether the op has only rows, so that the sketch decides both extents of its first input."""
-    return op.turns and not op.further
+    return op.any_axis and not op.further
 
 
 class Decisions:

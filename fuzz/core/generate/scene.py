@@ -140,7 +140,7 @@ def graph_of(op: Op, given: frozenset[str], stacked: frozenset[str], name: str) 
     scaled = {each: axes for each, axes in plain.tensors.items() if op.scaling.get(each)}
     (node,) = plain.outputs.values()
     may_scale = (
-        op.turns
+        op.any_axis
         and any(each.name == name for each in op.inputs)
         and op.scaling.get(op.main) == 1
         and OUTER in node.dims

@@ -113,7 +113,7 @@ def batched(draw: Draw, batch: tuple[int, ...], axis: int | None = None) -> Draw
     op = OPS[draw.op]
     batch = batch if OUTER in op.inputs[0].axes else ()
     outer = (*batch, *draw.outer[len(draw.batch) :])
-    at = (draw.axis if axis is None else axis) if op.turns else len(outer)
+    at = (draw.axis if axis is None else axis) if op.any_axis else len(outer)
     return replace(draw, outer=outer, params={**draw.params, AXIS: at})
 
 

@@ -64,7 +64,7 @@ class Slices:
         """The name of the slices in messages."""
         op = OPS[self.case.op]
         if self.dim == OUTER:
-            return "rows" if op.turns else "slices of the batch"
+            return "rows" if op.any_axis else "slices of the batch"
         return f"slices of {self.dim}"
 
 

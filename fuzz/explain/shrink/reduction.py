@@ -96,7 +96,7 @@ def _collapsed_outer(draw: Draw, counts: tuple[int, ...]) -> tuple[int, ...]:
 
 def _has_rows(draw: Draw, rows: int) -> bool:
     """Return whether the collapsed rows get an axis of their own."""
-    return OPS[draw.op].turns or rows != 1
+    return OPS[draw.op].any_axis or rows != 1
 
 
 def _extent(draw: Draw, how: Reduction, dim: str) -> Span:

@@ -128,7 +128,7 @@ def _lost(bench: Bench) -> Mechanism | None:
 def _dims(op: Op, case: Case, operand: Operand) -> list[str]:
     """Return the names of a tensor's dimensions, one for each axis."""
     rank = len((case.inputs.get(operand.name) or case.outputs[operand.name]).layout.shape)
-    if op.turns and operand.name in op.alike:
+    if op.any_axis and operand.name in op.alike:
         return [op.row if axis == Frame(case).axis else op.batch_name for axis in range(rank)]
     outer = [op.batch_name] * (rank + 1 - len(operand.axes))
     return [dim for each in operand.axes for dim in (outer if each == OUTER else [each])]

@@ -138,9 +138,9 @@ def test_what_hangs_before_it_is_ready_keeps_no_other_target_waiting(
     loop.submit(queue, 1, start())
     first = worker.pid
     while worker.pid == first:
-        assert loop.turn(0.1)
+        assert loop.advance(0.1)
     worker.stop()
-    while loop.turn(0.1):
+    while loop.advance(0.1):
         pass
     assert ended == ["the session was stopped"]
 

@@ -29,7 +29,7 @@ BIG = tuple(op for op in OPS if any(big.fits(OPS[op]) for big in ALL))
 
 
 def test_an_op_of_rows_alone_has_big_cases() -> None:
-    assert [*BIG] == [name for name, op in OPS.items() if op.turns and not op.further and not op.fixed]
+    assert [*BIG] == [name for name, op in OPS.items() if op.any_axis and not op.further and not op.fixed]
     assert all(Search(op, 1).big_series == () for op in OPS if op not in BIG)
 
 
