@@ -68,7 +68,7 @@ class NightlyOptions:
 
 
 def nightly(options: NightlyOptions) -> Exit:
-    """Replay earlier findings and kept cases, then search all ops on all targets with fresh seeds, for a time.
+    """Run earlier findings and kept cases, then search all ops on all targets with fresh seeds, for a time.
 
     Findings, counts and coverage are saved twice a second, so that a kill or a full disk loses nothing; --resume
     continues such a night. It ends with a page, STATE/report.html.

@@ -37,7 +37,7 @@ def show(options: ShowOptions) -> Exit:
 
     For example: kernelfuzz show b88a1c --pack mine
     """
-    from fuzz.campaign.replay import file_of
+    from fuzz.campaign.reproducing import file_of
     from fuzz.core.base.case import CaseError
     from fuzz.core.base.errors import UsageError
     from fuzz.findings import casefile

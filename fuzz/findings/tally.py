@@ -262,7 +262,7 @@ class Tally:
 
     targets: dict[str, TargetTally] = field(default_factory=dict)
     cases: int = 0
-    replayed: int = 0
+    known: int = 0
     """The number of given cases, which were not drawn; a limit of cases does not count them."""
     laws: Counter[str] = field(default_factory=Counter)
     """The number of comparisons, by law."""
@@ -311,7 +311,7 @@ class Tally:
     def add(self, later: Tally) -> None:
         """Add the counts of a later tally."""
         self.cases += later.cases
-        self.replayed += later.replayed
+        self.known += later.known
         self.laws.update(later.laws)
         for name, line in later.targets.items():
             self.targets.setdefault(name, TargetTally(name, line.kernel)).add(line)

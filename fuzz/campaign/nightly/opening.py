@@ -29,8 +29,8 @@ from fuzz.findings.tables import CounterRow, LeaseRow, NightRow, SessionRow, Sli
 
 RESUMABLE = ("", "signal")
 """The ends of a night after which `--resume` continues it; '' stands for a kill or an error."""
-REPLAY_SHARE = 0.25
-"""The largest share of a night for replaying what is known: earlier findings and corpora."""
+KNOWN_SHARE = 0.25
+"""The largest share of a night for running what is known: earlier findings and corpora."""
 TRIAGE_SHARE = 0.2
 """The largest share of a night for shrinking and explaining."""
 _SILENT = timedelta(seconds=60)

@@ -69,10 +69,10 @@ class Recorder(Observer):
 
     def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
         """Note that a kept case passes on all targets, provided that the target for which it is kept ran it."""
-        bucket = self.book.buckets.get(self.book.replaying.get(case.digest, ""))
+        bucket = self.book.buckets.get(self.book.running_again.get(case.digest, ""))
         if bucket is None or any(judgement.verdict.is_finding for judgement in judgements):
             return
-        # Not if the failure needs earlier calls: in a process that lives on, others may hide it. It is replayed alone.
+        # Not if the failure needs earlier calls: in a process that lives on, others may hide it. It runs alone.
         if bucket.alone and any((each.target, each.verdict) == (bucket.target, Verdict.PASS) for each in judgements):
             self.book.batch.passed.add(bucket.name)
 
@@ -124,7 +124,7 @@ class Recorder(Observer):
             self.trouble = trouble
         return not trouble
 
-    def replayed(self, bucket: Bucket, case: Case, judgement: Judgement) -> None:
+    def ran_again(self, bucket: Bucket, case: Case, judgement: Judgement) -> None:
         """Count the judgement of a bucket's kept case, run in its own process after the calls that it needs."""
         more = Tally(accuracy={})
         more.count(case, [judgement], self.targets)

@@ -122,7 +122,7 @@ class LawCheck:
 
     def seal(self, case: Case) -> str:
         """Return a digest of the law, the key and the twin. It changes if a file was altered, or if the law of a later
-        version makes another twin. Replaying such a twin would judge something that was never seen."""
+        version makes another twin. Running such a twin would judge something that was never seen."""
         return hashlib.sha256(f"{self.name}/{self.key}/{self.twin(case).digest}".encode()).hexdigest()
 
     def told(self, case: Case) -> str:

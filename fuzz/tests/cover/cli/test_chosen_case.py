@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.campaign.replay import chosen_case
+from fuzz.campaign.reproducing import chosen_case
 from fuzz.core.adapters.pack import Pack, built_in, load
 from fuzz.core.base.case import CaseError
 from fuzz.core.base.errors import UsageError

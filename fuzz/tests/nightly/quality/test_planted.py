@@ -56,6 +56,6 @@ def test_a_kernel_fails_where_its_rule_says_so_and_nowhere_else(tmp_path: Path, 
     with WorkerPool(targets) as pool:
         runner = Runner(pool, targets, SessionLimits(), book_in(tmp_path, 1), SearchScope((kernel,)), (seen,))
         turns = (search.cases(Turn(shard, 1), b"")[0] for shard in range(_TURNS))
-        runner.replay([Entry(made.case) for made in turn] for turn in turns)
+        runner.run_entries([Entry(made.case) for made in turn] for turn in turns)
     assert seen.found == []
     assert seen.judged_cases > 8 * _TURNS
