@@ -48,9 +48,8 @@ def laid(draw: Draw, shard: Shard | None = None, number: int = 0) -> Laid:
     for part in draw.parts:
         if part.alias is not None and part.shift is None:
             there = layouts[part.alias]
-            layouts[part.name] = (
-                there if part.placement.strides is None else replace(there, strides=part.placement.strides)
-            )
+            strides = part.placement.strides
+            layouts[part.name] = there if strides is None else replace(there, strides=strides)
     return Laid(draw, layouts, shard, number)
 
 

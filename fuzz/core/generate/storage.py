@@ -73,9 +73,8 @@ def unfolded(draw: Draw) -> Draw:
         for part in draw.parts
         if part.alias is None and OPS[draw.op].is_input(part.name) and 0 in layout_of(draw, part).strides
     ]
-    return draw.with_parts(
-        *(replace(p, placement=Placement(guard=p.placement.guard, offset=p.placement.offset)) for p in folded)
-    )
+    plain = (Placement(guard=each.placement.guard, offset=each.placement.offset) for each in folded)
+    return draw.with_parts(*(replace(p, placement=at) for p, at in zip(folded, plain, strict=True)))
 
 
 def sharing(draw: Draw, names: Collection[str]) -> Draw:

@@ -39,7 +39,7 @@ def statements_of(path: Path, text: str, solutions: Sequence[str]) -> Iterator[S
         try:
             module = executed(path, text, numbers)
             made = [replace(each, tier=tier) for each in of_module(path, module, extents_in(module, read))]
-        except (Exception, SystemExit) as error:  # whatever the statement raises
+        except (Exception, SystemExit) as error:  # whatever the file raises
             refusal = refusal or error
         else:
             yield from made
@@ -49,9 +49,8 @@ def statements_of(path: Path, text: str, solutions: Sequence[str]) -> Iterator[S
     statement, shapes = made[0], made[0].shapes or {}
     if refused := _refused(statement):
         yield _keeping(statement, refused, "Model refuses others")
-    inputs = [
-        shapes.get(name, "").split() for name in (statement.module.inputs if statement.module is not None else ())
-    ]
+    own = statement.module
+    inputs = [shapes.get(name, "").split() for name in (own.inputs if own is not None else ())]
     batch = next((dims[0] for dims in inputs if dims), None)
     if batch is not None and batch not in statement.fixed:
         yield _keeping(statement, [dim for dim in statement.examples[0] if dim != batch], "it is not read with others")
