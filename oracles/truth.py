@@ -76,7 +76,8 @@ class OutputCheck:
     worst_index: tuple[int, ...] | None
     """The element with the largest err/budget; None for an empty output."""
     worst_ratio: float
-    """The err/budget of that element. It is at most 1 if and only if the output passes."""
+    """The largest err/budget of the output's elements, at `worst_index`. It is at most 1 if and only if the output
+    passes."""
     failing: int = 0
     """The number of failing elements."""
     contradicts: bool = False

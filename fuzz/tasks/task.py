@@ -90,8 +90,8 @@ class Task:
         return FindingBook(FileStore(folder), lambda: Source(seed), name_of=lambda _, each: each.target, keeps=False)
 
     def scope(self, laws: Sequence[str], *, probed: bool = False) -> SearchScope:
-        """Return the scope of a search that tries these laws. Where they are `probed`, it tries them more often, and
-        counts the values of axes."""
+        """Return the scope of a search that tries these laws. With `probed`, it tries them more often, and counts which
+        values its cases had on each axis of `fuzz.findings.axes`."""
         kernels = [*{target.kernel.name: target.kernel for target in self.searched}.values()]
         return SearchScope(kernels, tuple(laws), twin_one_in=PROBED_ONE_IN if probed else ONE_IN, axes=probed)
 

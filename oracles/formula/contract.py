@@ -234,9 +234,10 @@ class Contract:
         return [*named, *({**each, ALL: way} for each in named for way in _ARRANGED[self.expanded])]
 
     def unrounded(self, inputs: Mapping[str, str]) -> Contract | None:
-        """Return the contract of kernels that calculate the formula as it is written, in f64, and round only at the end
-        and at points where every kernel rounds. The contract must be settled, for inputs of these dtypes. Returns None
-        if the contract has `dtypes`, or a `compute` of fewer bits than `widest` of the inputs."""
+        """Return this contract narrowed to kernels that calculate the formula as it is written, in float64, and round
+        only at the end and at points where every kernel rounds. None if the contract has `dtypes`, or if its `compute`
+        is neither float64 nor the `widest` dtype of the inputs. `inputs` are the dtypes of the inputs by name; the
+        contract must be settled for them."""
         if self.dtypes or self.compute not in (widest(inputs.values()), DOUBLE.name):
             return None
         points = {name: dtype for name, dtype in self.points.items() if not dtype.startswith(MAYBE)}

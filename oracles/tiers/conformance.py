@@ -287,7 +287,8 @@ class Closed:
         return np.where(np.isnan(self.low), REQUIRED, may).astype(np.int8)
 
     def enclosure(self, own: Enclosure, share: float) -> Enclosure:
-        """Return the enclosure with the known elements replaced by these values, which are exact to within `share`."""
+        """Return the enclosure `own` with the elements in `where` replaced by the values from `low` to `high`. These
+        two ends have a relative error of at most `share`."""
 
         def without(values: Any, other: Any = 0) -> Any:
             return None if values is None else np.where(self.where, np.asarray(other, values.dtype), values)

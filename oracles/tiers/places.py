@@ -60,7 +60,8 @@ def _unjudged(outputs: OutputValues, output: str, kept: Form) -> Mask | None:
 
 
 def bounds_of(outputs: OutputValues, output: str, at: Sequence[int], kept: Form, dtype: Format) -> Bounds:
-    """Return the bounds of one place, from the exact values of all elements among which it is chosen."""
+    """Return the bounds of one element of an output of places: its place in the exact order, and all places that
+    correct kernels may return instead, from the exact values of all elements along the axis."""
     ranks, marked = kept.ranks, _unjudged(outputs, output, kept)
     assert ranks is not None
     if marked is not None and marked[tuple(at)]:

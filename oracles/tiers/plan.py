@@ -57,8 +57,9 @@ class FormulaPlan:
     contract: Contract
     structured: bool
     tensors: Mapping[str, str]
-    """The dtypes of the tensors."""
+    """The dtypes of the inputs, by name."""
     outputs: Mapping[str, str]
+    """The dtypes of the outputs, by name."""
     zeros: frozenset[str]
     """The names of parameters that are zero."""
     values: dict[Node, PlannedValue] = field(default_factory=dict)

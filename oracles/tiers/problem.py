@@ -298,7 +298,8 @@ class FormulaProblem:
         return Union(members, unrounded)
 
     def whole(self, contract: Contract, structured: bool) -> Union:
-        """Return the allowed outputs under a settled contract. They are kept until another contract is asked about."""
+        """Return the allowed outputs of all rows at once, under a settled contract. The last result is kept until
+        another contract, or another `structured`, is asked for."""
         if (contract, structured) not in self._whole:
             self._whole.clear()
             self._whole[contract, structured] = self.conformance(contract, structured, self.tensors, self._exact)

@@ -316,8 +316,9 @@ class Capability:
         return dict(reversed(self.able.mixed))  # the first entry for a tensor counts
 
     @lazy
-    def _places(self) -> Mapping[str, tuple[int, int, int]]:
-        """Return, by tensor, the highest rank, the loosest layout and the alignment of rows in bytes that are taken."""
+    def _accepted(self) -> Mapping[str, tuple[int, int, int]]:
+        """Return, by tensor, what the kernel accepts: the highest rank, the index in `Strides` of the loosest kind of
+        strides, and the number of bytes to which rows must be aligned."""
         op, able = OPS[self.op], self.able
         loosest, found = get_args(Strides).index(able.strides), dict[str, tuple[int, int, int]]()
         for name in self._usual:
@@ -329,7 +330,7 @@ class Capability:
         return found
 
     def _layout_refusal(self, name: str, tensor: Tensor | Output) -> Refusal | None:
-        layout, (rank, loosest, alignment) = tensor.layout, self._places[name]
+        layout, (rank, loosest, alignment) = tensor.layout, self._accepted[name]
         if len(layout.shape) > rank:
             return Refusal(f"rank of {name}", f"{name}: rank {len(layout.shape)}")
         if loosest < _ANY and layout.looseness > loosest:

@@ -66,7 +66,7 @@ class Part:
     alias: str | None = None
     """The input in whose memory the part lies, if any."""
     shift: Shift | None = None
-    """The distance of an output from the input in whose memory it lies; None if it lies in place of the input."""
+    """The distance, in elements and rows, of an output from the input in whose memory it lies. None: no distance."""
     dense: bool = False
     """Whether an output with a `shift` and no strides is dense, in C order; if not, it has the input's strides."""
     stack: str = ""

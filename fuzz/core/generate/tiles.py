@@ -111,8 +111,9 @@ def tiled_along_two(sketch: Sketch, dice: Dice, number: int) -> Sketch | None:
 
 
 def long_along_one(sketch: Sketch, dice: Dice, number: int) -> Sketch | None:
-    """Return the sketch with many elements along one dimension, which `number` chooses in turn. The other extents are
-    limited by the remaining room; beside every second long sum they are about 8."""
+    """Return the sketch with many elements along one dimension, which `number` chooses in turn, or None if the op has
+    no tiled dimension. The other extents are limited by the remaining room. If the long dimension is summed over, then
+    in about half of the cases the other tiled dimensions have only 8 or 9 elements."""
     op = OPS[sketch.capability.op]
     dims = _tiled(op)
     if not dims:

@@ -76,8 +76,8 @@ class Retrieved:
 
 
 def command_of(named: Path) -> list[str]:
-    """Return the file of a check, followed by the arguments of its program, from the words that `origin_words` writes;
-    nothing if no file is named."""
+    """Return the words of a command: the file that calls `fuzz.check`, then the arguments of that file. `named` is one
+    word, as `origin_words` writes it: a path, or a quoted command line. Nothing if it names no file."""
     if named.exists():
         return [str(named)] if named.is_file() else []
     with contextlib.suppress(ValueError):  # a quotation that does not end

@@ -53,7 +53,8 @@ ModelNew.__init__ = lambda self, *given, **named: (_moded_init(self, *given, **n
 """
 """Code appended to a solution that keeps it in one mode, whatever mode it sets."""
 _IN_OTHER_MODE = 12
-"""The number of cases in a module's other mode, training or evaluation: a quarter of a quick replay's cases."""
+"""The most cases in the mode that a module is not judged in first (training or evaluation): a quarter of
+`QUICK_REPLAYS`."""
 _RANDOM = (
     "in training mode, as constructed, Model draws random numbers, so no result is right or wrong. To judge eval() "
     "alone, write self.eval() at the end of its __init__"

@@ -105,7 +105,8 @@ def maybe_narrowed(form: Form, dtype: Format, contract: Contract) -> Form:
 
 
 def _held(form: Form, middle: F64, alike: Mask | bool) -> F64 | None:
-    """Return values in place of the formula's; NaN where every kernel has the formula's. None: no replacement."""
+    """Return `middle`, by which centres are replaced (see `Narrowed.held`), but NaN where every kernel has the
+    formula's own value. None if that is everywhere."""
     same = alike & (middle == form.centre)
     return None if same.all() else np.where(same, np.nan, middle)
 

@@ -135,8 +135,9 @@ def _doubted(here: SettledProblem, node: Node, table: Form, rank: Form, order: O
 
 
 def among(index: Form, axis: int, low: F64, high: F64, outside: F64 | None) -> tuple[F64, F64]:
-    """Return the least and the largest element that an uncertain index may take: of those that may have the index's
-    rank, or else of all, including the value `outside` for places that do not exist."""
+    """Return the smallest and the largest value that a kernel may read with an uncertain index. If the index comes from
+    a ranking along this axis, only elements that may have its rank count. If not, all elements count, and without any
+    ranks so does `outside`, the value for places that do not exist."""
     ranks = index.ranks
     if ranks is not None and ranks.axis == axis and ranks.rank.shape[axis] == 1:
         possible = ranks.outer.holds(ranks.rank)

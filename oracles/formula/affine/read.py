@@ -63,11 +63,13 @@ class ReadFormula:
 
     forms: dict[Node, Form] = field(default_factory=dict)
     held: dict[tuple[Node, int | None], F64] = field(default_factory=dict)
-    """The numbers that replace centres, as `Budget.replaced` returns them."""
+    """The numbers that replace centres, by node and index of its argument (None: its own result); see
+    `Narrowed.held`."""
     doubts: dict[Node, Mask] = field(default_factory=dict)
     """Mask of elements whose exact values may take another branch, or place, than those of float64, by node."""
     guesses: dict[Node, Mask] = field(default_factory=dict)
-    """Mask of elements whose forms depend on the rows beside them, by node (see `oracles.formula.affine.narrowing`)."""
+    """Mask of elements for which float64 decides by chance between one value and two, because its error depends on the
+    rows that are calculated in the same call, by node (see `oracles.formula.affine.narrowing`)."""
     same: dict[Node, Mask] = field(default_factory=dict)
     """By choice, the mask of elements for which both sides are equal; none before the first doubt."""
     mirrored: dict[Node, Mask] = field(default_factory=dict)
