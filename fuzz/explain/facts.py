@@ -160,7 +160,7 @@ def so_far(conclusion: Conclusion) -> str:
 def _is_shown(rule: Rule, changes: Sequence[Counterfactual]) -> bool:
     """Return whether each condition on memory or on a parameter is confirmed by a single change that makes the case
     pass. Only rules about values need this: in them such a condition is more often than not learned by chance."""
-    if not any(atom.trait.row.about == "values" for atom in rule.atoms):
+    if not any(atom.trait.topic.about == "values" for atom in rule.atoms):
         return True
     passing = {each.subject for each in changes if each.passing}
     asked = (_CHANGED_BY.get(atom.trait.kind, "").format(atom.trait.subject) for atom in rule.atoms)
