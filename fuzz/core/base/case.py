@@ -120,11 +120,11 @@ class Layout:
         if not self.size:
             return 0
         steps = [(extent, stride) for extent, stride in zip(self.shape, self.strides, strict=True) if extent != 1]
-        reach = 1
+        dense = 1
         for extent, stride in reversed(steps):
-            if stride != reach:
+            if stride != dense:
                 break
-            reach *= extent
+            dense *= extent
         else:
             return 0
         if self.shape[-1] != 1 and steps.pop()[1] != 1:

@@ -56,12 +56,12 @@ def _row_by_row(layout: Layout, axis: int) -> NDArray[np.int64]:
 
 def overlaps_itself(layout: Layout) -> bool:
     """Return whether two elements of a tensor share an address."""
-    reach = 0
+    far = 0
     steps = sorted((abs(stride), extent) for extent, stride in zip(layout.shape, layout.strides, strict=True))
     for stride, extent in steps if layout.size else ():
-        if extent > 1 and stride <= reach:  # usually they do, but strides of 2 and 3, for example, can interleave
+        if extent > 1 and stride <= far:  # usually they do, but strides of 2 and 3, for example, can interleave
             return np.unique(_places(layout)).size < layout.size
-        reach += (extent - 1) * stride
+        far += (extent - 1) * stride
     return False
 
 

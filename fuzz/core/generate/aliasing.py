@@ -103,8 +103,8 @@ def _overlapping(draw: Draw, way: _Sharing, how: int, far: int) -> Draw:
     """Return the draw with the output placed before or after the input in the same memory, at a distance of one
     element, one row, or any distance at which the two still overlap."""
     source = draw.part(way.other)
-    reach = layout_of(draw, source).extent
-    step = min((1, max(draw.n, 1), 1 + far % reach)[how % 3], max(reach - 1, 1))
+    extent = layout_of(draw, source).extent
+    step = min((1, max(draw.n, 1), 1 + far % extent)[how % 3], max(extent - 1, 1))
     source = replace(source, placement=replace(source.placement, offset=max(source.placement.offset, step)))
     moved = layout_of(draw, source)
     over = _moved_by(moved, step if how // 3 % 2 else -step, how // 6)

@@ -65,7 +65,7 @@ class _Added:
             np.isinf(self._size), finite * (1 + self._worst) < dtype.limit, self._size * _CLEAR <= np.abs(found.centre)
         )
         return rounded(
-            found, Rounding(underflow=0.0, reach=self._size * (1 + self._worst), certain=certain), here.contract
+            found, Rounding(underflow=0.0, top=self._size * (1 + self._worst), certain=certain), here.contract
         )
 
     @lazy

@@ -232,7 +232,7 @@ class Budget(SettledProblem):
         the function has another value there, that value is the centre: kernels' values may lie on either side."""
         found, of = self._step(node, [arg]), node.function
         if of.tangent is None:
-            return self._keep(read, node, None, arg, stepped(found, of, arg, self._reach(read, node.args[0], arg)))
+            return self._keep(read, node, None, arg, stepped(found, of, arg, self._spread_of(read, node.args[0], arg)))
         far = of.share(arg.centre, arg.spread) > FAR
         if not far.any():
             return found
@@ -302,7 +302,7 @@ class Budget(SettledProblem):
             found = exact if exact.is_exact else blended(alike, exact, self._step(node, args))
             narrow = Narrowed(replace(found, bits=dtype.precision))
         else:
-            narrow = narrowed(exact, dtype, self.contract, self._reach(read, node, exact))
+            narrow = narrowed(exact, dtype, self.contract, self._spread_of(read, node, exact))
         sign = 1.0 if node.kind == "add" else -1.0
         lost = alike & (two_sum(args[0].centre, sign * args[1].centre).low != 0)
         if lost.any():
@@ -363,10 +363,10 @@ class Budget(SettledProblem):
             before = self._unrounded(read, arg)  # a single rounding serves as both
         elif holds(before, dtype):
             return self._converted(read, arg, before, dtype)
-        narrow = narrowed(before, dtype, self.contract, self._reach(read, arg, before), point=True)
+        narrow = narrowed(before, dtype, self.contract, self._spread_of(read, arg, before), point=True)
         return lowered(self._keep(read, node, 0, before, narrow), dtype, self.contract.flushes_results)
 
-    def _reach(self, read: ReadFormula, node: Node, form: Form) -> Spread:
+    def _spread_of(self, read: ReadFormula, node: Node, form: Form) -> Spread:
         """Return how far kernels' values may lie from the centre of a node's form, before it is rounded."""
         if form.is_exact:
             return ALIKE
@@ -444,7 +444,7 @@ class Budget(SettledProblem):
             elif not node.is_exact and (self.contract.wider or self._may_start(node)):  # kernels may skip this rounding
                 each = maybe_narrowed(each, dtype, self.contract)
             elif not node.is_exact:
-                narrow = narrowed(each, dtype, self.contract, self._reach(read, arg, each))
+                narrow = narrowed(each, dtype, self.contract, self._spread_of(read, arg, each))
                 each = self._keep(read, node, place, each, narrow)
                 if wide - arg.dims:  # all elements that use it share this rounding
                     each = shared(each)

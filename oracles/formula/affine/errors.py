@@ -30,7 +30,7 @@ class Rounding:
     """The error in units of the smallest subnormal number; 0 for sums, which are exact there."""
     fused: bool = False
     """Whether some kernels skip the rounding, and so do not overflow."""
-    reach: F64 | None = None
+    top: F64 | None = None
     """The largest magnitude of intermediate values, without infinite terms; None: that of the results."""
     certain: Mask | None = None
     """Mask of elements that are infinite in every kernel if their results are too large; None: all elements."""
@@ -135,8 +135,8 @@ def marked(*masks: Mask | None) -> Mask | None:
 def _limited(form: Form, rounding: Rounding) -> Form:
     """Return the form with infinities where it certainly overflows, and a mark where it may overflow."""
     limit = form.dtype.limit
-    top = form.size if rounding.reach is None else rounding.reach
-    if not top.size or (top.max() < limit and (rounding.reach is None or np.isfinite(form.centre).all())):
+    top = form.size if rounding.top is None else rounding.top
+    if not top.size or (top.max() < limit and (rounding.top is None or np.isfinite(form.centre).all())):
         return form
     beyond = np.abs(form.centre) - form.spread >= limit
     over = beyond if rounding.certain is None else beyond & rounding.certain

@@ -53,7 +53,7 @@ def holds(form: Form, dtype: Format) -> bool:
     return form.bits <= dtype.precision and form.dtype.emin >= dtype.emin and form.dtype.max <= dtype.max
 
 
-def narrowed(form: Form, dtype: Format, contract: Contract, reach: Spread = ALIKE, *, point: bool = False) -> Narrowed:
+def narrowed(form: Form, dtype: Format, contract: Contract, spread: Spread = ALIKE, *, point: bool = False) -> Narrowed:
     """Return the form rounded to a dtype. Where values may round to more than two numbers, errors far exceed the
     rounding, which is added to them: so they can still cancel later, unlike bounds between two numbers. A declared
     `point` always gives such bounds."""
@@ -63,8 +63,8 @@ def narrowed(form: Form, dtype: Format, contract: Contract, reach: Spread = ALIK
     if form.is_exact:
         middle = _in_dtype(form.centre, dtype)
         return Narrowed(zeroed(replace(narrow, centre=middle, least=least), flush), _held(form, middle, True))
-    alike = np.equal(reach.most, 0)
-    low, high, doubt = _candidates(form.centre, reach, partial(_ends, dtype=dtype, flush=flush))
+    alike = np.equal(spread.most, 0)
+    low, high, doubt = _candidates(form.centre, spread, partial(_ends, dtype=dtype, flush=flush))
     if flush:  # as after an operation, a value that may be flushed is itself the centre
         low, high = np.where(alike & (low == 0), high, low), np.where(alike & (high == 0), low, high)
     one = low == high
@@ -75,13 +75,13 @@ def narrowed(form: Form, dtype: Format, contract: Contract, reach: Spread = ALIK
         radius = np.where(below, np.maximum(high - middle, middle - least), radius)
     sharp = one | np.isfinite(radius)
     if not middle.all():  # zeros keep the sign of the unrounded value, if it is known
-        middle, known = _signed(form, middle, reach)
+        middle, known = _signed(form, middle, spread)
         sharp &= known
     if not (point or one.all()):
         own = dtype.u * np.maximum(form.size, dtype.tiny)
         sharp &= radius <= own
         close = ~one & (np.abs(radius - own) <= own * _ALIKE)
-        by_chance = close if doubt is None else close | doubt & ~_is_wide(form, reach, dtype, flush)
+        by_chance = close if doubt is None else close | doubt & ~_is_wide(form, spread, dtype, flush)
         doubt = by_chance if by_chance.any() else None
     if flush:
         radius = np.where(alike & (np.abs(middle) < dtype.tiny), np.abs(middle), radius)
@@ -111,28 +111,28 @@ def _held(form: Form, middle: F64, alike: Mask | bool) -> F64 | None:
     return None if same.all() else np.where(same, np.nan, middle)
 
 
-def _is_wide(form: Form, reach: Spread, dtype: Format, flush: bool) -> Mask:
+def _is_wide(form: Form, spread: Spread, dtype: Format, flush: bool) -> Mask:
     """Return the mask of elements whose values lie further apart than any rounding, however wrong float64 is: by at
     most `most`. The ends lie 2 `most` apart, and are each rounded by at most u of their size, or to zero."""
-    moved = 8 * dtype.u * (form.size + reach.most + dtype.tiny)
-    return np.asarray(reach.most > (moved + 2 * dtype.tiny if flush else moved))
+    moved = 8 * dtype.u * (form.size + spread.most + dtype.tiny)
+    return np.asarray(spread.most > (moved + 2 * dtype.tiny if flush else moved))
 
 
-def _signed(form: Form, middle: F64, reach: Spread) -> tuple[F64, Mask]:
+def _signed(form: Form, middle: F64, spread: Spread) -> tuple[F64, Mask]:
     """Return the values with signed zeros, and the mask of values that are not zero or have a known sign."""
     positive = np.zeros(middle.shape, bool) if form.least is None else form.least >= 0
     sign = np.where(positive, 1.0, form.centre)
-    known = (np.abs(form.centre) > reach.most) | np.equal(reach.most, 0) | positive
+    known = (np.abs(form.centre) > spread.most) | np.equal(spread.most, 0) | positive
     return np.where(middle == 0, np.copysign(0.0, sign), middle), known | (middle != 0)
 
 
-def stepped(form: Form, of: Elementary, arg: Form, reach: Spread) -> Narrowed:
+def stepped(form: Form, of: Elementary, arg: Form, spread: Spread) -> Narrowed:
     """Return the form of a function that is constant except at jumps: one value if no jump lies among the argument's
     values, else the values on both sides of the jump."""
     if arg.is_exact:
         return Narrowed(form)
     value = of.float64.value
-    low, high, doubt = _candidates(arg.centre, reach, lambda centre, far: (value(centre - far), value(centre + far)))
+    low, high, doubt = _candidates(arg.centre, spread, lambda centre, far: (value(centre - far), value(centre + far)))
     several = (low != high) & np.isfinite(arg.centre)
     radius = np.where(several, (high - low) / 2, 0.0)
     held = several & np.isfinite(radius)
@@ -142,15 +142,15 @@ def stepped(form: Form, of: Elementary, arg: Form, reach: Spread) -> Narrowed:
 
 
 def _candidates(
-    centre: F64, reach: Spread, ends: Callable[[F64, F64 | float], tuple[F64, F64]]
+    centre: F64, spread: Spread, ends: Callable[[F64, F64 | float], tuple[F64, F64]]
 ) -> tuple[F64, F64, Mask | None]:
     """Return the numbers that both ends are rounded to, and the mask of those that float64 cannot tell, or None."""
-    low, high = ends(centre, reach.most + reach.chance)
+    low, high = ends(centre, spread.most + spread.chance)
     apart = low != high
     if not apart.any():
         return low, high, None
     middle, most, less = (
-        np.broadcast_to(each, apart.shape)[apart] for each in (centre, reach.most, reach.most - reach.chance)
+        np.broadcast_to(each, apart.shape)[apart] for each in (centre, spread.most, spread.most - spread.chance)
     )
     doubt = np.zeros(apart.shape, bool)
     inner = ends(middle, np.maximum(less, 0.0))
@@ -161,9 +161,9 @@ def _candidates(
     return low, high, doubt if doubt.any() else None
 
 
-def _ends(centre: F64, reach: F64 | float, dtype: Format, flush: bool) -> tuple[F64, F64]:
+def _ends(centre: F64, spread: F64 | float, dtype: Format, flush: bool) -> tuple[F64, F64]:
     """Return the numbers that the ends round to; an end that may be flushed is moved to zero."""
-    low, high = (_in_dtype(np.asarray(centre + side * reach), dtype) for side in (-1.0, 1.0))
+    low, high = (_in_dtype(np.asarray(centre + side * spread), dtype) for side in (-1.0, 1.0))
     if flush:
         low = np.where((low > 0) & (low < dtype.tiny), 0.0, low)
         high = np.where((high < 0) & (high > -dtype.tiny), 0.0, high)

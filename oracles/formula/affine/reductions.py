@@ -85,7 +85,7 @@ def _total(
         parts[Symbol(radius, summed)] = np.ones((1,) * radius.ndim)
     least = None if sums.least is None else _least(here, node, *sums.least)
     found = Form(sums.centre, dtype, dtype.precision, parts, sums.rest, sums.may, least=least)
-    reach, less = (sums.size, None) if sums.far is None else sums.far
+    top, less = (sums.size, None) if sums.far is None else sums.far
     if np.all(n > 1):
         allowed = allowed + dust(dtype)
         errors = upwards(sums.size * allowed, dtype, sums.size)
@@ -97,7 +97,7 @@ def _total(
             errors = np.where((found.spread == 0) & (sums.size <= 2.0**dtype.precision), 0.0, errors)
         found = more(found, errors)
     mixed = sums.is_mixed
-    rounding = Rounding(underflow=0.0, reach=reach * (1 + theta), certain=np.logical_not(mixed))
+    rounding = Rounding(underflow=0.0, top=top * (1 + theta), certain=np.logical_not(mixed))
     before, found = found, rounded(found, rounding, here.contract)
     if here.starts(node):
         here.sizes[node] = sums.size
@@ -129,11 +129,11 @@ def started(here: SettledProblem, node: Node, args: Sequence[Form], found: Form)
         errors = upwards(first.size * (worst + 2 * dtype.u + dust(dtype)), dtype, first.size)
         if converts:  # the last addition is in the dtype of the sum
             errors = errors + found.size * (dtype.u + dust(dtype)) + dtype.eta
-        reach = (here.sizes[arg] + first.size) * (1 + worst) * (1 + 2 * dtype.u)
+        top = (here.sizes[arg] + first.size) * (1 + worst) * (1 + 2 * dtype.u)
         if here.contract.denormals != "preserve":
-            errors = errors + np.minimum(reach, (n + 1) * dtype.tiny)
+            errors = errors + np.minimum(top, (n + 1) * dtype.tiny)
         number = np.isfinite(found.centre) & np.isfinite(first.size)
-        beyond = number & ~(reach < dtype.limit)
+        beyond = number & ~(top < dtype.limit)
         found = more(found, np.where(number, errors, 0.0))
         found = replace(found, may=marked(found.may, beyond if beyond.any() else None))
     return found
