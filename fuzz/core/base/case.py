@@ -23,7 +23,8 @@ STORAGE_LIMIT = 1 << 28
 """The size in bytes above which a storage is sparse, so that only the pages near its elements exist."""
 
 THREADS = "threads"
-"""The param that says how many processor threads a framework may use, one by default. The kernel does not get it."""
+"""The name of the param with the number of processor threads that a framework may use, by default one. It is not passed
+to the kernel."""
 
 Guard = Literal["after", "before"]
 BIG: Final = "big"
@@ -198,7 +199,7 @@ class Origin:
     number: int = field(default=0, compare=False)
     """The number of the case in its shard of the search that made it, from 1; 0 if no search made it."""
     labels: tuple[Label, ...] = field(default=(), repr=False, compare=False)
-    """The labels of its op's space that the case visits. Case files do not keep them."""
+    """The labels that the case visits, see `fuzz/core/generate/coverage.py`. Case files do not keep them."""
     shard: Shard | None = field(default=None, compare=False)
     """The shard of the search that made the case."""
 

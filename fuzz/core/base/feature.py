@@ -38,9 +38,10 @@ class Topic:
     form: Form = "word"
     about: About = "case"
     cost: float = 1.0
-    """The cost of a condition of this kind in a rule. Plainer reasons cost less. A residue is a reason of its own. A
-    ratio or a product counts only without a plainer reason, and a quantile only if the formula names no number. That a
-    tensor is present is plainer than its values or shared memory; where it lies is plainer than where its rows lie."""
+    """The cost of a condition of this kind in a rule: the plainer the reason, the lower. A residue is a reason of its
+    own. A ratio or a product should be used only if no plainer condition fits, and a quantile only if the formula names
+    no number. That a tensor is present is plainer than what values it has or whether it shares memory; where a tensor
+    lies is plainer than where its rows lie."""
     yes: str = ""
     """The sentence for a feature that holds, with {limit} for the limit of a number; '' if there is none."""
     no: str = ""

@@ -38,8 +38,9 @@ def meets(source: Layout, output: Layout) -> bool:
 
 
 def distances(source: Layout, output: Layout, axis: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return how many elements, and how many rows, each shared element of an input comes after the output element at
-    the same address, in order along `axis`. If input elements share an address, the first and the last count."""
+    """Return two numbers for each element of the output that shares its address with an element of the input, in order
+    along `axis`: how many elements, and how many rows, the input's element comes after the output's. If several
+    elements of the input share an address, the first and the last one count."""
     read = _row_by_row(source, axis)
     written = _row_by_row(output, axis) + shift(source, output)
     place, first = np.unique(read, return_index=True)

@@ -1,5 +1,6 @@
-"""The platforms: one row for each documented fact, with its source. A nightly test measures the facts on hardware. A
-bound documented relative to the correctly rounded result, like CUDA's, is half an ulp larger relative to the exact."""
+"""The platforms: one row for each documented fact, with its source. A nightly test measures the facts on hardware. CUDA
+documents errors relative to the correctly rounded result; relative to the exact result the bound is half an ulp
+larger."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ _NVCC = "CUDA compiler driver NVCC"
 _LIBDEVICE = f"{_GUIDE}: {{0}}f within {{1}} ulp; Triton has libdevice flush (nvvm-reflect-ftz)"
 _CUDA_ULP = {"erf": 2, "atan": 2, "expm1": 1, "log1p": 1}
 _PLAIN_CUDA_ULP = {"exp": 2, "exp2": 2, "log": 1, "log2": 1, "sin": 2, "cos": 2, "tanh": 2, "pow": 4}
-"""CUDA's documented bounds in ulp: `_CUDA_ULP` for functions that --use_fast_math leaves alone, these for others."""
+"""CUDA's documented bounds in ulp: `_CUDA_ULP` for functions that --use_fast_math does not change, `_PLAIN_CUDA_ULP`
+for those that it replaces."""
 _GLIBC = "GNU C Library manual, Errors in Math Functions: a few ulp; {0}f of glibc 2.36, measured of all f32: {1} ulp"
 _ONEDNN = (
     "oneDNN has {0} of bf16, by AVX512_BF16 where it can; Intel SDM, {1}: denormal operands are zero, results flushed,"
