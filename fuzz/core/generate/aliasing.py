@@ -36,15 +36,16 @@ class _Sharing:
 
 
 def aliased(case: Case, capability: Capability, dice: Dice) -> Case:
-    """Return the case with two tensors that share memory, if the kernel accepts that or promises to reject it.
-    Otherwise return the case unchanged. Only shared memory counts as visited."""
+    """Return the case with two tensors that share memory, if the kernel accepts such a case or promises to reject it.
+    Otherwise return the case unchanged. The labels of the result are those of the shared memory alone."""
     ways = list(_sharings(case))
     shared = _with_shared_memory(case, dice.pick(ways), dice.below(2**32), dice.below(2**32)) if ways else None
     return shared if shared is not None and capability.is_dispatched(shared) else case
 
 
 def aliased_as(case: Case, label: tuple[str | int, ...], turn: int) -> Case:
-    """Return the case with the shared memory that `label` names, each turn in another way; unchanged if impossible."""
+    """Return the case with two tensors that share memory in the way that `label` names, in another way each turn.
+    Return the case unchanged if that is impossible."""
     way = next((way for way in _sharings(case) if way.label == label), None)
     return (_with_shared_memory(case, way, turn, turn) if way is not None else None) or case
 

@@ -35,17 +35,18 @@ class Big:
 
     name: str
     after: int
-    """The number of turns of the search that come before it."""
+    """The number of turns of the search that come before this case."""
     rows: int
     n: int
     pitch: int | None = None
-    """The distance between rows in elements, for tensors of the first input's shape, whose pitches differ a little."""
+    """The distance between rows in elements, for tensors of the first input's shape. Each tensor has a slightly
+    different one."""
     dtype: str = SINGLE.name
     grids: int | None = None
     """The most tensors of the first input's shape that the op may have. More would take the oracle too much memory."""
     swept: int | None = None
-    """The index, among inputs of the first input's shape, of the input that gets every number of the dtype, including
-    NaNs and infinities. Only for ops whose output elements each depend on one element of each input."""
+    """The index of the input that gets every number of the dtype, NaNs and infinities included, among the inputs of the
+    first input's shape. Only for ops in which each output element depends on one element of each input."""
 
     def fits(self, op: Op) -> bool:
         """Whether the op can have this case: it is defined for rows of this length and has no further dimensions, which

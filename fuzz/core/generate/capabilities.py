@@ -102,11 +102,11 @@ def anything(op: str) -> Capability:
 
 def out_of_capability(capabilities: Sequence[Capability]) -> tuple[Capability, ...]:
     """Return capabilities for cases that kernels promise to reject. Each kernel with this promise gets one capability
-    with every dtype, axis, shape and layout. A random case of this capability is rarely wrong only in its rank or size.
-    So a kernel that takes tensors with rank 1 only gets another capability with stacked tensors of rank 2, and a kernel
-    that takes no empty tensors gets another with empty tensors only. Each input whose places are checked gets one with
-    invalid places. Cases that cannot be passed to the kernel at all, such as one with a tensor that is no argument, are
-    not invalid but impossible."""
+    with every dtype, axis, shape and layout. Cases drawn for it mostly have several things wrong, and rarely the rank
+    or the size alone. So a kernel that takes tensors with rank 1 only gets another capability with stacked tensors of
+    rank 2, and a kernel that takes no empty tensors gets another with empty tensors only. Each input whose places are
+    checked gets one with invalid places. A case that cannot be passed to the kernel at all, for example because a
+    tensor is none of its arguments, is not invalid but impossible."""
     strict = [each for each in capabilities if each.able.outside == "rejects"]
     found = [replace(each, able=_boundless(each.op, each.able)) for each in strict]
     flat = [each for each in strict if not {*_flat(each)} <= {*each.able.stacked}]
@@ -136,8 +136,9 @@ def _boundless(op: str, able: Capabilities) -> Capabilities:
 
 
 def _formats(able: Capabilities) -> tuple[str, ...]:
-    """Return the formats that kernels calculate in. If the kernel takes formats that can only be stored, add all others
-    of the same size: a kernel that reads e4m3fn may be given e5m2 by mistake, but one that reads f32 hardly ever is."""
+    """Return the formats that values can be calculated in. If the kernel takes formats that can only be stored, add all
+    formats of the same size: a kernel that reads e4m3fn may be given e5m2 by mistake, but one that reads f32 hardly
+    ever is."""
     sizes = {FORMATS[name].itemsize for name in able.formats if FORMATS[name].only_stores}
     return tuple(name for name, each in FORMATS.items() if not each.only_stores or each.itemsize in sizes)
 

@@ -39,8 +39,8 @@ _BLOCKS = (4, 8, *TILES)
 _LARGEST = 300
 """The largest extent that is drawn, except for the row and in `fuzz.core.generate.tiles`."""
 _WINDOWS = 32
-"""Limits of terms are at least this many times the number of terms that the op's fixed extents give alone, so that
-cases of many channels have several windows."""
+"""The limit of terms is at least this many times the number of terms that the op's fixed extents alone require. So an
+op with many channels has cases with several windows."""
 _EMPTY_ONE_IN = 48
 _PUBLISHED_ONE_IN = 4
 """One in this many cases with free extents takes them from published models, if the op knows any."""
@@ -77,8 +77,9 @@ def common(capability: Capability, dims: tuple[str, str]) -> Sequence[int]:
 
 def shaped(sketch: Sketch, dice: Dice, wish: Mapping[Feature, Any], *, free: bool, even: int = 1) -> Sketch:
     """Return the sketch with an extent for each named dimension. If the op has rows alone, return the sketch as it is,
-    or with a published length of rows. `wish` is kept unless its extents together are too large. `free` says that no
-    wish concerns the shape. `even` divides the drawn extents of tiled dimensions, unless they would get too large."""
+    or with a published length of rows. Wished extents are kept unless they are too large together. `free` says that no
+    wish is about the shape. The drawn extents of tiled dimensions are multiples of `even`, unless they would get too
+    large."""
     op = OPS[sketch.capability.op]
     if has_rows_alone(op):
         return _published(sketch, dice) if free and op.shapes and dice.one_in(_PUBLISHED_ONE_IN) else sketch
@@ -201,7 +202,7 @@ class Decisions:
         self.known |= {dim: size if dim == OUTER else fitting(capability, dim, size) for dim, size in extents.items()}
 
     def room(self, dim: str, others: Iterable[str] = ()) -> int:
-        """Return the largest extent of a dimension with which no step has too many terms, leaving room for `others`."""
+        """Return the largest extent of a dimension for which no step has too many terms, leaving room for `others`."""
         if self.op.made:
             return self._room_of_made(dim, {*others})
         found, known = self._most, {**self.op.fixed, **self.known}
@@ -211,8 +212,8 @@ class Decisions:
         return max(1, found)
 
     def _room_of_made(self, dim: str, others: Set[str]) -> int:
-        """Return the largest extent of a dimension with which no step has too many terms, for an op in which some
-        extents follow from others."""
+        """Return the largest extent of a dimension for which no step has too many terms, if some extents of the op
+        follow from others."""
         known, sizes = {**self.op.fixed, **self.known}, range(1, _LARGEST + 1)
         most: int = bisect_right(sizes, self._most, key=lambda size: self.op.work({**known, dim: size}))
         sharing = max(len(follows(self.op.made, step) & others - {dim}) for step in self.op.steps)

@@ -40,8 +40,8 @@ _ROW_WISE = ("contiguous", "pitched")
 _GAPPED = ("pitched", "padded")
 """The layouts in which `spread` is the gap between rows."""
 _SHARED_ONE_IN = 3
-"""One in this many batched inputs of two or more dimensions, if any layout is allowed, is one matrix for the whole
-batch, as shared weights are."""
+"""One in this many batched inputs of two or more dimensions is one matrix for the whole batch, as shared weights are,
+if any layout is allowed."""
 _RELATED_ONE_IN = 6
 """One in this many gaps between rows is related to the length of the rows."""
 _RELATED_GAP = 1024
@@ -260,7 +260,7 @@ class _Drafter:
         return (self.op.whole(known) or known)[last[0]]
 
     def _place(self, choice: _Choice, dtype: str) -> Placement:
-        """Return the placement of a tensor. No two tensors have the same gap between their rows."""
+        """Return the placement of a tensor. The gaps between its rows differ from those of all other tensors."""
         sketch, able, dice = self.sketch, self.able, self.dice
         beyond = sketch.odd or (choice.may_stray and dice.one_in(6))
         drawn = dice.pick(choice.layouts if beyond else choice.usual)

@@ -30,14 +30,15 @@ from fuzz.core.generate.values import Laid
 from oracles.ops import OPS
 
 PLACES = 32
-"""How many numbers a turn has. Its own cases have 1 to BATCH; relatives that a guide proposes have later ones."""
+"""The number of places of a turn. Its own cases have the places 1 to BATCH; relatives that a guide proposes have later
+ones."""
 BATCH = 16
 """The number of cases of a turn: enough to amortise a draw, few enough to keep the progress line moving. Chosen."""
 
 
 def is_proposed(origin: Origin) -> bool:
-    """Return whether a guide proposed the case, so that it follows from judgements, too, and has no name by which it
-    can be made again."""
+    """Return whether a guide proposed the case. Such a case follows from judgements too, so it has no name from which
+    it could be made again."""
     return isinstance(origin.shard, int) and origin.number % PLACES > BATCH
 
 
@@ -47,11 +48,11 @@ sequence. Dice draw the others in the same way, in a twentieth of the time."""
 STEERED = 10
 """The number of cases of a turn that fill coverage gaps, while there are any. The others only come near gaps."""
 STEERED_LATER = 2
-"""The number of steered cases once turns for a capability have begun with every part of its gaps. By then, other shards
-have visited what this one has not."""
+"""The number of steered cases once a shard has had PARTS turns for the capability. By then other shards have visited
+what this one has not."""
 PAIRED, PAIRED_LATER = 1, 4
-"""The number of last cases of a turn in which two conditions hold that never held together in their shard: before and
-after turns have begun with every part of the gaps."""
+"""The number of cases, the last of a turn, in which two conditions hold that never held together in their shard: in the
+first PARTS turns for the capability, and later."""
 SEQUENCE_EVERY = 2
 """One in this many turns of a capability begins with a call sequence, in place of its first fan."""
 TILED_EVERY = 2
@@ -103,7 +104,8 @@ class _Waiting:
     capability: Capability
     dice: Dice
     shared: tuple[Answer, int] | None = None
-    """How tensors of the case are to share memory: as the label says or, for '', as the dice decide."""
+    """The way in which tensors of the case are to share memory: that of a label, or, for '', any way that the dice
+    choose."""
 
 
 class TurnMaker:
@@ -113,7 +115,8 @@ class TurnMaker:
         """`ahead` is in turns; `numbers` are those in the sources of the capability's kernels."""
         self.capability, self.sequences = capability, sequences
         self._ahead = ahead
-        """A shift, in turns, of the sweep over the gaps. It differs between capabilities."""
+        """The number of turns by which this capability's sweep over the gaps is shifted. Capabilities have different
+        shifts."""
         self._outside = out_of_capability([capability])
         self._steered_first = STEERED - (not has_rows_alone(OPS[capability.op]))
         self._corners, self._pairing = corners_of(capability), pairing_of(capability)
@@ -170,7 +173,8 @@ class TurnMaker:
         return made, visited.to_bytes(-(-(self._corners.size + self._pairing.part(turn)) // 8), "little")
 
     def _whole(self, sketch: Sketch, stream: Stream, rank: int, index: int) -> Sketch | None:
-        """Return the sketch with whole tiles, or long, if this place of the turn is reserved for it; else None."""
+        """Return the sketch with whole tiles, or with a long dimension, if this place of the turn is reserved for that;
+        else None."""
         rounds, rest = divmod(rank, TILED_EVERY)
         if index == 0 and rest == 1:
             return tiled(sketch, Dice(stream.child("tiles")), rounds)
@@ -242,14 +246,14 @@ def _calls(unit: Turn, sketch: Sketch, dice: Dice, turn: int) -> list[Made]:
 
 
 def _counted(labels: Labels, small: bool) -> Sequence[Label]:
-    """Return the labels that a case counts for. A case that is too large for slow targets counts only for its size, so
-    that smaller cases fill the other gaps."""
+    """Return the labels that are counted as visited by a case. A case that is too large for slow targets counts only
+    for its size, so that smaller cases fill the other gaps."""
     if small:
         return labels
     return [label for label in labels if label[0].kind in ("n", "rows", "tail", "extent", "remainder", "tile")]
 
 
 def _is_small(draw: Draw) -> bool:
-    """Return whether `SMALL` will hold for the case of the draw."""
+    """Return whether the case of the draw will be within `SMALL`."""
     small = all(math.prod(draw.block(part.name)) <= SMALL.elements for part in draw.parts)
     return small and draw.rows <= SMALL.most_rows(OPS[draw.op])

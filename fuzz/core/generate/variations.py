@@ -37,12 +37,13 @@ def base_of(case: Case) -> Draw:
 
 
 _MEANT = ("last_place", "first_place", "ascending_places", "descending_places", "set_up_to")
-"""The recipes that given integers are tested for. Integers that one of them draws can have other sizes."""
+"""The recipes by which given integers may have been drawn. If one of them gives these integers, they can be drawn again
+for other sizes."""
 
 
 def _meant(draw: Draw, case: Case) -> Draw:
-    """Return the draw in which given integers are drawn by a recipe that would have drawn them, if there is one. So the
-    last place of a row stays the last one of a longer row."""
+    """Return the draw in which given integers are drawn by a recipe that gives the same ones, if there is such a
+    recipe. Then a place that is the last of its row, for example, is also the last one of a longer row."""
     for name in OPS[draw.op].integers:
         for recipe in menus_of(OPS[draw.op])[name].names if name in case.inputs else ():
             meant = with_integers(draw, {name: recipe})
