@@ -1,4 +1,4 @@
-"""The program of a kernel written in Python: what its workers are started from, and what these attest."""
+"""The program of a kernel written in Python: what its workers are started from, and what the workers attest."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ _WATCHED = f'{REPORT}=$(mktemp) && export {REPORT} && exec "$0" --log-file "${RE
 
 
 def program_for(target: Target, builder: Builder, mode: str) -> PythonProgram:
-    """Return what the workers of a target are started from, whose code must run in that mode. Raises BuildError."""
+    """Return the program from which the workers of a target are started. Their code must run in this mode. Raises
+    BuildError."""
     return PythonProgram(target, *spec_of(target, builder), mode, _sandbox_of(target.kernel, builder))
 
 
 def begin_shared(target: Target, builder: Builder) -> None:
-    """Start the server that the workers of a target are forked from. Raises OSError."""
+    """Start the server from which the workers of a target are forked. Raises OSError."""
     kernel = python_kernel(target.kernel)
     imports, interpreted = imports_of(kernel.framework, untrusted=kernel.untrusted), target.name.site == "interpret"
     fork_server(imports, interpreted, _sandbox_of(kernel, builder)).begin()
@@ -223,7 +224,7 @@ class PythonAttestation(Attestation):
     configurations: str = "[]"
     """The configurations of the kernel's autotuners, as JSON."""
     choices: tuple[int, ...] = ()
-    """The place of the configuration that each of these takes."""
+    """For each autotuner of the kernel, the place of the configuration that it takes."""
 
     @property
     def words(self) -> str:

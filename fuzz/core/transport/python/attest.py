@@ -64,7 +64,8 @@ def _facts(spec: Spec, kernel: LoadedKernel, library: Any) -> Iterator[tuple[str
 
 
 def _configurations(spec: Spec, kernel: LoadedKernel) -> Sequence[tuple[object, object]]:
-    """Return what each configuration of a kernel's autotuners sets, and the place of what each of these takes then."""
+    """Return the choices among a kernel's configurations: the settings of each, and the place of the configuration that
+    each autotuner takes."""
     if not kernel.tuners:
         return ()
     from fuzz.core.transport.python.tuning import choices_of
@@ -124,7 +125,8 @@ def _is_machine_code(program: Any) -> bool:
 
 
 def _modes(values: Iterable[Any]) -> Iterator[str]:
-    """Yield 'compiled' or 'interpreted' for each Triton function among the values, also inside tuning wrappers."""
+    """Yield 'compiled' or 'interpreted' for each Triton function among the values. A function may be wrapped for
+    tuning."""
     from triton.runtime.interpreter import InterpretedFunction
     from triton.runtime.jit import JITFunction
 
