@@ -45,7 +45,7 @@ class Within:
         return f"{self.ulp:g}{grows} ulp{', subnormals flushed' if self.flushes else ''}"
 
     def wider(self, other: Within) -> Within:
-        """Return the bound that allows whatever either of the two bounds allows."""
+        """Return the bound that allows everything that one of the two bounds allows."""
         growth, flushes = max(self.growth, other.growth), self.flushes or other.flushes
         return Within(max(self.ulp, other.ulp), growth, flushes)
 
@@ -72,7 +72,8 @@ FLUSHES_BF16: Final = "flush bf16"
 MAYBE = "maybe "
 """A prefix of a point's dtype: some kernels round there, and some do not."""
 ALL, EXPANDED = "*", "expanded"
-"""The key of an arrangement of the whole formula in `Contract.algorithms`, and the arrangement that multiplies out."""
+"""The key in `Contract.algorithms` for an arrangement of the whole formula, and the name of the arrangement that
+multiplies out."""
 COLLECTED = "first factor", "last factor"
 """The arrangements that multiply out, and then take the first or the last common factor out of several terms."""
 STEPS = "from one end", "from the other end"

@@ -133,7 +133,7 @@ def marked(*masks: Mask | None) -> Mask | None:
 
 
 def _limited(form: Form, rounding: Rounding) -> Form:
-    """Return the form with infinities where it certainly overflows, and a mark where it may overflow."""
+    """Return the form with an infinite centre where it certainly overflows, and with a mark where it may overflow."""
     limit = form.dtype.limit
     top = form.size if rounding.top is None else rounding.top
     if not top.size or (top.max() < limit and (rounding.top is None or np.isfinite(form.centre).all())):
@@ -225,7 +225,7 @@ def _joined(
 
 
 def _over(values: F64, whole: F64 | float) -> F64:
-    """Return quotients; 0 / 0 counts as 0."""
+    """Return the quotients of two arrays, with 0 for 0 / 0."""
     found: F64 = np.where(np.equal(values, 0), 0.0, values / whole)
     return found
 

@@ -21,7 +21,8 @@ from oracles.formula.contract import Contract
 from oracles.rounding import round_to
 
 _ALIKE = 2.0**-38
-"""If two errors differ by less than this share, which is larger may depend on the rows calculated with theirs."""
+"""Two errors that differ by less than this share count as equal, since which of them is larger may depend on the rows
+that are calculated in the same call."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +31,8 @@ class Spread:
 
     most: F64 | float
     chance: F64 | float
-    """The uncertainty of `most`: float64 errs, and rows may be calculated together with other rows."""
+    """The uncertainty of `most`: float64 has errors of its own, and they depend on the rows that are calculated in the
+    same call."""
 
 
 ALIKE = Spread(0.0, 0.0)
@@ -38,14 +40,15 @@ ALIKE = Spread(0.0, 0.0)
 
 @dataclass(frozen=True, eq=False)
 class Narrowed:
-    """A form as an operation or a rounding point takes it, in a dtype that does not hold all its values."""
+    """A form as an operation or a rounding point uses it, rounded to a dtype that does not hold all its values."""
 
     form: Form
     held: F64 | None = None
     """The centres that replace the formula's own values from here on: the number that every kernel has, or the middle
     of a few. NaN: the formula's own value stays."""
     doubt: Mask | None = None
-    """Mask of elements for which float64 decides by chance between one value of the dtype and two."""
+    """Mask of elements for which the error of float64 decides whether kernels have one number of the dtype, or one of
+    two."""
 
 
 def holds(form: Form, dtype: Format) -> bool:
@@ -54,9 +57,9 @@ def holds(form: Form, dtype: Format) -> bool:
 
 
 def narrowed(form: Form, dtype: Format, contract: Contract, spread: Spread = ALIKE, *, point: bool = False) -> Narrowed:
-    """Return the form rounded to a dtype. Where values may round to more than two numbers, errors far exceed the
-    rounding, which is added to them: so they can still cancel later, unlike bounds between two numbers. A declared
-    `point` always gives such bounds."""
+    """Return the form rounded to a dtype. Where values may round to more than two numbers, their errors are far larger
+    than the rounding. The rounding is then added as an error, so that the other errors can still cancel later, which
+    bounds between two numbers cannot. A declared `point` always gives such bounds."""
     narrow = replace(form, dtype=dtype, bits=min(form.bits, dtype.precision))
     flush = contract.flushes_results
     least = None if form.least is None else np.minimum(_in_dtype(form.least, dtype), 0.0 if flush else np.inf)
@@ -93,7 +96,7 @@ def narrowed(form: Form, dtype: Format, contract: Contract, spread: Spread = ALI
 
 
 def maybe_narrowed(form: Form, dtype: Format, contract: Contract) -> Form:
-    """Return a form that some kernels round to a dtype: with this rounding as a further error of each element."""
+    """Return a form that some kernels round to a dtype, with the rounding as a further error of each element."""
     found = taken(rounded(replace(form, dtype=dtype), Rounding(dtype.u, fused=True), contract), contract)
     beyond = np.zeros(form.size.shape, bool)
     if dtype.max > form.dtype.max:  # rounding up there may exceed the form's own dtype

@@ -31,8 +31,8 @@ from oracles.formula.trace import Node
 from oracles.rounding import round_to
 
 _ALIKE = 0.9
-"""A sum's rounding errors are random only if its terms differ: if fewer than this share of the nonzero terms have a
-magnitude of their own, only the worst case is sound. Measured: constant rows and ties violated the statistical
+"""The share of the nonzero terms of a sum that must have a magnitude of their own for rounding errors to count as
+random. If fewer have, only the worst case is sound. Measured: constant rows and ties violated the statistical
 budget."""
 
 
@@ -67,8 +67,8 @@ def total(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
 def _total(
     here: SettledProblem, node: Node, sums: Sums, weights: Callable[[Symbol], Weights], alike: Callable[[Format], Mask]
 ) -> Form:
-    """Return the form of a sum, from the sums over its terms' forms. `weights` gives the coefficients by symbol,
-    `alike` says where too few terms have a magnitude of their own."""
+    """Return the form of a sum, given the sums over the forms of its terms. `weights` returns the coefficients of a
+    symbol. `alike` is the mask of sums in which too few terms have a magnitude of their own."""
     axes, dtype = here.inputs.axes(node), here.dtype(node)
     n = here.inputs.count(axes)
     # Terms of fewer bits are multiples of a coarse unit, see `sum_budget`.
@@ -110,7 +110,8 @@ def _total(
 
 
 def _begun(before: Form, found: Form) -> Form:
-    """Return the form of a sum that overflows alone, but perhaps not with the value that it starts with."""
+    """Return the form of a sum that starts with another value, where the sum alone overflows but perhaps not together
+    with that value."""
     over = np.isinf(found.centre) & np.isfinite(before.centre)
     return replace(blended(over, before, found), overflows=marked(found.overflows, over)) if over.any() else found
 
