@@ -1,4 +1,5 @@
-"""Formulas whose tensors hold finite numbers: here two formulas are equal if they differ only for infinities."""
+"""Keys of formulas for tensors that hold finite numbers only. Two formulas that differ only for infinities have the
+same key."""
 
 from __future__ import annotations
 
