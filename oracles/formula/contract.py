@@ -75,7 +75,8 @@ ALL, EXPANDED = "*", "expanded"
 """The key in `Contract.algorithms` for an arrangement of the whole formula, and the name of the arrangement that
 multiplies out."""
 COLLECTED = "first factor", "last factor"
-"""The arrangements that multiply out, and then take the first or the last common factor out of several terms."""
+"""The arrangements that multiply out and then take a common factor out of several terms: the first one, or the last
+one."""
 STEPS = "from one end", "from the other end"
 """The arrangements that write a blend of two values as a step from either value: see `oracles.formula.expansion`."""
 LERP = tuple(f"{way}, by a rounded number" for way in STEPS)
@@ -131,7 +132,8 @@ class Contract:
     accumulator may also start with c, as BLAS does with beta = 1, so that c is rounded as often as any other term. With
     'any' the terms of `a + b - c + d` may also be added in any order, including the terms of sums among them."""
     wider: bool = False
-    """Whether any operation may be in a wider dtype than stated, with operands not rounded to the stated one."""
+    """Whether any operation may be calculated in a wider dtype than stated, without rounding its operands to the stated
+    one."""
     fused: bool = True
     """Whether a product may go into a sum without being rounded."""
     expanded: Literal[False, True, "lerp"] = False
@@ -154,7 +156,7 @@ class Contract:
     """Which of several equal elements a selection returns: the one that the formula says, as `argmax` of torch returns
     the first, or any of them."""
     saturate: bool = False
-    """Whether the last cast turns overflow into the largest finite number."""
+    """Whether the last cast returns the largest finite number in place of an overflow."""
     zeros: Literal["ieee", "any"] = "ieee"
     """Whether zeros must have the sign of IEEE arithmetic, or may have any sign."""
     platform: Literal["fills", "widens", "none"] = "fills"
@@ -223,7 +225,7 @@ class Contract:
 
     @lazy
     def is_settled(self) -> bool:
-        """Whether the contract is the same for operands of any dtypes."""
+        """Whether no word in the contract stands for a dtype, so that it is the same for operands of any dtypes."""
         return not self.words and self.denormals != FLUSHES_BF16
 
     @lazy

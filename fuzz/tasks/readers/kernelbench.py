@@ -1,4 +1,5 @@
-"""Problems in the format of KernelBench: `Model`, `get_inputs` and `get_init_inputs`. Their code is run here."""
+"""Statements in the format of KernelBench: `Model`, `get_inputs` and `get_init_inputs`. Their code is run in this
+process."""
 
 from __future__ import annotations
 
@@ -72,7 +73,8 @@ def _keeping(statement: Statement, dims: Collection[str], why: str) -> Statement
 
 
 def _refused(statement: Statement) -> Sequence[str]:
-    """Return the dimensions for which the module takes no small extent, all others being the statement's."""
+    """Return the dimensions for which the module takes no small extent, while all others have the extents of the
+    statement."""
     import torch
 
     found, shapes = list[str](), statement.shapes or {}
@@ -217,7 +219,7 @@ _PARTS = 8, 4, 2, 1
 """All large numbers except the batch are divided by the first of these that works, so that equal numbers stay equal."""
 _BATCHES = (5, 7, 11, 13)
 LAST = 2
-"""The tier of forms that are read only if no other can be."""
+"""The tier of forms that are read only if no other form can be read."""
 
 
 class _Small(ast.NodeTransformer):
@@ -265,7 +267,8 @@ def _part_of(part: int, size: int) -> int:
 
 
 def with_smaller_batches(text: str) -> Iterator[tuple[str, int, ast.Module]]:
-    """Yield the name of the first batch in a text, its half, quarter and so on, and the text changed so."""
+    """Yield the name of the first batch in a text, the batch's half, quarter and so on, and for each the text changed
+    to it."""
     size = batch_of(text)
     while size > 1:
         size //= 2
