@@ -65,7 +65,7 @@ class Format(Dtype):
 
     @property
     def only_stores(self) -> bool:
-        """Whether kernels only store numbers in this format and calculate in another one, as is true of formats of 8
+        """Whether kernels only store numbers in this format and calculate in another, as is true of formats of 8
         bits."""
         return self.itemsize == 1
 
@@ -113,8 +113,8 @@ class Format(Dtype):
 
     @lazy
     def endless(self) -> Format:
-        """Return this format with a larger range of exponents, which ends where float64 would overflow. For float64,
-        return float64."""
+        """Return this format with a larger range of exponents, which ends where float64 would overflow; float64
+        stays."""
         if self.name == DOUBLE.name:
             return self
         most = math.ldexp(2 - 2.0 ** (1 - self.precision), _ENDLESS)

@@ -48,8 +48,8 @@ class UnmeasurableError(Exception):
 
 @dataclass(frozen=True)
 class SumBench:
-    """A target on which sums are measured, and the case whose extents, dtypes, strides and parameters all measured
-    cases have."""
+    """A target on which sums are measured, and a case with the extents, dtypes, strides and parameters of all its
+    cases."""
 
     pool: Pool
     target: Target

@@ -37,8 +37,7 @@ _NOTHING = 0.01
 _OFF = 2.0**-8
 """The largest common relative error of all outputs of a kernel whose order is still recognised."""
 _APART = 3.0
-"""The outputs of a plain loop and of some other order must differ by this many times `_allowed`; otherwise no guess is
-made."""
+"""The outputs of a plain loop and of another order must differ by this many times `_allowed`, else no guess is made."""
 _AS_NEAR = 0.1
 _WORK = 1 << 19
 _ROWS = 48
@@ -79,8 +78,7 @@ class Guess:
 
     @property
     def chain(self) -> int:
-        """The longest chain of additions to allow: twice that of the matching orders, but not more than that of a plain
-        loop."""
+        """The longest chain of additions to allow: twice that of the matching orders, at most that of a plain loop."""
         return min(AGAIN * max(each.chain for each in self.trees), self.trees[0].n - 1)
 
 
@@ -234,8 +232,7 @@ class _Guessing:
 
 
 def _scaled(got: Sequence[Arrays], expected: Sequence[Arrays]) -> Sequence[Arrays]:
-    """Return the outputs divided by the factor by which all of them are off, so that only the errors of the order are
-    left."""
+    """Return the outputs divided by the factor by which all are off, so that only the errors of the order are left."""
     factors = dict[str, float]()
     for name in got[0]:
         with np.errstate(all="ignore"):

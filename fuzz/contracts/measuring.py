@@ -24,8 +24,7 @@ from oracles.ops import OPS
 from oracles.summation import Read, Summation
 
 _LONG, _SHORT = 256, 67
-"""The numbers of terms of the sums that are tried until one shows an order: a long sum of whole blocks, and a short one
-with a tail."""
+"""The numbers of terms to try until a sum shows an order: a long sum of whole blocks, and a short one with a tail."""
 GUESSED = 1031
 """The number of terms of a sum whose order is guessed: enough to tell known orders apart."""
 _WORK, _MOST_RUNS, _FEW_RUNS = 1 << 24, 1500, 40
@@ -115,8 +114,7 @@ def orders_at(bench: SumBench, *only: str) -> tuple[dict[str, Seen], dict[str, s
 
 
 def _order(bench: SumBench, along: str, nodes: list[Node], own: Mapping[Node, Carrier]) -> Seen:
-    """Return the facts about all sums along these dimensions, with the longest of their chains. Raises
-    UnmeasurableError."""
+    """Return the facts about all sums along these dimensions, with the longest chain. Raises UnmeasurableError."""
     most = min(_FEW_RUNS if bench.target.slow else _MOST_RUNS, _WORK // max(1, math.prod(bench.extents.values())))
     chain, seen, left = 0, list[Tree](), list[Node]()
     for node in nodes:

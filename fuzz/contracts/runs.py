@@ -1,5 +1,4 @@
-"""Runs of one kernel that can be judged under any contract: which contracts allow them, and how much wider one contract
-is than another."""
+"""Runs of one kernel that can be judged under any contract: which contracts allow them, and how wide contracts are."""
 
 from __future__ import annotations
 

@@ -80,8 +80,7 @@ def contradicted(
 
 
 def _uncertain(runs: Sequence[TargetRun], contract: Contract) -> Sequence[TargetRun]:
-    """Return the runs that may contradict a contract. The oracle first finds, all together, the runs that certainly do
-    not."""
+    """Return the runs that may contradict a contract. The oracle settles together those that certainly do not."""
     queries = [(run, query) for run in runs if (query := run.query(contract)) is not None]
     settle({run.judge.oracle: (query,) for run, query in queries})
     return [run for run, query in queries if query not in run.judge.oracle.known]
@@ -114,8 +113,7 @@ def _tells(order: SumOrder, terms: int) -> bool:
 
 
 def _there(bench: SumBench, lenient: Contract) -> Contract | None:
-    """Return the contract, tightened by what is measured at the extents of the bench's case; None if nothing is
-    measured there."""
+    """Return the contract, tightened by what is measured at the bench's extents; None if nothing is measured there."""
     try:
         orders, _ = orders_at(bench)
         casts = casts_at(bench, lenient)

@@ -75,8 +75,7 @@ ALL, EXPANDED = "*", "expanded"
 """The key in `Contract.algorithms` for an arrangement of the whole formula, and the name of the arrangement that
 multiplies out."""
 COLLECTED = "first factor", "last factor"
-"""The arrangements that multiply out and then take a common factor out of several terms: the first one, or the last
-one."""
+"""The arrangements that multiply out and then take a common factor out of several terms: the first, or the last."""
 STEPS = "from one end", "from the other end"
 """The arrangements that write a blend of two values as a step from either value: see `oracles.formula.expansion`."""
 LERP = tuple(f"{way}, by a rounded number" for way in STEPS)
@@ -132,8 +131,7 @@ class Contract:
     accumulator may also start with c, as BLAS does with beta = 1, so that c is rounded as often as any other term. With
     'any' the terms of `a + b - c + d` may also be added in any order, including the terms of sums among them."""
     wider: bool = False
-    """Whether any operation may be calculated in a wider dtype than stated, without rounding its operands to the stated
-    one."""
+    """Whether any operation may be calculated in a wider dtype than stated, without rounding its operands first."""
     fused: bool = True
     """Whether a product may go into a sum without being rounded."""
     expanded: Literal[False, True, "lerp"] = False

@@ -1,5 +1,5 @@
-"""Keys of formulas for tensors that hold finite numbers only. Two formulas that differ only for infinities have the
-same key."""
+"""Keys of formulas whose tensors hold finite numbers: two formulas that differ only for infinities have the same
+key."""
 
 from __future__ import annotations
 

@@ -265,8 +265,7 @@ class Trace:
 
     @lazy
     def added(self) -> frozenset[Node]:
-        """Return the nodes that are arguments of additions. A kernel may add a product among them without rounding
-        it."""
+        """Return the nodes that are arguments of additions. If one is a product, a kernel may add it unrounded."""
         found = (node for node in self.nodes if node.kind in ("add", "subtract", "sum"))
         return frozenset(arg for node in found for arg in node.args)
 

@@ -86,8 +86,7 @@ class Centres:
         return found
 
     def _of_each(self, keys: Sequence[_Key], values: Callable[[_Key], F64], of_rows: bool) -> F64:
-        """Return the values of all problems. `keys` has a key for each problem, and `values` returns the values for a
-        key."""
+        """Return the values of all problems. `keys` has one key for each, and `values` returns the values for a key."""
         first, *others = dict.fromkeys(keys)
         found = values(first)
         for other in others:

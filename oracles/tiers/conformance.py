@@ -156,9 +156,8 @@ class Conformance(OutputValues):
         return np.where(wrong, REQUIRED, np.where(beyond, ALLOWED, FORBIDDEN)).astype(np.int8)
 
     def _unsure(self, output: str, ends: Sequence[F64], beyond: Mask, dtype: Format, alone: bool) -> Mask | None:
-        """Return the mask of elements that only the precise tier can decide: those where an overflow may leave NaN,
-        those where the error of float64 decides a choice, and, for f64, those whose values leave the range of
-        double-double."""
+        """Return the mask of elements that only the precise tier can decide: those where an overflow may leave NaN or
+        the error of float64 decides a choice, and, for f64, those whose values leave the range of double-double."""
         found = self._beyond(ends[0], ends[3], dtype) != self._beyond(ends[1], ends[2], dtype)
         if self.wide and beyond.any():
             found = found | beyond & np.isfinite(self.shaped(output, self._kept(output).centre))
@@ -216,8 +215,8 @@ class Conformance(OutputValues):
         return marked if marked.any() else None
 
     def _closed(self, output: str) -> Closed | None:
-        """Return the allowed values of elements that no form bounds but whose values are known all the same; None if
-        there are none."""
+        """Return the allowed values of elements that no form bounds but whose values are known; None if there are
+        none."""
         self.unjudged(output)
         return self._outcomes.get(output)
 

@@ -92,8 +92,7 @@ class Way:
 
     @lazy
     def _poles(self) -> Mapping[Node, Mask]:
-        """Return, by node, the mask of elements that depend on a pole, which some kernels meet though their errors are
-        bounded."""
+        """Return, by node, the mask of elements that depend on a pole which some kernels meet, with bounded errors."""
         budget = self.endless.budget
         return dependent(budget.inputs, {node: _met(budget, node) for node in budget.forms if node.args})
 
@@ -139,8 +138,8 @@ class Way:
         return _overflows(self.own.budget)
 
     def _reached(self, output: str) -> Mask | None:
-        """Return the mask of elements whose exact value does not conform to the formula with its overflow; None if
-        there are none."""
+        """Return the mask of elements whose exact value the formula with its overflow forbids; None if there are
+        none."""
         if output not in self._found:
             self._found[output] = self._compared(output)
         return self._found[output]
@@ -197,8 +196,7 @@ def _met(budget: Budget, node: Node) -> Mask:
 
 
 def _may_overflow(budget: Budget, node: Node) -> Mask:
-    """Return the mask of elements at which an operation on numbers may have an infinite or NaN result without meeting a
-    pole."""
+    """Return the mask of elements at which an operation on numbers may give infinity or NaN without meeting a pole."""
     no = np.zeros((1,) * len(budget.inputs.trace.dims), bool)
     mask = either([budget.forms[node]])
     if mask is None or not node.args:

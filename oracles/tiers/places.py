@@ -81,8 +81,7 @@ class RowOrder(NamedTuple):
 
 
 def _row(outputs: OutputValues, output: str, place: Mapping[str, int], ranks: Ranks) -> tuple[RowOrder, int]:
-    """Return the order of the elements along the ranked axis, and the rank of the element that the output has at this
-    place."""
+    """Return the order of the elements along the ranked axis, and the rank of the element that is at this place."""
     exact, node = outputs.exactly(output)
     while node.kind == "point":
         (node,) = node.args

@@ -108,8 +108,7 @@ class FormulaPlan:
 
     @lazy
     def _of_no_sum(self) -> F64:
-        """Return the numbers of all nodes for rows of one element. Of these, only the numbers of sums depend on the
-        length of rows."""
+        """Return the numbers of all nodes for rows of one element. Only those of sums depend on the length of rows."""
         return np.array([self._numbers(node, 1) for node in self.nodes]).T
 
     def numbers(self, n: int) -> F64:
@@ -122,8 +121,8 @@ class FormulaPlan:
 
     @lazy
     def guesses(self) -> bool:
-        """Whether a point rounds a value that differs between kernels. Kernels may then have other numbers there than
-        the centre."""
+        """Whether a point rounds a value that differs between kernels. Kernels may then have other numbers than
+        centres."""
         return any(node.kind == "point" and not self.values[node.args[0]].exact for node, _ in self.rounded)
 
     def made(self, output: str) -> Node:

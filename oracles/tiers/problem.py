@@ -40,8 +40,7 @@ from oracles.tiers.values import dependent
 _CHUNK = 1 << 15
 """The elements of the first input that are enclosed at once: intermediate values fit into a processor's caches."""
 _KEPT = 1 << 20
-"""The largest number of elements of an array with all dimensions for which the values of a problem without separate
-rows are kept."""
+"""The most elements of an array with all dimensions for which values of a problem without separate rows are kept."""
 
 
 class FormulaProblem:
@@ -163,8 +162,7 @@ class FormulaProblem:
 
     def numbers(self, contract: Contract) -> Hashable:
         """Return a key that is equal for problems that are evaluated alike although their lengths or parameters differ.
-        It covers all algorithms of the contract: one may multiply by the length although the op's own formula does
-        not."""
+        It covers all algorithms: one may multiply by the length although the op's own formula does not."""
         ways, bits = self.formulas(contract), dict[str, int]()
         if matter := frozenset[str]().union(*(each.calculates_with for each in ways)):
             sizes = {"": self.length} if self.plain.separate else {dim: self.sizes[dim] for dim in sorted(matter)}
@@ -262,8 +260,8 @@ class FormulaProblem:
         return self._enclosed(contract, structured, Union.enclosure, self.problem.outputs)
 
     def once(self, contract: Contract, structured: bool, own: Mapping[str, Enclosure]) -> Mapping[str, Enclosure]:
-        """Return the enclosures `own` of all outputs, extended by the exact value, rounded once, if kernels round on
-        the way to it."""
+        """Return the enclosures `own` of all outputs, with the exact value, rounded once, if kernels round on the
+        way."""
         rounding = [name for name in own if (contract, name) in self._rounding]
         found = self._enclosed(contract, structured, Union.once, rounding) if rounding else {}
         return {name: joined([found[name], each]) if name in found else each for name, each in own.items()}

@@ -78,8 +78,7 @@ class _Decided:
         counts = centres.rows.lengths
         problems = np.array([ask.part for ask in self.asks])
         self.of_ask = Ragged(counts[problems])
-        """The rows of all asks as segments, one for each ask. The arrays below have one element for each of these
-        rows."""
+        """The rows of all asks, as one segment for each. The arrays below have one element for each of these rows."""
         self.at = self.of_ask.places_from(centres.rows.starts[problems])
         """The places of these rows in the centres."""
         self.problems = problems
@@ -227,8 +226,7 @@ class _Decided:
         first = of_ask.first(ratio == of_ask.spread(largest)).tolist()
         found = list[Worst | None]()
         seen: dict[tuple[int, int], tuple[int, float, float]] = {}
-        """For each pair and row: the place of the worst element, its exact value, and half the gap below the output
-        there."""
+        """By pair and row: the place of the worst element, its exact value, and half the gap below the output there."""
         starts, ask_starts = of_pair.starts.tolist(), of_ask.starts.tolist()
         before = [part.start * count for part, count in zip(parts, columns.tolist(), strict=True)]
         for place, (ask, worst) in enumerate(zip(asks, largest.tolist(), strict=True)):

@@ -45,8 +45,7 @@ class Union:
         return [Way(each) for each in self.unrounded()]
 
     def rounds(self, output: str) -> bool:
-        """Whether some algorithm rounds a value on the way to an output, which a kernel that calculates in more bits
-        does not do."""
+        """Whether an algorithm rounds a value on the way to an output that kernels with more bits need not round."""
         return any(each.rounds(output) for each in self.members) and bool(self._unrounded)
 
     def enclosure(self, output: str) -> Enclosure:

@@ -112,8 +112,7 @@ class OutputValues:
 
     @property
     def settles(self) -> bool:
-        """Whether the value of some function is replaced by its value at infinity, which differs from the exact
-        value."""
+        """Whether the value of some function is replaced by its value at infinity, which is not the exact value."""
         held = (node for node, _ in self.budget.read.held if node.kind == "function")
         return any(node.function.settles is not None for node in held)
 
@@ -243,8 +242,7 @@ def dependent(
 
 
 def _taken(inputs: Inputs, node: Node, mask: Mask) -> Mask:
-    """Return the mask of a table's elements that an index takes. If the places depend on a tensor, it is the mask along
-    the whole axis."""
+    """Return the mask of the elements that an index takes from a table, or of all if the places depend on a tensor."""
     (axis,), index = inputs.axes(node), node.args[1]
     if not mask.any() or mask.shape[axis] == 1 or any(each.kind == "tensor" for each in ordered([index])):
         return _reduced(inputs, node, mask)

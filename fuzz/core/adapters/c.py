@@ -140,8 +140,8 @@ def _pairs(line: str) -> Iterator[tuple[str, str]]:
 
 
 OPTS = ("O0", "O2")
-"""The optimisation levels at which each kernel is built. -O0 is one of them because a shipped SVE kernel was wrong at
-that level only."""
+"""The optimisation levels at which each kernel is built: at -O0, too, since a shipped SVE kernel was wrong only
+there."""
 WORKER_FLAGS = ("-O3", "-std=gnu11")
 _START_LIMIT_S = 30.0
 """The seconds that a worker may take to start. Chosen: a native worker takes milliseconds, an emulated one tenths of a

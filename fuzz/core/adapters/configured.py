@@ -23,8 +23,7 @@ MOST_RUN = 16
 """The most configurations of a kernel that are run on a device, each by a process of its own. Chosen."""
 _NAME = re.compile(r"[A-Za-z0-9_.+-]{1,96}")
 _found: dict[str, tuple[Configuration, ...]] = {}
-"""The configurations that workers reported, by what the workers were started with, so that each source is loaded only
-once for this."""
+"""The configurations that workers reported, by what the workers were started with: each source is loaded only once."""
 
 
 def settings_of(configs: Sequence[Mapping[str, object]]) -> list[tuple[tuple[str, str], ...]]:
@@ -111,8 +110,7 @@ def _told(program: _Program) -> tuple[Configuration, ...]:
 
 
 def read(text: str) -> tuple[Configuration, ...]:
-    """Return the configurations in a worker's hello. Raises AttestationError for text that no worker of this package
-    writes."""
+    """Return the configurations in a worker's hello. Raises AttestationError for text that no worker of ours writes."""
     try:
         found = msgspec.json.decode(text, type=list[tuple[list[tuple[str, str]], list[int]]])
     except msgspec.DecodeError as error:
@@ -123,8 +121,8 @@ def read(text: str) -> tuple[Configuration, ...]:
 
 
 def misfit(wanted: Configuration, told: str, choices: tuple[int, ...]) -> list[str]:
-    """Return the reasons why a worker is not in the configuration of its target, given what the worker reports; an
-    empty list if it is."""
+    """Return the reasons why a worker, by its report, is not in the configuration of its target; an empty list if it
+    is."""
     settings = next((each.settings for each in read(told) if each.choices == choices), ())
     if choices == wanted.choices and settings and wanted.settings[-len(settings) :] == settings:
         return []

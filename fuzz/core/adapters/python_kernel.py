@@ -232,8 +232,7 @@ class PythonKernel(Kernel):
         return completed(self.capabilities, OPS[self.op], self.signature, given)
 
     tuned: ClassVar[tuple[Configuration, ...] | None] = None
-    """The configurations of the kernel's autotuners, if they are known. None: a worker that loads the source reports
-    them."""
+    """The configurations of the kernel's autotuners, if known. None: a worker that loads the source reports them."""
 
     @property
     def configurations(self) -> tuple[Configuration, ...]:

@@ -30,8 +30,7 @@ _WATCHED = f'{REPORT}=$(mktemp) && export {REPORT} && exec "$0" --log-file "${RE
 
 
 def program_for(target: Target, builder: Builder, mode: str) -> PythonProgram:
-    """Return the program from which the workers of a target are started. Their code must run in this mode. Raises
-    BuildError."""
+    """Return the program from which workers of a target are started. Code must run in this mode. Raises BuildError."""
     return PythonProgram(target, *spec_of(target, builder), mode, _sandbox_of(target.kernel, builder))
 
 

@@ -159,8 +159,8 @@ class Capability:
     takes_threads: bool = False
     """Whether the kernel can be told how many threads to use, as torch can."""
     stray: tuple[str, ...] = ()
-    """The inputs of places that are also drawn with values outside their dimension, for kernels that promise to reject
-    those."""
+    """Inputs of places that are also drawn with values outside their dimension, for kernels that promise to reject
+    them."""
 
     def __hash__(self) -> int:
         return self._hash

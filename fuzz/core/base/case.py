@@ -23,8 +23,7 @@ STORAGE_LIMIT = 1 << 28
 """The size in bytes above which a storage is sparse, so that only the pages near its elements exist."""
 
 THREADS = "threads"
-"""The name of the param with the number of processor threads that a framework may use, by default one. It is not passed
-to the kernel."""
+"""The param with the number of processor threads that a framework may use, by default one. Kernels do not get it."""
 
 Guard = Literal["after", "before"]
 BIG: Final = "big"

@@ -98,8 +98,7 @@ CHANGES = (
     "floating-point environment", "calling convention", "memory", "signals", "descriptors", "children", "threads",
     "folder", "environment", "limits", "timers", "scheduling", "library state",
 )  # fmt: skip
-"""The kinds of changes that a kernel can leave in its process. A kernel may declare that it leaves some of them
-(`keeps`)."""
+"""The kinds of changes that a kernel can leave in its process. It may declare that it leaves some (`keeps`)."""
 
 
 @dataclass(frozen=True)

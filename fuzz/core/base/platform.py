@@ -39,8 +39,7 @@ class InAnyOrder:
 
 @dataclass(frozen=True)
 class OfEitherSign:
-    """A zero that a function returns may have either sign. This applies only if the kernel's author declares nothing at
-    all."""
+    """A zero that a function returns may have either sign, if the kernel's author declares nothing at all."""
 
     def __str__(self) -> str:
         return "of either sign, where nothing is declared"
@@ -72,8 +71,7 @@ class Flushed:
 
 @dataclass(frozen=True)
 class Usual:
-    """A fact, in words, that every contract includes anyway. It is listed to show that it holds on this platform as
-    well."""
+    """A fact, in words, that every contract includes anyway. It is listed because it holds on this platform as well."""
 
     words: str
 
@@ -206,8 +204,7 @@ class Platform:
 
 
 def _with_open_ways(contract: Contract, op: Op) -> Contract:
-    """Return the contract with every algorithm that the op leaves open, for locals whose algorithm the contract does
-    not name."""
+    """Return the contract with all algorithms that the op leaves open, for locals that the contract names none for."""
     return replace(contract, algorithm={**op.open_ways, **contract.algorithm}) if op.open_ways else contract
 
 

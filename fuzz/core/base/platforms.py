@@ -1,6 +1,5 @@
 """The platforms: one row for each documented fact, with its source. A nightly test measures the facts on hardware. CUDA
-documents errors relative to the correctly rounded result; relative to the exact result the bound is half an ulp
-larger."""
+documents errors relative to the rounded exact result; relative to the exact result the bound is half an ulp larger."""
 
 from __future__ import annotations
 

@@ -18,8 +18,7 @@ _UNEXPLAINED = 5
 kernel is blamed. An operator, or a machine short of memory, ends a worker once or twice. Chosen."""
 _AFTER_DEATH = "sent to its worker together with a case that ended the process"
 _ATTRIBUTIONS = 3
-"""The number of times that the case which changed the process is searched for. After that the last case of the frame is
-named. Chosen."""
+"""The number of searches for the case that changed the process; after that the frame's last case is named. Chosen."""
 
 
 class Blame:

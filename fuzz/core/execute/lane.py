@@ -19,8 +19,7 @@ from fuzz.core.transport.frames import FrameError
 from fuzz.core.transport.steps import Steps, taken
 
 _AT_FAULT = (BuildError, AttestationError, EndedError)
-"""Errors at the start of a worker for which its kernel is to blame. A missing device or a failed fork is not the
-kernel's fault."""
+"""Errors at the start of a worker for which its kernel is to blame. A missing device, or a failed fork, is not one."""
 UNSEEN = Attestation("")
 """The status of a worker that is not started before its first case. Its attestation is checked then, and the cases do
 not run if it differs from what the target requests."""
@@ -65,7 +64,7 @@ class Lane:
 
     def start(self, builder: Builder, *, at_once: bool = True) -> Attestation | NotRun:
         """Build and start the worker. If it shares a process with others, it starts with its first case, unless it must
-        be there `at_once`. Return its attestation, or a NotRun that says what is wrong; an error here stops no other
+        be there `at_once`. Return its attestation, or a NotRun that says what is wrong; an error stops no other
         target."""
         self._at_work = True
         try:

@@ -51,12 +51,12 @@ class Conduct:
     """The record of a target over all its processes: restarts, hangs, calls and time."""
 
     most_hangs: int | None = None
-    """The number of hung cases after which the target gets no more cases; None for no limit, if nobody waits for the
+    """The number of hung cases after which the target gets no more; None for no limit, if nobody waits for the
     target."""
     hangs: int = 0
     restarts: int = 0
-    """The number of processes that were replaced after they were killed from outside or hung, where a rerun of the
-    cases did neither."""
+    """The number of processes that were replaced after a death from outside, or a hang, that no rerun of cases
+    repeated."""
     killed_early: int = 0
     """The number of processes that were killed from outside before they attested anything, so that no case was lost."""
     attributions: int = 0

@@ -78,8 +78,7 @@ def common(capability: Capability, dims: tuple[str, str]) -> Sequence[int]:
 def shaped(sketch: Sketch, dice: Dice, wish: Mapping[Feature, Any], *, free: bool, even: int = 1) -> Sketch:
     """Return the sketch with an extent for each named dimension. If the op has rows alone, return the sketch as it is,
     or with a published length of rows. Wished extents are kept unless they are too large together. `free` says that no
-    wish is about the shape. The drawn extents of tiled dimensions are multiples of `even`, unless they would get too
-    large."""
+    wish is about the shape. Drawn extents of tiled dimensions are multiples of `even`, unless they get too large."""
     op = OPS[sketch.capability.op]
     if has_rows_alone(op):
         return _published(sketch, dice) if free and op.shapes and dice.one_in(_PUBLISHED_ONE_IN) else sketch

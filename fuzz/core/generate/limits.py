@@ -33,8 +33,8 @@ _ROWS = 1025
 """The first extent tried for a counted dimension, in a case with few other elements. It is larger than the number of
 threads of a block, and than the numbers to which bf16 can count."""
 _FAR = 65537
-"""The longest extent. The oracle needs seconds to judge a wrong result of this length, but hundredths of a second for a
-right one."""
+"""The longest extent. The oracle needs seconds to judge a wrong result of this length, but hundredths for a right
+one."""
 _BOTH = 257
 """The extent of two dimensions whose product needs more than 16 bits."""
 _LATE = 64
@@ -50,7 +50,7 @@ _STEPS = 128
 _PLAIN = 300
 """The extent of cases whose sizes, not extents, are tried: see `sized_cases`."""
 _SIZES = tuple(2.0**power for power in (-11, -8, -6, -5, -4, -3, -2, -1, 0))
-"""The sizes of the largest elements of these cases: from 1 down to less than a thousandth, the sizes of weights and
+"""The sizes of the largest elements of these cases: from 1 to less than a thousandth, as of weights and
 probabilities."""
 
 _OF_SIZES = "uniform"
@@ -69,8 +69,8 @@ class Limits:
         self._late = tuple(dict.fromkeys(_late(capability)))
 
     def draw(self, rank: int, place: int, dice: Dice) -> Draw | None:
-        """Return the draw for one place of the turn that comes after `rank` earlier turns for the capability; None if
-        no limit is left."""
+        """Return the draw for a place of the turn that comes after `rank` others for the capability; None if no limit
+        is left."""
         limits, turns = (self._late, rank - _LATE) if rank >= _LATE else (self._soon, rank)
         at = turns * IN_TURN + place
         return _drawn(self._capability, dice, limits[at]) if place in range(IN_TURN) and at < len(limits) else None

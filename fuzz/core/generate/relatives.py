@@ -239,8 +239,7 @@ def _other_parameter(draw: Draw, capability: Capability, dice: Dice) -> Draw:
 
 
 def _less(draw: Draw, capability: Capability, dice: Dice) -> Draw:
-    """Return the draw without an optional input that no other tensor depends on. The error may be smaller with fewer
-    operations."""
+    """Return the draw without an optional input that no other tensor depends on. Fewer operations may err by less."""
     op = OPS[draw.op]
     relied = {op.operand(part.name).only_with for part in draw.parts} | {part.alias for part in draw.parts}
     free = [p.name for p in draw.parts if p.recipe and op.operand(p.name).optional and p.name not in relied]

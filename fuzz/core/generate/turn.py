@@ -30,8 +30,7 @@ from fuzz.core.generate.values import Laid
 from oracles.ops import OPS
 
 PLACES = 32
-"""The number of places of a turn. Its own cases have the places 1 to BATCH; relatives that a guide proposes have later
-ones."""
+"""The number of places of a turn. Its own cases have places 1 to BATCH; relatives that a guide proposes, later ones."""
 BATCH = 16
 """The number of cases of a turn: enough to amortise a draw, few enough to keep the progress line moving. Chosen."""
 
@@ -104,7 +103,7 @@ class _Waiting:
     capability: Capability
     dice: Dice
     shared: tuple[Answer, int] | None = None
-    """The way in which tensors of the case are to share memory: that of a label, or, for '', any way that the dice
+    """How tensors of the case are to share memory: in the way of a label or, for '', in any way that the dice
     choose."""
 
 
@@ -115,8 +114,8 @@ class TurnMaker:
         """`ahead` is in turns; `numbers` are those in the sources of the capability's kernels."""
         self.capability, self.sequences = capability, sequences
         self._ahead = ahead
-        """The number of turns by which this capability's sweep over the gaps is shifted. Capabilities have different
-        shifts."""
+        """The number of turns by which this capability's sweep over the gaps is shifted. Each capability has
+        another."""
         self._outside = out_of_capability([capability])
         self._steered_first = STEERED - (not has_rows_alone(OPS[capability.op]))
         self._corners, self._pairing = corners_of(capability), pairing_of(capability)
@@ -173,8 +172,8 @@ class TurnMaker:
         return made, visited.to_bytes(-(-(self._corners.size + self._pairing.part(turn)) // 8), "little")
 
     def _whole(self, sketch: Sketch, stream: Stream, rank: int, index: int) -> Sketch | None:
-        """Return the sketch with whole tiles, or with a long dimension, if this place of the turn is reserved for that;
-        else None."""
+        """Return the sketch with whole tiles, or a long dimension, if this place of the turn is reserved for that; else
+        None."""
         rounds, rest = divmod(rank, TILED_EVERY)
         if index == 0 and rest == 1:
             return tiled(sketch, Dice(stream.child("tiles")), rounds)

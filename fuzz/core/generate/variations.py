@@ -37,8 +37,7 @@ def base_of(case: Case) -> Draw:
 
 
 _MEANT = ("last_place", "first_place", "ascending_places", "descending_places", "set_up_to")
-"""The recipes by which given integers may have been drawn. If one of them gives these integers, they can be drawn again
-for other sizes."""
+"""The recipes that may have drawn given integers. With a recipe that gives the same ones, they can have other sizes."""
 
 
 def _meant(draw: Draw, case: Case) -> Draw:

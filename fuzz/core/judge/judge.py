@@ -293,7 +293,7 @@ class EntryJudge:
 
     def _is_stale(self, outcome: Outcome, target: Target) -> bool:
         """Return whether the outputs are right for the input of the earlier call. If the outputs of that call are
-        known, both must be equal bit for bit, since a wrong answer may also lie within the tolerance of the earlier
+        known, both must be equal bit for bit, as a wrong answer may also lie within the tolerance of the earlier
         values."""
         if outcome.status is not Status.RAN:
             return False
@@ -313,8 +313,8 @@ def _with_detail(said: str, judgement: Judgement) -> str:
 
 
 def _says_something(outcome: Outcome) -> bool:
-    """Whether the outputs are varied enough that they would hardly be right by chance, unlike zeros or one number over
-    and over."""
+    """Whether the outputs are so varied that they are hardly right by chance, unlike zeros or one number over and
+    over."""
     halves = ({each[at : at + 2] for at in range(0, len(each), 2)} for each in outcome.outputs.values())
     return any(len(each) > _BY_CHANCE for each in halves)
 

@@ -78,8 +78,7 @@ MISREADS = (
     "the emulator reads lanes that a masked load leaves out (attested at start): only hardware can judge such a case"
 )
 _SAID_BYTES = 4 << 20
-"""The largest number of bytes of an answer besides its outputs: of the damages and unwritten outputs that its header
-counts."""
+"""The largest number of bytes of an answer besides its outputs: of the damages and unwritten outputs it lists."""
 NO_MEMORY_DETAIL = "the worker has not enough memory for this case"
 
 

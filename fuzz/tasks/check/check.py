@@ -65,8 +65,7 @@ __all__ = ["CheckError", "CheckFailed", "check"]
 
 __tracebackhide__ = told
 _AFTER_FINDING = 64
-"""The number of cases that a check still runs after its first failure, in search of a case that is easier to
-understand."""
+"""The number of cases that a check still runs after its first failure, to find one that is easier to understand."""
 _WHOLE = 100
 """A check of at least this many cases also tries the longest extents. It is the usual number of cases of a check."""
 _AFTER_REPLAYED = 48

@@ -189,8 +189,7 @@ def _run_test(file: Path, test: str) -> None:
 
 
 def _with_end(what: str, said: str) -> str:
-    """Return a message, followed by the first line of the output that reports an error or, without one, by the last
-    line."""
+    """Return a message, followed by the first line of the output that reports an error, else by the last line."""
     lines = [line.strip(" =") for line in said.splitlines() if line.strip(" =")]
     errors = [line.removeprefix("E ").strip() for line in lines if line.startswith("E  ")]
     return printable(f"{what}: {[*errors, *lines[-1:]][0]}" if lines else what)

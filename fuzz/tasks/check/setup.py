@@ -47,8 +47,7 @@ class Options:
 
 @dataclass
 class _Given:
-    """The options in force, which the plugin sets before tests are collected; and what checks keep for the plugin to
-    report."""
+    """The options in force, which the plugin sets before tests are collected; and what checks keep for its report."""
 
     options: Options = field(default_factory=Options)
     undeclared: dict[str, dict[str, Mapping[str, Sequence[str]]]] = field(default_factory=dict)

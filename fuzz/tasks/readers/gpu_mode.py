@@ -1,6 +1,5 @@
 """Statements in the format of GPU MODE: `task.yml` with tests, and beside it `reference.py` with `generate_input` and
-`ref_kernel`. `ref_kernel` takes and returns the same as a solution's `custom_kernel(data)`. The code is run in this
-process."""
+`ref_kernel`. `ref_kernel` takes and returns the same as a solution's `custom_kernel(data)`. The code is run here."""
 
 from __future__ import annotations
 
@@ -90,7 +89,7 @@ def _modules(file: Path, files: Mapping[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _on_cpu() -> Iterator[None]:
-    """Return a context in which tensors that are asked for on a GPU are made on the CPU, since only their values are
+    """Return a context in which tensors that are asked for on a GPU are made on the CPU: only their values are
     wanted."""
     import torch
     from torch.overrides import TorchFunctionMode

@@ -1,5 +1,4 @@
-"""Statements in the format of KernelBench: `Model`, `get_inputs` and `get_init_inputs`. Their code is run in this
-process."""
+"""Statements in the format of KernelBench: `Model`, `get_inputs` and `get_init_inputs`. Their code is run here."""
 
 from __future__ import annotations
 
@@ -73,8 +72,7 @@ def _keeping(statement: Statement, dims: Collection[str], why: str) -> Statement
 
 
 def _refused(statement: Statement) -> Sequence[str]:
-    """Return the dimensions for which the module takes no small extent, while all others have the extents of the
-    statement."""
+    """Return the dimensions for which the module takes no small extent, while all others are the statement's."""
     import torch
 
     found, shapes = list[str](), statement.shapes or {}
@@ -267,8 +265,7 @@ def _part_of(part: int, size: int) -> int:
 
 
 def with_smaller_batches(text: str) -> Iterator[tuple[str, int, ast.Module]]:
-    """Yield the name of the first batch in a text, the batch's half, quarter and so on, and for each the text changed
-    to it."""
+    """Yield the name of the first batch in a text, its half, quarter and so on, and the text changed to each."""
     size = batch_of(text)
     while size > 1:
         size //= 2

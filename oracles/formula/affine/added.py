@@ -30,8 +30,8 @@ _NEVER = 1 << 12
 
 
 def in_any_order(here: SettledProblem, node: Node, chain: Chain, forms: Sequence[Form], *, last: bool) -> Form:
-    """Return the form of a chain's sum, given the forms of its terms. With `last`, the rounding of the last addition is
-    left out."""
+    """Return the form of a chain's sum, given the forms of its terms; with `last`, without the last addition's
+    rounding."""
     return _Added(here, node, chain, forms).form(last)
 
 
@@ -131,8 +131,7 @@ class _Added:
 
     @lazy
     def _of_sums(self) -> Sequence[F64 | float]:
-        """Return the relative errors of the terms that are sums whose own terms a kernel may add together with the
-        others."""
+        """Return the relative errors of those terms that are sums and whose terms a kernel may add with the others."""
         return [self.here.sum_errors(each, True)[1] + 2 * self._dtype.u for each in self._sums]
 
     @lazy

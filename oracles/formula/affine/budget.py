@@ -41,13 +41,12 @@ from oracles.lazy import lazy
 from oracles.summation import NumericsError
 
 _MOVING: tuple[Kind, ...] = ("point", "take")
-"""Operations that move values and never flush them. Choosing one of two values is none of them: instructions such as
-maxps may flush."""
+"""Operations that move values and never flush them. Choosing one of two is not one: instructions like maxps may
+flush."""
 _ADDING: tuple[Kind, ...] = ("add", "subtract", "sum")
 """Operations that may compute a product again inside themselves, without rounding it (fused multiply-add)."""
 SAME = 2.0**-40
-"""The relative change of a row's half-widths when it is joined with other rows, since sums may then be added in another
-order."""
+"""The relative change of a row's half-widths when it is joined with others, since sums may change their order."""
 _LARGE = 1 << 20
 """Forms with more elements than this (8 MiB an array) drop the values that can be computed again."""
 LOST = 2.0**-1000
@@ -59,8 +58,7 @@ class Budget(SettledProblem):
     """The forms of all values of a formula, for one contract and one problem."""
 
     complete: bool = True
-    """Whether all operands are present. In place of an absent one a kernel may add a zero, which changes the sign of
-    other zeros."""
+    """Whether all operands are present. For an absent one a kernel may add a zero, which changes the sign of zeros."""
     sharp: bool = False
     """Whether only exact values are right. Then functions have their values at infinity only for infinite arguments."""
 
@@ -183,8 +181,7 @@ class Budget(SettledProblem):
 
     @lazy
     def within(self) -> frozenset[Node]:
-        """Return the additions in the chains of these sums, except the last ones. A kernel need not make them as they
-        are written."""
+        """Return the additions in the chains of these sums, except the last ones. A kernel need not make them."""
         return frozenset(node for chain in self.chains.values() for node in chain.inner)
 
     def _whole(self, read: ReadFormula, node: Node) -> Form:

@@ -27,8 +27,7 @@ from oracles.ranks import Ranks
 Mask = NDArray[np.bool_]
 
 DUST = 2.0**-50
-"""The share of an error by which it grows with each operation, to cover the rounding of float64 coefficients that
-cancel."""
+"""The share of an error by which it grows with each operation, to cover roundings of coefficients that cancel."""
 
 
 def dust(dtype: Format) -> float:
@@ -42,8 +41,7 @@ ETA = 2.0**-1074
 
 
 def upwards(values: F64, dtype: Format, *factors: F64 | float) -> F64:
-    """Return products of magnitudes. In f64, where the products may underflow, `ETA` is added to each, unless a factor
-    is 0."""
+    """Return products of magnitudes. In f64, where they may underflow, `ETA` is added to each, unless a factor is 0."""
     if dtype is not DOUBLE:
         return values
     lost: Mask | bool = True
@@ -57,8 +55,7 @@ ANY = 1 << 10
 
 
 Weights = Sequence[Sequence[F64]]
-"""The weights of a sum, as a sum of products of factors: an array of all weights would be larger than any other
-array."""
+"""The weights of a sum, as sums of products of factors: an array of all would be larger than any other array."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,11 +99,9 @@ class Edge:
     nan: Mask
     """Mask of elements that may also be NaN: they are zero times something that may be infinite."""
     floor: F64
-    """The least value that an element may have, multiplied by the sign of its centre. NaN: the element lies within its
-    form."""
+    """The least value that an element may have, times the sign of its centre. NaN: the element lies within its form."""
     ceiling: F64
-    """The largest value, multiplied by the sign of the centre: infinity, or a number, in which case the form holds as
-    well."""
+    """The largest value, times the sign of the centre: infinity, or a number, in which case the form holds as well."""
 
     @property
     def open(self) -> Mask:
@@ -143,7 +138,7 @@ class Form:
     may: Mask | None = None
     """Mask of elements that may be infinite or NaN, depending on how a kernel calculates."""
     overflows: Mask | None = None
-    """Mask of elements that may be an infinity with the centre's sign in some kernels; in others they are as the form
+    """Mask of elements that some kernels may have as an infinity of the centre's sign; others have them as the form
     says."""
     ranks: Ranks | None = None
     """The ranks that elements may have, if the values are places of elements of a rank."""
@@ -231,8 +226,7 @@ def blended(mask: Mask, a: Form, b: Form) -> Form:
 def combined(
     terms: Sequence[tuple[Form, F64 | None]], remainder: F64 | None = None
 ) -> tuple[dict[Symbol, F64], F64 | None]:
-    """Return `parts` and `rest` of a sum of forms, each times an exact factor (None: 1), and of a further
-    `remainder`."""
+    """Return `parts` and `rest` of a sum of forms times exact factors (None: 1), and of a further `remainder`."""
     parts: dict[Symbol, F64] = {}
     rest = remainder
     for form, factor in terms:

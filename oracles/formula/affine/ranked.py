@@ -124,8 +124,7 @@ def ranks_of(here: SettledProblem, node: Node, args: Sequence[Form]) -> Ranks:
 
 
 def _doubted(here: SettledProblem, node: Node, table: Form, rank: Form, order: Order) -> Mask | None:
-    """Return the mask of ranks at which float64 may have another element than the exact order has; None if there are
-    none."""
+    """Return the mask of ranks at which float64 may have another element than the exact order has, or None."""
     own, values, (axis,) = _own(here, table), _values(here, node, table), here.inputs.axes(node)
     own = np.broadcast_to(np.where(np.isfinite(values), own, 0.0), values.shape)
     if not own.any():

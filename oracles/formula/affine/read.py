@@ -71,8 +71,7 @@ class ReadFormula:
     """By node, the mask of elements for which the error of float64 decides between one value and two. That error
     depends on the rows that are calculated in the same call (see `oracles.formula.affine.narrowing`)."""
     same: dict[Node, Mask] = field(default_factory=dict)
-    """By node that chooses between two values, the mask of elements for which both are equal; empty before the first
-    doubt."""
+    """By node that chooses between two values, the mask of elements where both are equal; empty before any doubt."""
     mirrored: dict[Node, Mask] = field(default_factory=dict)
     """Mask of elements that are infinite on either side, by node (see `Signs.mirrored`)."""
     errors: dict[Node, F64] = field(default_factory=dict)

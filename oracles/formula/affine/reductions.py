@@ -31,9 +31,8 @@ from oracles.formula.trace import Node
 from oracles.rounding import round_to
 
 _ALIKE = 0.9
-"""The share of the nonzero terms of a sum that must have a magnitude of their own for rounding errors to count as
-random. If fewer have, only the worst case is sound. Measured: constant rows and ties violated the statistical
-budget."""
+"""The share of a sum's nonzero terms that must have a magnitude of their own for rounding errors to count as random. If
+fewer have, only the worst case is sound. Measured: constant rows and ties violated the statistical budget."""
 
 
 def dot(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
@@ -110,8 +109,7 @@ def _total(
 
 
 def _begun(before: Form, found: Form) -> Form:
-    """Return the form of a sum that starts with another value, where the sum alone overflows but perhaps not together
-    with that value."""
+    """Return the form of a sum that overflows alone, but perhaps not together with the value that it starts with."""
     over = np.isinf(found.centre) & np.isfinite(before.centre)
     return replace(blended(over, before, found), overflows=marked(found.overflows, over)) if over.any() else found
 

@@ -125,7 +125,7 @@ class SettledProblem:
         return self._by_row([up for _, up, _ in likely]), self._by_row(worst), differ
 
     def _by_row(self, values: Sequence[float | bool]) -> NDArray[Any]:
-        """Return `values`, one for each joined problem, with each repeated for the rows of its problem; shape (rows, 1,
+        """Return `values`, one for each joined problem, each repeated for the rows of its problem; shape (rows, 1,
         ...)."""
         return np.repeat(values, [part.places for part in self.each]).reshape(
             -1, *(1 for _ in self.inputs.trace.dims[1:])
@@ -202,8 +202,7 @@ class SettledProblem:
 
     @lazy
     def wide(self) -> bool:
-        """Whether some operation is calculated in float64, so that a centre in float64 has errors as large as those of
-        kernels."""
+        """Whether some operation is calculated in float64, so that a float64 centre has errors as large as kernels'."""
         return self.contract.is_wide
 
     @lazy

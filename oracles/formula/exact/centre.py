@@ -40,8 +40,7 @@ _WHOLE: Fixed = frozenset()
 _WINDOW = 16
 """An index that takes at most this many places of a table needs only those places of the table to be calculated."""
 _AT_ONCE = 16
-"""The number of times longer that all elements take one by one than in one array, if most of the time goes into calls
-of NumPy."""
+"""How many times longer all elements take one by one than in one array, if calls of NumPy take most of the time."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +53,7 @@ class Inputs:
     parameters: Mapping[str, float | F64]
     """The parameters by name: numbers, or for joined problems columns with one element for each row or problem."""
     lengths: Lengths | Extents | None = None
-    """The lengths of rows, or the extents of problems, before they were filled up to the longest; None if none was
-    filled up."""
+    """The lengths of rows, or the extents of problems, before they were filled up to the longest; None if none was."""
 
     @lazy
     def extents(self) -> Mapping[str, int]:
@@ -98,8 +96,8 @@ class Inputs:
         return math.prod(self.extents[dim] if lengths is None else lengths.count(dim) for dim in dims)
 
     def total(self, values: NDArray[Any], axes: Axes) -> NDArray[Any]:
-        """Return the sum along axes of the elements that were there before filling up, added in the same order as
-        without it."""
+        """Return the sum along axes of the elements that are not filled up, added in the same order as without filling
+        up."""
         for axis in axes:
             values = self.lengths.total(values, axis) if self.lengths else values.sum(axis=axis, keepdims=True)
         return values
@@ -339,7 +337,7 @@ class Exact:
 
     @property
     def vanished(self) -> bool:
-        """Whether a zero among the values calculated so far may be a nonzero number at a higher working precision; see
+        """Whether a zero among the values so far may be a nonzero number at a higher working precision; see
         `Precise`."""
         arithmetic = self._arithmetics.get(mpmath.mp.prec)
         return arithmetic is not None and arithmetic.vanished

@@ -17,10 +17,9 @@ _PARTS = 1024.0
 
 
 def counted(trace: Trace, integers: Collection[str]) -> frozenset[Node]:
-    """Return the nodes that are made from positions and indices alone. Every kernel calculates them in integers, and so
-    without errors. `integers` are the names of tensors of integers. Kernels may form a quotient of inputs in floats, so
-    that `floor` returns one of two values: a node made from such a quotient counts only if it is used as the index of a
-    `take`."""
+    """Return the nodes made from positions and indices alone, which every kernel calculates in integers, and so without
+    errors. `integers` are the names of tensors of integers. Kernels may form a quotient of inputs in floats, so that
+    `floor` returns one of two values: a node made from such a quotient counts only if a `take` uses it as index."""
     whole, parts, placed, either = set[Node](), set[Node](), set[Node](), set[Node]()
     for node in trace.nodes:
         if not node.args:

@@ -125,8 +125,7 @@ def _is_machine_code(program: Any) -> bool:
 
 
 def _modes(values: Iterable[Any]) -> Iterator[str]:
-    """Yield 'compiled' or 'interpreted' for each Triton function among the values. A function may be wrapped for
-    tuning."""
+    """Yield 'compiled' or 'interpreted' for each Triton function among the values, also inside tuning wrappers."""
     from triton.runtime.interpreter import InterpretedFunction
     from triton.runtime.jit import JITFunction
 

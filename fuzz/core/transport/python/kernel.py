@@ -77,8 +77,7 @@ class Spec:
     keeps: Sequence[str] = ()
     """The kinds of changes to its process that the kernel declares."""
     choices: Sequence[int] = ()
-    """For each autotuner of the kernel, the place of the configuration that it takes; the first one if no place is
-    given."""
+    """For each autotuner of the kernel, the place of the configuration that it takes; the first where none is given."""
 
     @property
     def torch_device(self) -> str:

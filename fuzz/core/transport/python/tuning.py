@@ -34,8 +34,7 @@ one of them."""
 _NO_GPU = ("active drivers", "NVIDIA driver", "not compiled with CUDA", "CUDA GPUs")
 
 Settings = tuple[tuple[str, str], ...]
-"""The settings of a configuration as in the id of its target: the names and values in which the configurations
-differ."""
+"""The settings of a configuration as in its target's id: names and values in which the configurations differ."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +98,7 @@ def _is_passed_over(error: BaseException | None) -> bool:
 
 
 def _left(tuner: Any, kwargs: Mapping[str, Any]) -> Sequence[Any]:
-    """Return the configurations that pruning leaves for a call: all of them if pruning asks for a GPU that is not
-    there."""
+    """Return the configurations that pruning leaves for a call: all if pruning asks for a GPU that is not there."""
     try:
         return list(tuner.prune_configs(kwargs))
     except (RuntimeError, AssertionError) as error:
@@ -166,8 +164,7 @@ def tuners_of(function: Callable[..., Any]) -> tuple[Any, ...]:
 
 
 def _reached(value: Any) -> Iterator[Any]:
-    """Yield the objects to which the code of a function, or of the methods of a class, refers, and the object that a
-    value wraps."""
+    """Yield what the code of a function, or of the methods of a class, refers to, and the object that a value wraps."""
     if isinstance(value, partial):
         yield value.func
     elif inspect.ismethod(value):
