@@ -65,8 +65,7 @@ class Format(Dtype):
 
     @property
     def only_stores(self) -> bool:
-        """Whether kernels only store numbers in this format and calculate in another, as is true of formats of 8
-        bits."""
+        """Whether kernels only store numbers in this format and calculate in another: true of formats of 8 bits."""
         return self.itemsize == 1
 
     @lazy
@@ -113,8 +112,7 @@ class Format(Dtype):
 
     @lazy
     def endless(self) -> Format:
-        """Return this format with a larger range of exponents, which ends where float64 would overflow; float64
-        stays."""
+        """Return this format with a larger range of exponents, which ends where float64 would overflow."""
         if self.name == DOUBLE.name:
             return self
         most = math.ldexp(2 - 2.0 ** (1 - self.precision), _ENDLESS)

@@ -1,5 +1,4 @@
-"""What a kernel accepts beyond its declaration: other extents, strides, dtypes and ranks. No answer here is a
-failure."""
+"""What a kernel accepts beyond its declaration: other extents, strides, dtypes, ranks. No answer is a failure."""
 
 from __future__ import annotations
 
@@ -144,8 +143,7 @@ def _sizes(base: Template, dim: str, size: int) -> Mapping[str, int]:
 
 
 def is_few(op: Op, sizes: Mapping[str, int]) -> bool:
-    """Return whether a case with these extents is tried: the op has them, and the oracle can judge that many
-    elements."""
+    """Return whether a case with these extents is tried: the op has them, and the oracle can judge so many elements."""
     return 0 < sum(_elements(op, sizes, op.inputs)) <= (_MOST_LONG if max(sizes.values()) >= _LONG[0] else _MOST_SHORT)
 
 

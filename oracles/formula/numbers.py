@@ -1,5 +1,4 @@
-"""Keys of formulas whose tensors hold finite numbers: two formulas that differ only for infinities have the same
-key."""
+"""Keys of formulas whose tensors hold finite numbers: formulas that differ only for infinities have the same key."""
 
 from __future__ import annotations
 

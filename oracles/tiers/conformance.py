@@ -215,8 +215,7 @@ class Conformance(OutputValues):
         return marked if marked.any() else None
 
     def _closed(self, output: str) -> Closed | None:
-        """Return the allowed values of elements that no form bounds but whose values are known; None if there are
-        none."""
+        """Return the allowed values of elements that no form bounds but whose values are known, or None."""
         self.unjudged(output)
         return self._outcomes.get(output)
 

@@ -138,8 +138,7 @@ class Way:
         return _overflows(self.own.budget)
 
     def _reached(self, output: str) -> Mask | None:
-        """Return the mask of elements whose exact value the formula with its overflow forbids; None if there are
-        none."""
+        """Return the mask of elements whose exact value the formula with its overflow forbids, or None."""
         if output not in self._found:
             self._found[output] = self._compared(output)
         return self._found[output]

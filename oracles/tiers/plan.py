@@ -121,7 +121,7 @@ class FormulaPlan:
 
     @lazy
     def guesses(self) -> bool:
-        """Whether a point rounds a value that differs between kernels. Kernels may then have other numbers than
+        """Whether a point rounds a value that differs between kernels, so that they may have other numbers than
         centres."""
         return any(node.kind == "point" and not self.values[node.args[0]].exact for node, _ in self.rounded)
 

@@ -256,8 +256,7 @@ def _exactly(form: Form) -> Form:
 
 
 def _groups(trace: Trace, output: str) -> Mapping[str, list[Node]]:
-    """Return the nodes by the local that they are calculated for: their own, or that of the node that first uses
-    them."""
+    """Return the nodes by the local that they are calculated for: their own, or that of their first use."""
     names = dict[Node, str]()
     for node in reversed(trace.nodes):
         uses = [names[use] for use in trace.uses.get(node, ()) if use in names]

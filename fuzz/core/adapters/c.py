@@ -140,8 +140,7 @@ def _pairs(line: str) -> Iterator[tuple[str, str]]:
 
 
 OPTS = ("O0", "O2")
-"""The optimisation levels at which each kernel is built: at -O0, too, since a shipped SVE kernel was wrong only
-there."""
+"""The optimisation levels at which kernels are built: -O0, too, since a shipped SVE kernel was wrong only there."""
 WORKER_FLAGS = ("-O3", "-std=gnu11")
 _START_LIMIT_S = 30.0
 """The seconds that a worker may take to start. Chosen: a native worker takes milliseconds, an emulated one tenths of a

@@ -121,8 +121,7 @@ def read(text: str) -> tuple[Configuration, ...]:
 
 
 def misfit(wanted: Configuration, told: str, choices: tuple[int, ...]) -> list[str]:
-    """Return the reasons why a worker, by its report, is not in the configuration of its target; an empty list if it
-    is."""
+    """Return why a worker, by its report, is not in the configuration of its target; an empty list if it is."""
     settings = next((each.settings for each in read(told) if each.choices == choices), ())
     if choices == wanted.choices and settings and wanted.settings[-len(settings) :] == settings:
         return []

@@ -160,7 +160,7 @@ class Capability:
     """Whether the kernel can be told how many threads to use, as torch can."""
     stray: tuple[str, ...] = ()
     """Inputs of places that are also drawn with values outside their dimension, for kernels that promise to reject
-    them."""
+    it."""
 
     def __hash__(self) -> int:
         return self._hash

@@ -68,8 +68,7 @@ class Part:
     shift: Shift | None = None
     """The distance, in elements and rows, of an output from the input in whose memory it lies. None: no distance."""
     dense: bool = False
-    """Whether an output with a `shift` lies in C order without gaps; if not, it has the strides of the input it
-    overlaps."""
+    """Whether an output with a `shift` lies in C order without gaps; if not, it has the input's strides."""
     stack: str = ""
     """For a stacked tensor of rank 2: 'one' row for all rows of the grid, or 'many', see `Operand.stackable`."""
 
@@ -87,15 +86,13 @@ class Draw:
     parts: tuple[Part, ...]
     """The inputs and outputs of the case. Each comes after the inputs in whose memory it lies."""
     structured: bool | None = None
-    """For given values: whether rounding errors are systematic, so that only the worst case is sound. None: see
-    recipes."""
+    """For given values: whether rounding errors are systematic, so that only the worst case is sound; or None."""
     origin: Origin | None = None
     """The origin that `realise` gives to the case; None if it follows from the draw."""
     extents: Extents = field(default_factory=dict)
     """The extents of dimensions that the first input does not have."""
     kept: Mapping[str, Kept] | None = None
-    """The properties that drawn values of each input are given, such as being triangular; None: those that the op
-    states."""
+    """The properties that drawn values of each input are given, like being triangular; None: those the op states."""
 
     @lazy
     def rows(self) -> int:

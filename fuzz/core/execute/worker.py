@@ -51,12 +51,10 @@ class Conduct:
     """The record of a target over all its processes: restarts, hangs, calls and time."""
 
     most_hangs: int | None = None
-    """The number of hung cases after which the target gets no more; None for no limit, if nobody waits for the
-    target."""
+    """The number of hung cases after which the target gets no more; None for no limit, if nobody waits for it."""
     hangs: int = 0
     restarts: int = 0
-    """The number of processes that were replaced after a death from outside, or a hang, that no rerun of cases
-    repeated."""
+    """The number of processes that were replaced after a death from outside, or a hang, that no rerun repeated."""
     killed_early: int = 0
     """The number of processes that were killed from outside before they attested anything, so that no case was lost."""
     attributions: int = 0

@@ -39,8 +39,7 @@ class Big:
     rows: int
     n: int
     pitch: int | None = None
-    """The distance between rows in elements, for tensors of the first input's shape, each of which has a slightly
-    other."""
+    """The distance between rows in elements, for tensors of the first input's shape; it differs a little for each."""
     dtype: str = SINGLE.name
     grids: int | None = None
     """The most tensors of the first input's shape that the op may have. More would take the oracle too much memory."""

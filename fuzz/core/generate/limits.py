@@ -33,8 +33,7 @@ _ROWS = 1025
 """The first extent tried for a counted dimension, in a case with few other elements. It is larger than the number of
 threads of a block, and than the numbers to which bf16 can count."""
 _FAR = 65537
-"""The longest extent. The oracle needs seconds to judge a wrong result of this length, but hundredths for a right
-one."""
+"""The longest extent. The oracle needs seconds to judge a wrong result of it, but hundredths for a right one."""
 _BOTH = 257
 """The extent of two dimensions whose product needs more than 16 bits."""
 _LATE = 64
@@ -69,8 +68,8 @@ class Limits:
         self._late = tuple(dict.fromkeys(_late(capability)))
 
     def draw(self, rank: int, place: int, dice: Dice) -> Draw | None:
-        """Return the draw for a place of the turn that comes after `rank` others for the capability; None if no limit
-        is left."""
+        """Return the draw for a place of the turn that comes after `rank` others for the capability; None if none is
+        left."""
         limits, turns = (self._late, rank - _LATE) if rank >= _LATE else (self._soon, rank)
         at = turns * IN_TURN + place
         return _drawn(self._capability, dice, limits[at]) if place in range(IN_TURN) and at < len(limits) else None

@@ -103,8 +103,7 @@ class _Waiting:
     capability: Capability
     dice: Dice
     shared: tuple[Answer, int] | None = None
-    """How tensors of the case are to share memory: in the way of a label or, for '', in any way that the dice
-    choose."""
+    """How tensors of the case are to share memory: in the way of a label or, for '', in any way that dice choose."""
 
 
 class TurnMaker:
@@ -114,8 +113,7 @@ class TurnMaker:
         """`ahead` is in turns; `numbers` are those in the sources of the capability's kernels."""
         self.capability, self.sequences = capability, sequences
         self._ahead = ahead
-        """The number of turns by which this capability's sweep over the gaps is shifted. Each capability has
-        another."""
+        """The number of turns by which the sweep over the gaps is shifted, which differs between capabilities."""
         self._outside = out_of_capability([capability])
         self._steered_first = STEERED - (not has_rows_alone(OPS[capability.op]))
         self._corners, self._pairing = corners_of(capability), pairing_of(capability)
@@ -172,7 +170,7 @@ class TurnMaker:
         return made, visited.to_bytes(-(-(self._corners.size + self._pairing.part(turn)) // 8), "little")
 
     def _whole(self, sketch: Sketch, stream: Stream, rank: int, index: int) -> Sketch | None:
-        """Return the sketch with whole tiles, or a long dimension, if this place of the turn is reserved for that; else
+        """Return the sketch with whole tiles, or a long dimension, if this place of the turn is reserved for it; else
         None."""
         rounds, rest = divmod(rank, TILED_EVERY)
         if index == 0 and rest == 1:

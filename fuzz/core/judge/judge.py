@@ -313,8 +313,7 @@ def _with_detail(said: str, judgement: Judgement) -> str:
 
 
 def _says_something(outcome: Outcome) -> bool:
-    """Whether the outputs are so varied that they are hardly right by chance, unlike zeros or one number over and
-    over."""
+    """Whether the outputs are so varied that they are hardly right by chance, unlike zeros or one repeated number."""
     halves = ({each[at : at + 2] for at in range(0, len(each), 2)} for each in outcome.outputs.values())
     return any(len(each) > _BY_CHANCE for each in halves)
 

@@ -22,8 +22,7 @@ def placed(layout: Layout, itemsize: int, alignment: int) -> Layout:
 
 
 def distinct(layout: Layout) -> bool:
-    """Return whether every element certainly has memory of its own: each stride steps over all that smaller ones
-    reach."""
+    """Return whether every element certainly has its own memory: each stride steps over all that smaller ones reach."""
     reach = 0
     for stride, extent in sorted((abs(s), e) for s, e in zip(layout.strides, layout.shape, strict=True) if e > 1):
         if stride <= reach:

@@ -115,8 +115,7 @@ class ReadReference:
         return with_names(self.derived, max(max(ranks, default=inner + 1) - inner, 0))
 
     def constants(self, kernel: Callable[..., Any]) -> Mapping[str, Any]:
-        """Return the reference's constants, such as eps, for which the kernel's function has a parameter of that
-        name."""
+        """Return the reference's constants, such as eps, for which the kernel has a parameter of that name."""
         try:
             names = inspect.signature(kernel).parameters
         except (TypeError, ValueError):

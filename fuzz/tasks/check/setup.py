@@ -51,8 +51,7 @@ class _Given:
 
     options: Options = field(default_factory=Options)
     undeclared: dict[str, dict[str, Mapping[str, Sequence[str]]]] = field(default_factory=dict)
-    """The features that kernels of checks do not declare, by op and kernel. The plugin reports them at the end of the
-    session."""
+    """The features that kernels of checks do not declare, by op and kernel, for the plugin to report at the end."""
     passed: list[str] = field(default_factory=list)
     """A line for each check that passed. The plugin reports these at the end of the session, too."""
     console: Callable[[], Console] | None = None

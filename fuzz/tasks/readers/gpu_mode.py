@@ -89,8 +89,7 @@ def _modules(file: Path, files: Mapping[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _on_cpu() -> Iterator[None]:
-    """Return a context in which tensors that are asked for on a GPU are made on the CPU: only their values are
-    wanted."""
+    """Return a context in which tensors asked for on a GPU are made on the CPU, as only their values are wanted."""
     import torch
     from torch.overrides import TorchFunctionMode
 

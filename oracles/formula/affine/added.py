@@ -30,8 +30,7 @@ _NEVER = 1 << 12
 
 
 def in_any_order(here: SettledProblem, node: Node, chain: Chain, forms: Sequence[Form], *, last: bool) -> Form:
-    """Return the form of a chain's sum, given the forms of its terms; with `last`, without the last addition's
-    rounding."""
+    """Return the form of a chain's sum, given its terms' forms; with `last`, without the last addition's rounding."""
     return _Added(here, node, chain, forms).form(last)
 
 

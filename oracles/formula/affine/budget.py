@@ -41,8 +41,7 @@ from oracles.lazy import lazy
 from oracles.summation import NumericsError
 
 _MOVING: tuple[Kind, ...] = ("point", "take")
-"""Operations that move values and never flush them. Choosing one of two is not one: instructions like maxps may
-flush."""
+"""Operations that move values and never flush them. Choosing is not one: instructions like maxps may flush."""
 _ADDING: tuple[Kind, ...] = ("add", "subtract", "sum")
 """Operations that may compute a product again inside themselves, without rounding it (fused multiply-add)."""
 SAME = 2.0**-40

@@ -138,8 +138,7 @@ class Form:
     may: Mask | None = None
     """Mask of elements that may be infinite or NaN, depending on how a kernel calculates."""
     overflows: Mask | None = None
-    """Mask of elements that some kernels may have as an infinity of the centre's sign; others have them as the form
-    says."""
+    """Mask of elements that some kernels may have as an infinity of the centre's sign, others as the form says."""
     ranks: Ranks | None = None
     """The ranks that elements may have, if the values are places of elements of a rank."""
     least: F64 | None = None

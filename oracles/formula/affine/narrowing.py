@@ -31,8 +31,7 @@ class Spread:
 
     most: F64 | float
     chance: F64 | float
-    """The uncertainty of `most`: float64 has errors of its own, which depend on the rows calculated in the same
-    call."""
+    """The uncertainty of `most`: float64 has its own errors, which depend on the rows calculated in the same call."""
 
 
 ALIKE = Spread(0.0, 0.0)
@@ -47,8 +46,7 @@ class Narrowed:
     """The centres that replace the formula's own values from here on: the number that every kernel has, or the middle
     of a few. NaN: the formula's own value stays."""
     doubt: Mask | None = None
-    """Mask of elements for which float64's error decides whether kernels have one number of the dtype, or one of
-    two."""
+    """Mask of elements for which float64's error decides whether kernels have one number of the dtype, or two."""
 
 
 def holds(form: Form, dtype: Format) -> bool:

@@ -175,8 +175,7 @@ class Outcomes:
         return _between(low, high, number, others)
 
     def _are_marked(self, node: Node) -> Mask:
-        """Return the mask of elements with an argument that `Form.may` marks, or whose form is wrong without its
-        edge."""
+        """Return the mask of elements with an argument that `Form.may` marks, or that is wrong without its edge."""
         found = np.zeros((1,) * len(self.here.inputs.trace.dims), bool)
         for form in (self.forms[arg] for arg in node.args):
             for mask in (form.may, form.overflows, None if form.edge is None else form.edge.lost):

@@ -125,8 +125,7 @@ class SettledProblem:
         return self._by_row([up for _, up, _ in likely]), self._by_row(worst), differ
 
     def _by_row(self, values: Sequence[float | bool]) -> NDArray[Any]:
-        """Return `values`, one for each joined problem, each repeated for the rows of its problem; shape (rows, 1,
-        ...)."""
+        """Return `values`, one for each joined problem, each repeated for its problem's rows; shape (rows, 1, ...)."""
         return np.repeat(values, [part.places for part in self.each]).reshape(
             -1, *(1 for _ in self.inputs.trace.dims[1:])
         )

@@ -96,8 +96,7 @@ class Inputs:
         return math.prod(self.extents[dim] if lengths is None else lengths.count(dim) for dim in dims)
 
     def total(self, values: NDArray[Any], axes: Axes) -> NDArray[Any]:
-        """Return the sum along axes of the elements that are not filled up, added in the same order as without filling
-        up."""
+        """Return the sum along axes of the elements that are not filled up, added in the same order as without any."""
         for axis in axes:
             values = self.lengths.total(values, axis) if self.lengths else values.sum(axis=axis, keepdims=True)
         return values
@@ -337,8 +336,7 @@ class Exact:
 
     @property
     def vanished(self) -> bool:
-        """Whether a zero among the values so far may be a nonzero number at a higher working precision; see
-        `Precise`."""
+        """Whether a zero among the values so far may be another number at a higher working precision; see `Precise`."""
         arithmetic = self._arithmetics.get(mpmath.mp.prec)
         return arithmetic is not None and arithmetic.vanished
 

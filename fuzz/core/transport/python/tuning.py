@@ -29,8 +29,7 @@ _HARDWARE = ("num_warps", "num_stages", "num_ctas", "maxnreg", "ir_override")
 """The names of settings that are no parameters of a program unless the program has a parameter of that name. Triton's
 interpreter ignores them."""
 _PASSED_OVER, _ASSERTS = ("OutOfResources", "CompileTimeAssertionFailure", "PTXASError"), "_new_static_assert"
-"""The errors for which an autotuner passes over a configuration, and the function of Triton's interpreter that raises
-one of them."""
+"""The errors for which an autotuner passes over a configuration, and the interpreter's function that raises one."""
 _NO_GPU = ("active drivers", "NVIDIA driver", "not compiled with CUDA", "CUDA GPUs")
 
 Settings = tuple[tuple[str, str], ...]
