@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.campaign.replay import ChosenCase, write_script
+from fuzz.campaign.reproducing import ChosenCase, write_script
 from fuzz.core.adapters.build import Builder, BuildError
 from fuzz.core.adapters.c_kernel import CKernel
 from fuzz.core.adapters.registry import adapter_of, expand

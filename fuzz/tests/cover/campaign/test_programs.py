@@ -92,7 +92,7 @@ def test_a_tensor_in_the_middle_of_memory_lies_there() -> None:
 def _targets(*ops: str) -> list[Target]:
     """Kernels in torch, searched as if they were compiled."""
     kernels = [each for each in KERNELS if each.op in ops and each.name.endswith("eager") and each.kind == "torch"]
-    cpu = [each for each in expand(kernels, this_host()) if each.name.place == "cpu"]
+    cpu = [each for each in expand(kernels, this_host()) if each.name.site == "cpu"]
     return [replace(each, shares=True, specialised=True) for each in cpu]
 
 

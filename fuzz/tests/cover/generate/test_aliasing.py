@@ -121,7 +121,7 @@ def test_every_way_can_be_asked_for(op: str) -> None:
         assert {case.origin.labels for case in tied} == {((MEMORY, label),)}
         one, how, other = _parts(label)
         if how == "over":
-            shifts = {case.outputs[one].layout.place[0] - case.inputs[other].layout.place[0] for case in tied}
+            shifts = {case.outputs[one].layout.span[0] - case.inputs[other].layout.span[0] for case in tied}
             assert {-Frame(case).n, -1, 1, Frame(case).n} < shifts
 
 

@@ -53,7 +53,7 @@ def test_a_draw_of_a_big_case_gives_it_back(big: Big) -> None:
 def test_given_values_are_repeated_and_cut() -> None:
     draw = draw_of(plain(5, rows=2))
     own = realise(draw).inputs["x"].bits
-    one = draw.with_parts(*(replace(p, place=replace(p.place, strides=None)) for p in draw.parts))
+    one = draw.with_parts(*(replace(p, placement=replace(p.placement, strides=None)) for p in draw.parts))
     assert {part.recipe for part in one.parts if part.recipe} == {GIVEN}
     assert realise(replace(one, n=3)).inputs["x"].bits == own[:12] + own[20:32]
     longer = realise(replace(one, n=7, outer=(3,)))
