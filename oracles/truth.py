@@ -59,7 +59,8 @@ SAMPLE = 64
 
 
 class OracleDisagreement(RuntimeError):  # noqa: N818 (not an error of the caller)
-    """The two tiers contradict each other, which is an error in the oracle. No judgement of the run can be trusted."""
+    """The two tiers contradict each other, which is an error in the oracle. No judgement of the session can be
+    trusted."""
 
 
 class GaveUp(RuntimeError):  # noqa: N818 (an answer, not a mistake)

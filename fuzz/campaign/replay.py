@@ -60,7 +60,7 @@ def chosen_case(text: str, findings: Path, pack: Pack) -> ChosenCase:
     if place is not None and not Path(text).exists():
         return _searched(place, pack)
     if _WITHOUT_SHARD.fullmatch(text):
-        raise UsageError(f"{text}: a case of a search is named SEED:OP:SHARD:NUMBER, as a run prints it")
+        raise UsageError(f"{text}: a case of a search is named SEED:OP:SHARD:NUMBER, as a search prints it")
     case, found = casefile.load(file_of(text, findings, pack.path))
     return ChosenCase(case, found, found.law if found else None, found.history if found else ())
 

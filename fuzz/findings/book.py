@@ -27,13 +27,13 @@ than a night has for it. Chosen, not measured."""
 _MOST_CAUSES = 6
 """The most buckets of one kernel and family, so that a kernel that is wrong everywhere is not reported in pieces."""
 _MOST_ERRORS = 3
-"""The most internal errors of one run whose cases are kept: a single cause could otherwise fill the disk."""
+"""The most internal errors of one session whose cases are kept: a single cause could otherwise fill the disk."""
 
 
 @dataclass
 class FindingBook:
-    """The buckets of a run. All failures of one kernel and family first share a bucket. When their causes are known,
-    each cause has its own bucket, and failures that no cause's rule covers go to another one."""
+    """The buckets of a session. All failures of one kernel and family first share a bucket. When their causes are
+    known, each cause has its own bucket, and failures that no cause's rule covers go to another one."""
 
     store: Store
     source: Callable[[], Source]

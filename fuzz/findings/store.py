@@ -68,7 +68,7 @@ class Position:
 @dataclass
 class Unsaved:
     """The changes since the last batch. All are counts, maxima, or the latest state of a bucket, so that a batch which
-    cannot be saved waits in memory without growing with the run."""
+    cannot be saved waits in memory without growing with the session."""
 
     cases: Counter[tuple[int, int]] = field(default_factory=Counter)
     """The number of cases, by slice of the night and minute of the night's own time."""

@@ -70,7 +70,7 @@ class NightRow(Base):
     night was begun instead of resuming it. '' while the night can be resumed."""
     version: Mapped[str]
     verb: Mapped[str] = mapped_column(default="nightly", server_default="nightly")
-    """'nightly', or 'run' for a run that a store remembers, which is a night that cannot be resumed."""
+    """'nightly', or 'run' for a search that a store remembers, which is a night that cannot be resumed."""
     command: Mapped[str]
     environment: Mapped[dict[str, Any]]
 

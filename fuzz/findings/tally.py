@@ -1,4 +1,4 @@
-"""The counts of a run, by target and in all, with err/budget by row length; and the observers that are told of them."""
+"""The counts of a session, by target and in all, with err/budget by row length; and what observes them."""
 
 from __future__ import annotations
 
@@ -258,7 +258,7 @@ class TargetTally:
 
 @dataclass
 class Tally:
-    """The counts of a run, or of a part of it, for all targets. Tallies of parts can be added."""
+    """The counts of a session, or of a part of it, for all targets. Tallies of parts can be added."""
 
     targets: dict[str, TargetTally] = field(default_factory=dict)
     cases: int = 0

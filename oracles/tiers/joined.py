@@ -250,7 +250,7 @@ def _key(problem: FormulaProblem, structured: bool, contract: Contract) -> Hasha
     about = (filled, problem.numbers(contract)) if joins else (alone, structured)
     # Algorithms make a formula for each set of outputs; the number of formulas depends on whether all inputs are
     # finite.
-    ways = () if contract.follows else (*problem.problem.outputs, len(problem.read(contract)))
+    ways = () if contract.follows else (*problem.problem.outputs, len(problem.formulas(contract)))
     return about, ways, _apart_from_sums(settled) if problem.joins_orders(contract) else settled
 
 

@@ -1,4 +1,4 @@
-"""One run of the gate: the corpora on every kernel, then a search of fixed length for kernels that the change
+"""One session of the gate: the corpora on every kernel, then a search of fixed length for kernels that the change
 touches."""
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def slow_every(max_cases: int) -> int:
 
 @dataclass(frozen=True)
 class Phase:
-    """A named part of the plan. A group is a case, and its twin if there is one."""
+    """A named part of what a gate runs. A group is a case, and its twin if there is one."""
 
     name: str
     groups: tuple[list[Entry], ...]
@@ -127,8 +127,8 @@ class RanCases(Observer):
 
 
 @dataclass
-class GateRun:
-    """A gate that runs a plan in a session; `watch` holds the failures that are known."""
+class GateSession:
+    """A gate that runs phases in a session; `watch` holds the failures that are known."""
 
     session: Session
     watch: KnownFailures
@@ -152,13 +152,13 @@ class GateRun:
     def __post_init__(self) -> None:
         self.targets, self.tally, self.book = self.session.targets, self.session.tally, self.session.book
 
-    def run(self, plan: Sequence[Phase]) -> Ratchet:
+    def run(self, phases: Sequence[Phase]) -> Ratchet:
         """Run the corpora on the kernels that the change touches, and search them; if nothing failed, run the corpora
         on all other kernels too. A failing gate ends soon in this order. Return the measured accuracy."""
         touched = [target for target in self.targets if target.kernel.name in self.reasons]
         first = touched or self.targets
         rest = [target for target in self.targets if target not in first]
-        measured = self.replay(first, plan)
+        measured = self.replay(first, phases)
         if touched and self.unknown:
             self.notes.append(f"not searched: cases fail already ({', '.join(self.failing)})")
         elif touched and not self.session.interruption.wanted:
@@ -168,7 +168,7 @@ class GateRun:
             targets = counted(len(rest), "target")
             self.notes.append(f"not run on the {targets} of kernels that were not changed: it fails already")
         elif rest and not self.session.interruption.wanted:
-            measured |= self.replay(rest, plan)
+            measured |= self.replay(rest, phases)
         return Ratchet(measured, _measured_on(self.session.pool, measured))
 
     def replay(self, targets: Sequence[Target], phases: Sequence[Phase]) -> dict[Key, Accuracy]:
@@ -229,10 +229,10 @@ class GateRun:
             if target.kernel.name not in self.reasons and not line.judged:
                 line.not_run_reason = line.not_run_reason or why
 
-    def takes_any(self, plan: Sequence[Phase]) -> bool:
-        """Whether at least one case of the plan would be sent to some target."""
+    def takes_any(self, phases: Sequence[Phase]) -> bool:
+        """Whether at least one case of the phases would be sent to some target."""
         capabilities = {target.kernel.capability for target in self.targets}
-        cases = (entry.case for phase in plan for group in phase.groups for entry in group)
+        cases = (entry.case for phase in phases for group in phase.groups for entry in group)
         return any(capability.is_dispatched(case) for case in cases for capability in capabilities)
 
     @property

@@ -37,7 +37,7 @@ from fuzz.campaign.nightly.remembered import Recorder
 from fuzz.campaign.search.deadline import Stopping
 from fuzz.campaign.search.executor import Engine as Cluster
 from fuzz.campaign.search.groups import CountedSchedule, slow_targets_of
-from fuzz.campaign.search.stopping import RunLimits
+from fuzz.campaign.search.stopping import SessionLimits
 from fuzz.campaign.search.turn_runner import SearchScope
 from fuzz.campaign.session import Session
 from fuzz.core.adapters.pack import Pack
@@ -146,8 +146,8 @@ class Night:
         kernels = self.pack.kernels  # all of them, whatever targets were chosen: they determine the cases
         self.session = Session(
             self.targets, self.book, SearchScope(kernels, declared(kernels), accuracy=True), self.opened.seed,
-            RunLimits(self.opened.left_s), None, self.jobs, self.case_limit, interruption=self.stopping,
-            longest=RunLimits(self.opened.limit_s).longest_case, engine=self.cluster,
+            SessionLimits(self.opened.left_s), None, self.jobs, self.case_limit, interruption=self.stopping,
+            longest=SessionLimits(self.opened.limit_s).longest_case, engine=self.cluster,
         )  # fmt: skip
 
     def work(self, held: ExitStack) -> bool:
@@ -220,7 +220,7 @@ class Night:
         while self._running and self.stopping.left > 0:
             turn = self._next()
             with self._slice(turn):
-                self.runner.limits = RunLimits(searching_time(turn, self.stopping.left))
+                self.runner.limits = SessionLimits(searching_time(turn, self.stopping.left))
                 self.runner.run(turn.op, turn.seed)
                 self._explain()
 

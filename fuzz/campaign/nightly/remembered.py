@@ -1,4 +1,4 @@
-"""Saving what a run counts, twice a second; and single runs that a store remembers beside its nights, with their
+"""Saving what a session counts, twice a second; and searches that a store remembers beside its nights, with their
 findings in the store's buckets."""
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Recorder(Observer):
 
 @dataclass(frozen=True)
 class Remembered:
-    """A run that a store remembers: it has a row among the nights, and one slice."""
+    """A search that a store remembers: it has a row among the nights, and one slice."""
 
     engine: Engine
     opened: Opened
@@ -166,8 +166,8 @@ class Remembered:
         )
 
     def recall(self, session: Session) -> None:
-        """Replace the case of each bug that the run saw by the smallest one in the store, if that is smaller, and take
-        over explanations from the store."""
+        """Replace the case of each bug that the search saw by the smallest one in the store, if that is smaller, and
+        take over explanations from the store."""
         explainer = Explainer(session.workers, session.targets, self.book, TimeShares(least_s=0.0))
         for bucket in self.book.buckets.values():
             known = bucket.finding is None or not bucket.pending
@@ -177,7 +177,8 @@ class Remembered:
             bucket.pending = bucket.pending or (bucket.finding is not None and bucket.finding.told is None)
 
     def end(self, recorder: Recorder, interruption: Interruption) -> bool:
-        """Save what is left, and how the run ended. Return False if that fails, after saying where the rest is kept."""
+        """Save what is left, and how the search ended. Return False if that fails, after saying where the rest is
+        kept."""
         try:
             if recorder.save():
                 end_slice(self.engine, self.opened.position)
@@ -190,8 +191,8 @@ class Remembered:
             pass  # only the end is not saved
         path = unsaved_path(self.book.store.folder, self.opened.position)
         away = f"the store {name_of(self.engine)} is away: what it was not told is kept in {path}"
-        full = f"{name_of(self.engine)} has not all of this run: {recorder.trouble or 'its end could not be saved'}"
-        recorder.say(f"{away}; the next run or night with this folder tells it" if is_shared(self.engine) else full)
+        full = f"{name_of(self.engine)} has not all of this search: {recorder.trouble or 'its end could not be saved'}"
+        recorder.say(f"{away}; the next search or night with this folder tells it" if is_shared(self.engine) else full)
         return False
 
 
@@ -199,7 +200,7 @@ def remembered(
     store: str, folder: Path, seed: int, command: str, op: str, limit_s: float | None, targets: Sequence[Target],
     facts: Mapping[str, Any], say: Callable[[str], None],
 ) -> Remembered:  # fmt: skip
-    """Return a run of these targets, begun in the store with this URL. Raises StateError."""
+    """Return a search of these targets, begun in the store with this URL. Raises StateError."""
     engine = open_store(store)
     with answering(engine):
         for line in told_again(engine, folder):

@@ -158,7 +158,7 @@ class TurnReport:
 
 @dataclass(frozen=True)
 class SearchScope:
-    """The settings that all turns of a run share. The cases of a turn follow from the whole pack, even if only some
+    """The settings that all turns of a search share. The cases of a turn follow from the whole pack, even if only some
     targets were chosen."""
 
     kernels: Sequence[Kernel]

@@ -341,7 +341,7 @@ class CProgram:
         start_limit = start_limit or _START_LIMIT_S
         for each in self.libraries:
             if each.shared and each.changed:
-                raise OSError(f"{each.path} is not what it was when the run began")
+                raise OSError(f"{each.path} is not what it was when the session began")
         if self.target.remote:
             return remote.process(self.target, self.path, limit, start_limit)
         journal = Journal()

@@ -116,8 +116,8 @@ class PythonKernel(Kernel):
     Optional tensors that the case does not have are not passed. The axis, and parameters that a case may omit, are
     passed only if the function has parameters for them. The module can import and read the files beside it, as in its
     own folder. The function either writes its outputs in place or, if it has no parameters with their names, returns
-    them: one tensor, or a dict by name. Returning another tensor for an output that is a parameter ends the run with a
-    usage error.
+    them: one tensor, or a dict by name. Returning another tensor for an output that is a parameter ends the session
+    with a usage error.
 
     For input that it does not take, the function may raise ValueError or NotImplementedError before it writes anything,
     by a `raise` in its own file or one below its folder. An exception that a library raises is a crash.

@@ -60,8 +60,8 @@ class Kernel:
 
     @cached_property
     def texts(self) -> dict[Path, str]:
-        """The texts of the kernel's files, as they were when each was first read. A file that is saved during a run
-        counts only in the next run, so that all workers of a run use the same code."""
+        """The texts of the kernel's files, as they were when each was first read. A file that is saved during a session
+        counts only in the next session, so that all workers of a session use the same code."""
         return {}
 
     @property

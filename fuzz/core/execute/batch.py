@@ -12,10 +12,10 @@ from fuzz.core.base.outcome import Outcome, Status
 from fuzz.core.transport.frames import FrameError
 
 _NO_TIME_S = 1.0
-"""The seconds below which a running case does not hold up the end of a run; see `GRACE_S` in
+"""The seconds below which a running case does not hold up the end of a session; see `GRACE_S` in
 `campaign/search/stopping.py`."""
-UNFINISHED = "the run ended while it was at"
-"""The start of the reason why a case that the end of a run cut off did not run."""
+UNFINISHED = "the session ended while it was at"
+"""The start of the reason why a case that the end of a session cut off did not run."""
 
 
 @dataclass(frozen=True)

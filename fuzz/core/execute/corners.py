@@ -1,4 +1,4 @@
-"""Corners: the labels of an op that a run can visit, by what its kernels accept and what its workers attest."""
+"""Corners: the labels of an op that a session can visit, by what its kernels accept and what its workers attest."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CornerCounts:
     """The corners of one op."""
 
     space: Space = field(default_factory=dict)
-    """The labels that some target of the run can visit. Those that no case visits are coverage gaps."""
+    """The labels that some target of the session can visit. Those that no case visits are coverage gaps."""
     beyond: Space = field(default_factory=dict)
     """The labels that the chosen kernels accept but that no target running here can visit."""
     capabilities: tuple[Capability, ...] = ()

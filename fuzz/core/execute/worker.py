@@ -257,7 +257,7 @@ class Worker:
         """Run no more cases, for this reason."""
         self._lost = self._lost or reason
 
-    def stop(self, reason: str = "the run was stopped") -> None:
+    def stop(self, reason: str = "the session was stopped") -> None:
         """End the process for good. Cases that are running are lost, for this reason."""
         self._lost = reason
         process = self._process

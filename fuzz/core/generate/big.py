@@ -1,9 +1,9 @@
-"""A fixed series of cases that are big in one respect but cheap in memory. A run visits each of them once, late. They
-have many rows of a few elements; a row of more than 2^23 elements; two rows so far apart that offsets need more than
-29, 31 or 32 bits; or, for ops without sums, all 2^16 numbers of a 16-bit dtype in one input. Tensors whose elements lie
-far apart are sparse: only the pages near their elements exist (see `core/transport/native/sparse.c`), so they take
-little memory. Bytes between elements on these pages are poisoned and checked, as in every case. All other pages are
-inaccessible, and a kernel that touches them faults."""
+"""A fixed series of cases that are big in one respect but cheap in memory. A search visits each of them once, late.
+They have many rows of a few elements; a row of more than 2^23 elements; two rows so far apart that offsets need more
+than 29, 31 or 32 bits; or, for ops without sums, all 2^16 numbers of a 16-bit dtype in one input. Tensors whose
+elements lie far apart are sparse: only the pages near their elements exist (see `core/transport/native/sparse.c`), so
+they take little memory. Bytes between elements on these pages are poisoned and checked, as in every case. All other
+pages are inaccessible, and a kernel that touches them faults."""
 
 from __future__ import annotations
 

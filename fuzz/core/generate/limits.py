@@ -17,8 +17,8 @@ from fuzz.core.base.dtypes import from_bits, quantise
 from fuzz.core.base.feature import Feature
 from fuzz.core.base.stream import Dice, Stream
 from fuzz.core.generate.dims import CHEAP_WORK, FEW_BATCHES, SMALL_WORK, USUAL_WORK, Decisions, fitted, has_rows_alone
+from fuzz.core.generate.drawing import draw_from
 from fuzz.core.generate.menus import menu_of
-from fuzz.core.generate.plan import plan
 from fuzz.core.generate.realise import cases_of, laid
 from fuzz.core.generate.sketch import first_recipes, fitting, simplest
 from oracles.algorithm import traced
@@ -194,4 +194,4 @@ def _drawn(capability: Capability, dice: Dice, limit: Limit) -> Draw:
     extents.keep(dict(limit))
     extents.draw(batches=FEW_BATCHES)
     widest = max(capability.able.dtypes, key=lambda dtype: (dtype == SINGLE.name, ITEMSIZE[dtype]))
-    return plan(extents.sketch, {Feature("dtype", op.main): widest} if long else {}, dice)
+    return draw_from(extents.sketch, {Feature("dtype", op.main): widest} if long else {}, dice)

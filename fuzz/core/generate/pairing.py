@@ -17,9 +17,9 @@ from fuzz.core.base.stream import Dice
 from fuzz.core.generate.capabilities import dtype_pairs
 from fuzz.core.generate.conditions import SAME, SHAPE, Condition, Pair, Together, conditions_of, of_label
 from fuzz.core.generate.coverage import frame_labels, length_labels
+from fuzz.core.generate.drawing import zeroed
 from fuzz.core.generate.gaps import PARTS, corners_of
 from fuzz.core.generate.layouts import OVERLAPPING, classes_of
-from fuzz.core.generate.plan import zeroed
 from fuzz.core.generate.shapes import Extents, table_of
 from fuzz.core.generate.sketch import ROWS, Sketch
 from fuzz.core.generate.space import space_of

@@ -16,9 +16,9 @@ from fuzz.core.base.case import Case, CaseError
 from fuzz.core.base.draw import Draw, Part
 from fuzz.core.base.stream import Dice, Stream
 from fuzz.core.generate.dims import CHEAP_WORK
+from fuzz.core.generate.drawing import layouts_of
 from fuzz.core.generate.layouts import OVERLAPPING
 from fuzz.core.generate.menus import menus_of
-from fuzz.core.generate.plan import layouts_of
 from fuzz.core.generate.realise import cases_of, laid
 from fuzz.core.generate.sketch import LARGEST_CASE, fitting_n, free_parameters
 from fuzz.core.generate.values import Laid

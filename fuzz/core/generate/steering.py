@@ -16,8 +16,8 @@ from fuzz.core.base.stream import Dice
 from fuzz.core.generate.capabilities import dtype_pairs, typings
 from fuzz.core.generate.coverage import STEP, named
 from fuzz.core.generate.dims import common, has_room, some_extents, usual_rank
+from fuzz.core.generate.drawing import draw_from, zeroed
 from fuzz.core.generate.gaps import ALONE, Gaps
-from fuzz.core.generate.plan import plan, zeroed
 from fuzz.core.generate.sketch import (
     ENOUGH_ROWS,
     LARGEST_CASE,
@@ -37,7 +37,7 @@ from oracles.ops import OPS
 
 _T = TypeVar("_T")
 Wish = dict[Feature, Any]
-"""The features that fill coverage gaps: those of `generate.plan.Wish`, and n, rows, the axis, extents, parameters."""
+"""The features that fill coverage gaps: those of `drawing.Wish`, and n, rows, the axis, extents, parameters."""
 
 _LONG = 300
 """The longest row that is made to fill a coverage gap."""
@@ -69,7 +69,7 @@ def steer(
         asked = _Asking(capability, gaps, wish, turn).asked(*gap)
         if asked is not None and _goes_with(asked, wish):
             wish.update(asked)
-    return plan(_shaped(sketch, capability, wish), wish, dice)
+    return draw_from(_shaped(sketch, capability, wish), wish, dice)
 
 
 def steer_as_shaped(
@@ -86,7 +86,7 @@ def steer_as_shaped(
         wished = {key.subject: size for key, size in {**wish, **asked}.items() if key.kind == "extent"}
         if agrees and has_room(sketch, wished):
             wish.update(asked)
-    return plan(_valued(sketch, capability, wish), wish, dice)
+    return draw_from(_valued(sketch, capability, wish), wish, dice)
 
 
 def _goes_with(asked: Wish, wish: Wish) -> bool:

@@ -16,10 +16,10 @@ from fuzz.core.generate.aliasing import ONE_IN, aliased, aliased_as
 from fuzz.core.generate.capabilities import out_of_capability
 from fuzz.core.generate.coverage import Labels
 from fuzz.core.generate.dims import has_rows_alone
+from fuzz.core.generate.drawing import draw_from
 from fuzz.core.generate.gaps import ALONE, PARTS, Gaps, corners_of
 from fuzz.core.generate.limits import Limits
 from fuzz.core.generate.pairing import pairing_of
-from fuzz.core.generate.plan import plan
 from fuzz.core.generate.realise import cases_of, laid
 from fuzz.core.generate.relatives import sequence
 from fuzz.core.generate.shapes import purposeful
@@ -96,7 +96,7 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class _Planned:
+class _Waiting:
     """A case whose values are not drawn yet."""
 
     laid: Laid
@@ -130,18 +130,18 @@ class TurnMaker:
         made = _calls(place, sketches[0], dice[0], rank // SEQUENCE_EVERY) if begins else []
         gaps = self._left(gaps, made)
         steered, paired = (self._steered_first, PAIRED) if rank < PARTS else (STEERED_LATER, PAIRED_LATER)
-        planned = list[_Planned]()
+        waiting = list[_Waiting]()
         for index in range(len(made), BATCH):
             number, sketch = place.first + index, sketches[index]
             own = bool(gaps) and sketch.capability is self.capability
             left = BATCH - paired - index
             limit = self._limits.draw(rank, index - LIMIT_PLACE, dice[index])
             if limit is not None:
-                each = _Planned(laid(limit, place.shard, number), self.capability, dice[index])
+                each = _Waiting(laid(limit, place.shard, number), self.capability, dice[index])
             elif left <= 0 and sketch.capability is self.capability:
                 pair = self._pairing.wanted(turn, pairs, turn // PARTS * paired - left)
                 draw = self._pairing.draw(sketch, pair, turn, dice[index], dice[BATCH - left])
-                each = _Planned(laid(draw, place.shard, number), self.capability, dice[index])
+                each = _Waiting(laid(draw, place.shard, number), self.capability, dice[index])
             elif own and left <= steered:
                 at = turn * STEERED + steered - left
                 each = self._steered(sketch, dice[index], gaps, gaps.wanted(at), at, place.shard, number)
@@ -152,16 +152,16 @@ class TurnMaker:
                 shaped = shaped or purposeful(sketch, dice[index])
                 sketch = shaped or (nudged(sketch, gaps) if own and rank < PARTS else sketch)
                 each = _free(sketch, dice[index], place.shard, number)
-            planned.append(each)
+            waiting.append(each)
             if gaps and each.capability is self.capability and each.shared is None:
                 gaps = gaps.without(self._corners.seen(_counted(each.laid.labels, _is_small(each.laid.draw))))
         counted = len(made)
-        for each, case in zip(planned, cases_of([each.laid for each in planned]), strict=True):
+        for each, case in zip(waiting, cases_of([each.laid for each in waiting]), strict=True):
             made.append(Made(self._shared(case, each), each.laid.draw, each.capability))
         # labels of shared memory and of values are known only now
         late = [
             one
-            for one, each in zip(made[counted:], planned, strict=True)
+            for one, each in zip(made[counted:], waiting, strict=True)
             if each.shared is not None or one.case.origin.labels is not each.laid.labels
         ]
         visited = self._corners.everything & ~self._left(gaps, late).waiting
@@ -206,25 +206,25 @@ class TurnMaker:
 
     def _steered(
         self, sketch: Sketch, dice: Dice, gaps: Gaps, wanted: Sequence[Label], turn: int, shard: Shard, number: int
-    ) -> _Planned:
+    ) -> _Waiting:
         draw = steer(sketch, self.capability, gaps, wanted, turn, dice)
         kind, value = wanted[0]
         shared = (value, turn) if kind == ALONE else None
-        return _Planned(laid(draw, shard, number), self.capability, dice, shared)
+        return _Waiting(laid(draw, shard, number), self.capability, dice, shared)
 
-    def _shared(self, case: Case, planned: _Planned) -> Case:
-        if planned.shared is None:
+    def _shared(self, case: Case, waiting: _Waiting) -> Case:
+        if waiting.shared is None:
             return case
-        label, turn = planned.shared
+        label, turn = waiting.shared
         if isinstance(label, tuple):
             return aliased_as(case, label, turn)
-        return aliased(case, self.capability, planned.dice)
+        return aliased(case, self.capability, waiting.dice)
 
 
-def _free(sketch: Sketch, dice: Dice, shard: Shard, number: int) -> _Planned:
-    draw = plan(sketch, dice=dice)
+def _free(sketch: Sketch, dice: Dice, shard: Shard, number: int) -> _Waiting:
+    draw = draw_from(sketch, dice=dice)
     shared = ("", 0) if dice.one_in(ONE_IN) else None
-    return _Planned(laid(draw, shard, number), sketch.capability, dice, shared)
+    return _Waiting(laid(draw, shard, number), sketch.capability, dice, shared)
 
 
 def _empty(gaps: Gaps, rank: int) -> Sequence[Label]:
@@ -236,7 +236,7 @@ def _empty(gaps: Gaps, rank: int) -> Sequence[Label]:
 
 def _calls(place: Turn, sketch: Sketch, dice: Dice, turn: int) -> list[Made]:
     """Return the call sequence that begins the turn."""
-    cases = sequence(plan(sketch, dice=dice), sketch.capability, turn)
+    cases = sequence(draw_from(sketch, dice=dice), sketch.capability, turn)
     origins = [replace(c.origin, shard=place.shard, number=place.first + i) for i, c in enumerate(cases)]
     return [Made(replace(c, origin=o), None, sketch.capability) for c, o in zip(cases, origins, strict=True)]
 

@@ -30,7 +30,7 @@ def _law(name: str) -> Law:
 LAWS: Mapping[str, Law] = ReadWhenAsked(_HOME, _law)
 ONE_IN = 8
 """One case in this many gets a twin. Twins are judged like any case but visit little that is new, so they take at most
-a ninth of a run."""
+a ninth of a search."""
 
 
 def declared(kernels: Iterable[Kernel]) -> tuple[str, ...]:

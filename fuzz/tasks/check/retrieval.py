@@ -29,7 +29,7 @@ from fuzz.core.base.errors import UsageError
 from fuzz.core.base.text import printable
 from fuzz.findings import casefile, document
 from fuzz.tasks.check.function import OwnProcess
-from fuzz.tasks.check.plan import GIVEN, Checked, program, running_test
+from fuzz.tasks.check.setup import GIVEN, Checked, program, running_test
 
 _BY_NAME = """
 import functools

@@ -19,9 +19,9 @@ from fuzz.references.dims import UnreadableError
 from fuzz.references.examples import DRAWN, keeping, samples_of
 from fuzz.references.named import unread
 from fuzz.tasks.check.reference import contract_of, is_replayable
-from fuzz.tasks.readers.problem import Statement, UnreadProblemError
 from fuzz.tasks.readers.solution import ENTRY, Solution
 from fuzz.tasks.readers.source import TaskError
+from fuzz.tasks.readers.statement import Statement, UnreadStatementError
 from oracles.dtypes import COMPUTED, FORMATS, SINGLE
 from oracles.formula.contract import Contract
 from oracles.op import Op
@@ -46,7 +46,7 @@ _KERNELS = re.compile(r'^    PythonKernel\(\n        "(\w+)", .*?\n    \),$', re
 
 def derived(problem: Statement, values: str, *, any_values: bool = False) -> Derived:
     """Return the op of a problem. Properties that the problem's inputs always have are kept, unless `any_values`.
-    Raises TaskError if its function cannot be read, or UnreadProblemError if the function may be replayed."""
+    Raises TaskError if its function cannot be read, or UnreadStatementError if the function may be replayed."""
     ours = problem.name in OPS and OPS[problem.name].formula.__module__.startswith("oracles.")
     name = f"reference_{problem.name}"[:31] if ours else problem.name
     try:
@@ -65,7 +65,7 @@ def derived(problem: Statement, values: str, *, any_values: bool = False) -> Der
     except (OpError, SystemExit) as error:  # the exit code of a SystemExit would be taken for a verdict
         said = str(error) if problem.shapes else unread(error, problem.reference)
         if isinstance(error, UnreadableError) and is_replayable(problem.reference, error):
-            raise UnreadProblemError(said, problem) from error
+            raise UnreadStatementError(said, problem) from error
         raise TaskError(said) from error
 
 

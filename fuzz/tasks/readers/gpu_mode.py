@@ -14,16 +14,16 @@ from types import ModuleType
 from typing import Any
 
 from fuzz.core.base.errors import error_line
-from fuzz.tasks.readers.problem import DataStatement, Statement
 from fuzz.tasks.readers.source import TaskError, executed, identifiers, signed, text_of
+from fuzz.tasks.readers.statement import DataStatement, Statement
 
 _MOST_TESTS = 8
 _PLAIN = (int, float, bool, str, type(None))
 """The types that `data` may contain besides tensors."""
 
 
-def problem_of(path: Path) -> Statement:
-    """Return the problem of a `task.yml` file. Raises TaskError."""
+def statement_of(path: Path) -> Statement:
+    """Return the statement of a `task.yml` file. Raises TaskError."""
     said = _read(path)
     tests = said.get("tests")
     if not isinstance(tests, list) or not tests or not all(isinstance(each, dict) for each in tests):

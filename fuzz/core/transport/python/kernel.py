@@ -40,7 +40,7 @@ class Spec:
 
     source: str
     """The file to run: a copy of the kernel's source, with its edits. Beside it are copies of the files in the source's
-    folder as they were when the run began."""
+    folder as they were when the session began."""
     folder: str
     """The folder of the kernel's own source. The module's `__file__` is there, and not everything that it imports from
     there is copied."""

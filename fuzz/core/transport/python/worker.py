@@ -29,7 +29,7 @@ from fuzz.core.transport.python.watched import Report
 _LOST_DEVICE_EXIT = 71
 _TOGETHER_S = 0.5
 """The seconds of launching after which the cases of a frame launched so far are answered, as when programs are
-compiled. Their work is then not lost if the run ends, and no silence is long."""
+compiled. Their work is then not lost if the session ends, and no silence is long."""
 
 
 class _Resident:

@@ -142,7 +142,7 @@ def test_what_hangs_before_it_is_ready_keeps_no_other_target_waiting(
     worker.stop()
     while loop.turn(0.1):
         pass
-    assert ended == ["the run was stopped"]
+    assert ended == ["the session was stopped"]
 
 
 def test_a_kernel_that_ends_its_own_worker_is_to_blame_under_a_program_too(tmp_path: Path, cache: Path) -> None:

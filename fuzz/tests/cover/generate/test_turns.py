@@ -16,8 +16,8 @@ from fuzz.core.base.errors import UsageError
 from fuzz.core.base.feature import Feature, Label
 from fuzz.core.base.stream import Dice, Stream
 from fuzz.core.generate.coverage import Ledger
+from fuzz.core.generate.drawing import draw_from
 from fuzz.core.generate.gaps import corners_of
-from fuzz.core.generate.plan import plan
 from fuzz.core.generate.realise import realise
 from fuzz.core.generate.relatives import CHANGES
 from fuzz.core.generate.search import SHARDS, Search, batches
@@ -79,7 +79,7 @@ def test_capabilities_that_are_equal_give_the_same_turns() -> None:
 
 
 def test_the_label_of_a_number_is_its_own_whichever_equal_one_came_before() -> None:
-    draw = plan(Sketch(_search().capabilities[0], 5, 3, 2, 1, False, {"eps": 1e-5}, "normal", 1), {})
+    draw = draw_from(Sketch(_search().capabilities[0], 5, 3, 2, 1, False, {"eps": 1e-5}, "normal", 1), {})
     labels = [{*realise(draw.with_params(eps=eps)).origin.labels} for eps in (-0.0, 0.0)]
     assert [sorted(str(value) for kind, value in each if kind == Feature("parameter", "eps")) for each in labels] == [
         ["-0.0"],

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fuzz.campaign.search.runner import Runner
-from fuzz.campaign.search.stopping import RunLimits
+from fuzz.campaign.search.stopping import SessionLimits
 from fuzz.campaign.search.turn_runner import SearchScope
 from fuzz.core.adapters.pack import load
 from fuzz.core.adapters.registry import expand
@@ -54,7 +54,7 @@ def test_a_kernel_fails_where_its_rule_says_so_and_nowhere_else(tmp_path: Path, 
     targets = expand([kernel])
     search = Search(kernel.op, 1, [kernel])
     with WorkerPool(targets) as pool:
-        runner = Runner(pool, targets, RunLimits(), book_in(tmp_path, 1), SearchScope((kernel,)), (seen,))
+        runner = Runner(pool, targets, SessionLimits(), book_in(tmp_path, 1), SearchScope((kernel,)), (seen,))
         turns = (search.cases(Turn(shard, 1), b"")[0] for shard in range(_TURNS))
         runner.replay([Entry(made.case) for made in turn] for turn in turns)
     assert seen.found == []

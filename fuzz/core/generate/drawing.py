@@ -68,7 +68,7 @@ def layouts_of(capability: Capability, name: str) -> tuple[str, ...]:
     return tuple(name for name in possible if is_input or name not in OVERLAPPING)
 
 
-def plan(sketch: Sketch, wish: Wish | None = None, dice: Dice | None = None) -> Draw:
+def draw_from(sketch: Sketch, wish: Wish | None = None, dice: Dice | None = None) -> Draw:
     """Return the draw of a sketch. `wish` fixes some choices; `dice`, or the sketch's own seed, decides all others."""
     dice = dice or Dice(Stream(sketch.seed).child("plan"))
     even = dice.one_in(EVEN_ONE_IN) and wish is None and not sketch.odd
@@ -79,7 +79,7 @@ def plan(sketch: Sketch, wish: Wish | None = None, dice: Dice | None = None) -> 
     able = sketch.capability.able
     if able.strides == "contiguous" and sketch.n * min(ITEMSIZE[dtype] for dtype in able.formats) % able.alignment:
         sketch = replace(sketch, rows=1, outer=())  # further rows would not be aligned
-    return _Planner(sketch, wish or {}, even, dice).draw()
+    return _Drafter(sketch, wish or {}, even, dice).draw()
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def zeroed(capability: Capability, recipe: str) -> tuple[str, ...]:
     return tuple(each.name for each in free_parameters(capability) if each.power and each.least <= 0.0)
 
 
-class _Planner:
+class _Drafter:
     """Decides on one tensor after the other."""
 
     def __init__(self, sketch: Sketch, wish: Wish, even: bool, dice: Dice) -> None:

@@ -1,4 +1,4 @@
-"""Readings: graphs of an op's formula, prepared once for all problems with the same operands."""
+"""Prepared formulas: the graphs of an op's formula, made once for all problems with the same operands."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _COUNTS: tuple[Kind, ...] = ("extent", "position")
 
 
 @dataclass(frozen=True)
-class Reading:
-    """A graph of an op's formula, prepared for all problems with the same operands."""
+class PreparedFormula:
+    """The graph of an op's formula, and facts about it that hold for all problems with the same operands."""
 
     trace: Trace
     separate: bool
@@ -105,14 +105,14 @@ class Reading:
 
 
 @lru_cache(maxsize=1024)
-def reading(
+def prepared(
     op: Op,
     present: frozenset[str],
     stacked: frozenset[str],
     algorithm: tuple[tuple[str, str], ...],
     beside: bool = False,
-) -> Reading:
-    """Return the reading of the formula for the present operands and parameters, for stacked problems if `beside`.
+) -> PreparedFormula:
+    """Return the prepared formula for the present operands and parameters, for stacked problems if `beside`.
     Raises ProblemError if they do not fit the op."""
     try:
         found = traced(op, present, dict(algorithm), stacked, beside=beside)
@@ -126,7 +126,7 @@ def reading(
     for name, node in found.outputs.items():
         if more := node.dims - {*op.operand(name).axes, BESIDE}:
             raise ProblemError(f"op: {op.name}: its formula gives {name} the dimensions {', '.join(sorted(more))} too")
-    return Reading(found, separate)
+    return PreparedFormula(found, separate)
 
 
 def _is_separate(op: Op, graph: Trace) -> bool:
