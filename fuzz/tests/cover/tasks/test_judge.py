@@ -256,6 +256,27 @@ def test_a_definition_in_json_is_judged_by_its_reference(cli_here: Cli, tmp_path
     ]  # fmt: skip
 
 
+def test_a_solution_is_given_the_8_bits_that_a_definition_names(cli_here: Cli, tmp_path: Path) -> None:
+    definition = {
+        "name": "dequantised", "axes": {"b": {"type": "var"}, "n": {"type": "var"}},
+        "inputs": {"x": {"shape": ["b", "n"], "dtype": "float8_e4m3fn"}, "s": {"shape": ["b"], "dtype": "float32"}},
+        "outputs": {"y": {"shape": ["b", "n"], "dtype": "float32"}},
+        "reference": "def run(x, s):\n    return x.float() * s[:, None]\n",
+    }  # fmt: skip
+    (tmp_path / "definition.json").write_text(json.dumps(definition))
+    for name, codes in {"right": "x", "other": "x.view(torch.float8_e5m2)"}.items():
+        text = f"import torch\ndef run(x, s):\n    assert x.dtype == torch.float8_e4m3fn\n    x = {codes}\n"
+        (tmp_path / f"{name}.py").write_text(f"{text}    return x.float() * s[:, None]\n")
+    words = ("--against", "definition.json", "--seed", "1", "--no-shrink", "--max-cases", "12", "--json")
+    done = cli_here("judge", "right.py", "other.py", *words)
+    assert done.returncode == 1, done.stderr
+    assert [each["verdict"] for each in json.loads(done.stdout)["solutions"]] == ["right", "wrong"]
+    decides = "def run(x, s):\n    y = x.float() * s[:, None]\n    return -y if y.norm() > 1e30 else y\n"
+    (tmp_path / "definition.json").write_text(json.dumps({**definition, "reference": decides}))
+    done = cli_here("judge", "right.py", *words)
+    assert "x is of float8_e4m3fn, which a replay does not draw" in done.stderr
+
+
 @pytest.mark.whole
 def test_each_failure_is_told_once_and_what_it_says_to_type_next_works(cli_here: Cli, tmp_path: Path) -> None:
     (tmp_path / "ref.py").write_text("def scaled(x, w):\n    return x * w * 2\n")
