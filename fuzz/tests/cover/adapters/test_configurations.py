@@ -22,7 +22,7 @@ from fuzz.core.base.selection import globs, matches_any
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.explain.explanation import Explanation
 from fuzz.report.brief import headline
-from fuzz.tasks.check.plan import GIVEN
+from fuzz.tasks.check.setup import GIVEN
 from fuzz.tests.common.planted import ANYTHING, a_case
 from fuzz.tests.common.python_planted import TRITON_HEAD
 
