@@ -29,7 +29,7 @@ class Signature:
     takes_all: bool = False
     """Whether the function also takes keywords of other names."""
     lines: Mapping[str, int] = field(default_factory=dict)
-    """The lines in the source of the parameters and of the function, by name. Empty if a decorator may replace it."""
+    """The line numbers of the function and of its parameters in the source, by name. Empty for a decorated function."""
 
     def takes(self, name: str) -> bool:
         """Whether `name` can be passed to the function."""

@@ -12,8 +12,8 @@ from fuzz.core.generate.aliasing import memory_labels
 from fuzz.core.generate.capabilities import dtype_pairs, may_share, presence
 from fuzz.core.generate.coverage import POSITIONS, STEP, TILES, named, together
 from fuzz.core.generate.dims import common, ranks_of, some_extents
+from fuzz.core.generate.drawing import STACKS, layouts_of
 from fuzz.core.generate.menus import PLACED, menus_of
-from fuzz.core.generate.plan import STACKS, layouts_of
 from fuzz.core.generate.sketch import (
     BLOCKS,
     LARGEST_CASE,

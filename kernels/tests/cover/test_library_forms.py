@@ -26,7 +26,7 @@ BF16, TINY = STORAGE["bf16"], 2.0**-126
 
 def contract_of(name: str) -> Contract:
     kernel = next(each for each in PACK.kernels if each.name == name)
-    return next(each.contract for each in expand([kernel], Host("x86_64", frozenset())) if each.name.place == "cpu")
+    return next(each.contract for each in expand([kernel], Host("x86_64", frozenset())) if each.name.site == "cpu")
 
 
 def numbers(dtype: str) -> Numbers:

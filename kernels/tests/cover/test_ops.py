@@ -25,7 +25,7 @@ from oracles.ops import OPS
 
 PACK = load(Path(__file__).resolve().parents[2])
 IN_C = [kernel for kernel in PACK.kernels if isinstance(kernel, CKernel) and kernel.able.optional]
-DRAWN = [op.name for op in OPS.values() if not op.turns or op.further or op.integers]
+DRAWN = [op.name for op in OPS.values() if not op.any_axis or op.further or op.integers]
 """Ops whose cases are not made by hand."""
 KERNELS = [kernel for kernel in IN_C if kernel.op not in DRAWN]
 NAMES = [kernel.name for kernel in KERNELS]

@@ -110,8 +110,8 @@ TABLES: list[tuple[Arithmetic, str, Callable[[], F64], float]] = [
     ("double", "exp", lambda: tables.powers().less_one.low, 2.0**-98),
     ("double", "log", lambda: tables.logarithms().value.low, 2.0**-98),
     ("double", "erf", lambda: tables.erf_cells()[0].low, 2.0**-98),
-    ("double", "sin", lambda: tables.turns().sine.low, 2.0**-98),
-    ("double", "cos", lambda: tables.turns().cosine.low, 2.0**-98),
+    ("double", "sin", lambda: tables.angles().sine.low, 2.0**-98),
+    ("double", "cos", lambda: tables.angles().cosine.low, 2.0**-98),
 ]
 
 

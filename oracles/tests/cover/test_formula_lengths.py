@@ -128,7 +128,7 @@ def test_rows_say_the_same_beside_rows_of_other_lengths(op: str, monkeypatch: py
     assert passed == [number % 5 != 4 for number in range(len(asked))]
 
 
-ROWS = [op for op in OPS.values() if op.turns]
+ROWS = [op for op in OPS.values() if op.any_axis]
 ALGORITHMS = [(op.name, node, name) for op in ROWS for node, known in op.algorithms.items() for name in known]
 
 

@@ -174,7 +174,7 @@ def width(contract: Contract, name: str) -> float:
     of = problem("alike", scores=["growing"])
     op = FormulaProblem(of)
     settled = op.settled(contract)
-    budget = Budget(Inputs(op.read(settled)[0].trace, op.tensors, op.parameters), settled, True)
+    budget = Budget(Inputs(op.formulas(settled)[0].trace, op.tensors, op.parameters), settled, True)
     return float(budget.half_width(budget.output(name, "f32")).max())
 
 

@@ -73,7 +73,8 @@ def _facts(spec: Spec, kernel: LoadedKernel, library: Any) -> Iterator[tuple[str
 
 
 def _configurations(spec: Spec, kernel: LoadedKernel) -> Sequence[tuple[object, object]]:
-    """Return what each configuration of a kernel's autotuners sets, and the place of what each of these takes then."""
+    """Return the choices among a kernel's configurations: the settings of each, and the place of the configuration that
+    each autotuner takes."""
     if not kernel.tuners:
         return ()
     from fuzz.core.transport.python.tuning import choices_of

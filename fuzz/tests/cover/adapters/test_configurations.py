@@ -22,7 +22,7 @@ from fuzz.core.base.selection import globs, matches_any
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.explain.explanation import Explanation
 from fuzz.report.brief import headline
-from fuzz.tasks.check.plan import GIVEN
+from fuzz.tasks.check.setup import GIVEN
 from fuzz.tests.common.planted import ANYTHING, a_case
 from fuzz.tests.common.python_planted import TRITON_HEAD
 
@@ -228,7 +228,7 @@ def test_a_kernel_in_c_is_built_in_each_configuration(tmp_path: Path) -> None:
     (tmp_path / "largest.c").write_text(LARGEST)
     kernel = CKernel("largest", "row_max", tmp_path / "largest.c", configs=({"STEP": 8}, "-DSTEP=16 -funroll-loops"))
     every = expand([kernel])
-    native = [each for each in every if each.name.place == "native" and each.name.compiler == "gcc"]
+    native = [each for each in every if each.name.site == "native" and each.name.compiler == "gcc"]
     assert [(each.name.where, each.flags[1:]) for each in native if each.name.opt == "O2"] == [
         ("native:STEP=8,flags=none,gcc-O2", ("-DSTEP=8",)),
         ("native:STEP=16,flags=-funroll-loops,gcc-O2", ("-DSTEP=16", "-funroll-loops")),

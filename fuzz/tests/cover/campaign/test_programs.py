@@ -14,7 +14,7 @@ from fuzz.campaign.search.groups import search_ops
 from fuzz.campaign.search.guide import NO_LESSONS
 from fuzz.campaign.search.process_executor import ProcessExecutor
 from fuzz.campaign.search.runner import Runner
-from fuzz.campaign.search.stopping import RunLimits
+from fuzz.campaign.search.stopping import SessionLimits
 from fuzz.campaign.search.turn_runner import MATES, PIECES, SearchScope, TurnJob, TurnReport, TurnRunner, mates_at
 from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import Target
@@ -92,7 +92,7 @@ def test_a_tensor_in_the_middle_of_memory_lies_there() -> None:
 def _targets(*ops: str) -> list[Target]:
     """Kernels in torch, searched as if they were compiled."""
     kernels = [each for each in KERNELS if each.op in ops and each.name.endswith("eager") and each.kind == "torch"]
-    cpu = [each for each in expand(kernels, this_host()) if each.name.place == "cpu"]
+    cpu = [each for each in expand(kernels, this_host()) if each.name.site == "cpu"]
     return [replace(each, shares=True, specialised=True) for each in cpu]
 
 
@@ -127,7 +127,7 @@ def test_all_ops_that_are_searched_without_a_limit_are_judged(tmp_path: Path, mo
     monkeypatch.setattr("fuzz.campaign.search.shares._STINT_S", 0.1)
     targets = _targets("softmax", "row_sum")
     with WorkerPool(targets, jobs=1) as pool:
-        runner = Runner(pool, targets, RunLimits(), book_in(tmp_path, 1))
+        runner = Runner(pool, targets, SessionLimits(), book_in(tmp_path, 1))
         runner.over = lambda: all(runner.tally.targets[each.id].judged >= 8 for each in targets)
         search_ops(runner, 1)
         judged = {each.kernel.op: runner.tally.targets[each.id].judged for each in targets}

@@ -16,7 +16,7 @@ import pytest
 from fuzz.campaign.search.process_executor import ProcessExecutor
 from fuzz.campaign.search.runner import Runner
 from fuzz.campaign.search.schedule import Schedule, in_order, known_at
-from fuzz.campaign.search.stopping import RunLimits
+from fuzz.campaign.search.stopping import SessionLimits
 from fuzz.campaign.search.turn_runner import SearchScope, TurnJob, TurnReport
 from fuzz.core.adapters.target import Target
 from fuzz.core.execute.batch import Wait
@@ -56,7 +56,14 @@ def _searched(
         executor = stack.enter_context(_executor(targets, processes))
         pool = stack.enter_context(WorkerPool(targets))
         runner = Runner(
-            pool, targets, RunLimits(max_cases=cases), book, executor.scope, observers, executor=executor, records=keep
+            pool,
+            targets,
+            SessionLimits(max_cases=cases),
+            book,
+            executor.scope,
+            observers,
+            executor=executor,
+            records=keep,
         )
         tally = runner.run("rms_norm", 3)
         assert runner.in_flight == 0

@@ -15,7 +15,7 @@ from torch.nn import functional
 import fuzz
 from fuzz.core.base.verdict import Verdict
 from fuzz.report.words import PHRASES
-from fuzz.tasks.check.plan import GIVEN, Options
+from fuzz.tasks.check.setup import GIVEN, Options
 from oracles.tests.common.whole import half
 
 

@@ -14,7 +14,7 @@ from fuzz.core.base.feature import Answer, Feature
 from fuzz.core.base.kernel import capabilities_of
 from fuzz.core.base.stream import Dice, Stream
 from fuzz.core.generate.aliasing import aliased, aliased_as, memory_labels
-from fuzz.core.generate.plan import plan
+from fuzz.core.generate.drawing import draw_from
 from fuzz.core.generate.realise import realise
 from fuzz.core.generate.sketch import Sketch, free_parameters
 from fuzz.tests.common.examples import EACH_OP, plain, searched
@@ -53,7 +53,7 @@ def _plain(op: str, n: int = 37, number: int = 0) -> Case:
     capability = Capability(op, able)
     parameters = {each.name: each.values[number % len(each.values)] for each in free_parameters(capability)}
     sketch = Sketch(capability, n, 3, rank, rank - 1, False, parameters, "normal", number)
-    return realise(plan(sketch, {}))
+    return realise(draw_from(sketch, {}))
 
 
 def _tied(op: str, capability: Capability, count: int = half(300)) -> list[Case]:
@@ -122,7 +122,7 @@ def test_every_way_can_be_asked_for(op: str) -> None:
         assert {case.origin.labels for case in tied} == {((MEMORY, label),)}
         one, how, other = _parts(label)
         if how == "over":
-            shifts = {case.outputs[one].layout.place[0] - case.inputs[other].layout.place[0] for case in tied}
+            shifts = {case.outputs[one].layout.span[0] - case.inputs[other].layout.span[0] for case in tied}
             assert {-Frame(case).n, -1, 1, Frame(case).n} < shifts
 
 

@@ -15,10 +15,10 @@ from fuzz.core.base.feature import Feature, Label
 from fuzz.core.base.kernel import capabilities_of
 from fuzz.core.generate.aliasing import aliased_as
 from fuzz.core.generate.capabilities import anything
+from fuzz.core.generate.drawing import draw_from
 from fuzz.core.generate.gaps import corners_of
 from fuzz.core.generate.layouts import LAYOUT_CLASSES
 from fuzz.core.generate.menus import FACTORS
-from fuzz.core.generate.plan import plan
 from fuzz.core.generate.realise import realise
 from fuzz.core.generate.sketch import LARGEST_CASE, ROWS, N, Sketch, sketches
 from fuzz.core.generate.space import space_of
@@ -44,7 +44,7 @@ def _is_chancy(op: str, kind: Feature) -> bool:
 @settings(max_examples=60)
 def test_every_draw_is_accepted_by_its_taker(op: str, data: st.DataObject) -> None:
     sketch = data.draw(sketches(capabilities_of(KERNELS, op)))
-    case = realise(plan(sketch))
+    case = realise(draw_from(sketch))
     assert sketch.capability.refusal(case) is None
     _check_pitches(case)
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from fuzz import AnyOrder, CommandKernel, Contract, PythonKernel
-from fuzz.campaign.replay import ChosenCase, check_name, chosen_for_script, write_script
+from fuzz.campaign.reproducing import ChosenCase, check_name, chosen_for_script, write_script
 from fuzz.core.adapters import export
 from fuzz.core.adapters.registry import expand
 from fuzz.core.base.case import Case, Output, Tensor

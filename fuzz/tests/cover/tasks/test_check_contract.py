@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import fuzz
-from fuzz.tasks.check.plan import GIVEN, Options
+from fuzz.tasks.check.setup import GIVEN, Options
 from fuzz.tests.common.told import contract_of, fails
 from oracles.tests.common.whole import half
 

@@ -18,11 +18,11 @@ from fuzz import Capabilities, Contract
 from fuzz.core.adapters.registry import expand
 from fuzz.references.derive import op_of
 from fuzz.report.events import EVENTS
-from fuzz.tasks.check.plan import GIVEN
 from fuzz.tasks.check.reference import read
 from fuzz.tasks.check.request import GivenData
 from fuzz.tasks.check.results import program_ends, told
 from fuzz.tasks.check.retrieval import retrieved
+from fuzz.tasks.check.setup import GIVEN
 from fuzz.tests.common.references import checked, rms_norm, softmax
 from fuzz.tests.common.told import fails
 from oracles import escalation

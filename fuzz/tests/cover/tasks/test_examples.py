@@ -17,7 +17,7 @@ from fuzz.references.derive import derive
 from fuzz.references.dims import UnreadableError
 from fuzz.references.examples import square_in
 from fuzz.references.replay.cases import meant_of
-from fuzz.tasks.check.plan import GIVEN, Options
+from fuzz.tasks.check.setup import GIVEN, Options
 from fuzz.tests.common.told import fails
 from fuzz.tests.conftest import Cli
 
