@@ -115,8 +115,7 @@ class Format(Dtype):
 
     @lazy
     def endless(self) -> Format:
-        """Return this format with a larger range of exponents, which ends where float64 would overflow; float64 for
-        float64."""
+        """Return this format with a larger range of exponents, which ends where float64 would overflow."""
         if self.name == DOUBLE.name:
             return self
         most = math.ldexp(2 - 2.0 ** (1 - self.precision), _ENDLESS)
@@ -182,8 +181,8 @@ CUTS: Mapping[str, Format] = {
     name: CutFormat(name, "", SINGLE.itemsize, 11, SINGLE.emin, float.fromhex("0x1.ffcp127"), ties=ties)
     for name, ties in _TIES.items()
 }
-"""Further formats to which locals may be rounded at a point, all TF32: rounded as `cvt.rna.tf32` does, rounded to
-nearest even, or cut as tensor cores read f32, which ignore its last 13 bits."""
+"""Further formats, variants of TF32, to which locals may be rounded at a point: rounded as `cvt.rna.tf32` does, rounded
+to nearest even, or cut off as by tensor cores, which ignore the last 13 bits of f32."""
 FLOATS = tuple(FORMATS)
 COMPUTED = tuple(name for name, each in FORMATS.items() if not each.only_stores)
 """The names of the formats that kernels calculate in."""
@@ -194,7 +193,7 @@ INDICES = tuple(name for name in INTEGERS if DTYPES[name].itemsize > 2)
 """The integer dtypes of places along a dimension, of 32 bits and more: most dimensions are longer than 8 bits can
 count, and torch takes no index of 16 bits."""
 CODED = tuple(name for name in INTEGERS if name not in INDICES and name != "bool")
-"""The integer dtypes whose values are numbers by default, such as codes of a quantised row."""
+"""The integer dtypes whose values are numbers unless declared otherwise, such as the codes of a quantised row."""
 ITEMSIZE: Mapping[str, int] = {name: each.itemsize for name, each in DTYPES.items()}
 """The bytes of one element of each dtype."""
 

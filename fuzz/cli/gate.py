@@ -125,7 +125,7 @@ def gate(options: GateOptions) -> Exit:
         if options.base is not None and not changed:
             remarks.notes.append(changes.unused)
         if idle:
-            remarks.notes.append("nothing to judge: no kernel was changed, and no kept case is there to replay")
+            remarks.notes.append("nothing to judge: no kernel was changed, and no kept case is there to run")
         ran.note_unchanged(options.base)
         outline = replace(
             session_outline(
@@ -173,16 +173,16 @@ class _Remarks:
 def _remarks(options: GateOptions, ran: GateSession, seen: Ratchet, corpora: Path | None, pack: Pack) -> _Remarks:
     """Compare or write the accuracy, and return all remarks, also about known failures and what did not run."""
     from fuzz.campaign.corpus import accuracy
-    from fuzz.campaign.gate.session import unreplayed
+    from fuzz.campaign.gate.session import not_run_files
     from fuzz.campaign.starting import missing_targets, unmatched
 
     strange = _is_of_others(options, corpora)
-    remarks, kernels = _Remarks(notes=[] if strange else unreplayed(corpora)), [each.name for each in pack.kernels]
+    remarks, kernels = _Remarks(notes=[] if strange else not_run_files(corpora)), [each.name for each in pack.kernels]
     stopped = ran.session.over()
     ended = stopped or ran.session.interruption.wanted
     remarks.notes += ["stopped at the first failure"] if stopped else []
     if corpora is None:
-        remarks.notes.append("no corpora are here: nothing kept was replayed, no accuracy compared; see --corpora DIR")
+        remarks.notes.append("no corpora are here: nothing kept was run, no accuracy compared; see --corpora DIR")
     elif options.update_accuracy and not ended:
         remarks.notes.append(accuracy.update(corpora / "accuracy.json", seen, kernels))
     elif accuracy.others(corpora / "accuracy.json", kernels):

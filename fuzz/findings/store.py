@@ -95,7 +95,7 @@ class Unsaved:
     merged: list[tuple[str, str]] = field(default_factory=list)
     """Pairs of a merged bucket and the bucket that has its findings now, to apply in order, after `sightings`."""
     passed: set[str] = field(default_factory=set)
-    """The buckets whose kept case was replayed and passed."""
+    """The buckets whose kept case ran again and passed."""
     released: list[Path] = field(default_factory=list)
     """The case files that no bucket names any more."""
 

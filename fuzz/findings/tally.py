@@ -225,8 +225,8 @@ class TargetTally:
             self.findings += 1
         elif judgement.verdict is Verdict.ORACLE_GAVE_UP:
             self.gave_up += 1
-            if case.origin.place and not is_proposed(case.origin):
-                self.undecided = f"{case.op}:{case.origin.place}"
+            if case.origin.name and not is_proposed(case.origin):
+                self.undecided = f"{case.op}:{case.origin.name}"
         elif judgement.worst is not None:
             dtype = next(iter(case.inputs.values())).dtype
             known = self.worst.get(dtype)
@@ -262,7 +262,7 @@ class Tally:
 
     targets: dict[str, TargetTally] = field(default_factory=dict)
     cases: int = 0
-    replayed: int = 0
+    known: int = 0
     """The number of given cases, which were not drawn; a limit of cases does not count them."""
     laws: Counter[str] = field(default_factory=Counter)
     """The number of comparisons, by law."""
@@ -311,7 +311,7 @@ class Tally:
     def add(self, later: Tally) -> None:
         """Add the counts of a later tally."""
         self.cases += later.cases
-        self.replayed += later.replayed
+        self.known += later.known
         self.laws.update(later.laws)
         for name, line in later.targets.items():
             self.targets.setdefault(name, TargetTally(name, line.kernel)).add(line)

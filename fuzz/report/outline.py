@@ -247,7 +247,7 @@ def session_outline(
 def _failure(bucket: Bucket, target: Target, origin: Provenance, known: str) -> Failure:
     """Return a bucket in the form of reports."""
     judgement, targets = bucket.judgement, tuple(sorted(bucket.targets))
-    commands = commands_of(bucket.told, bucket.path, origin, bucket.case.origin.place)
+    commands = commands_of(bucket.told, bucket.path, origin, bucket.case.origin.name)
     change = change_of(target.kernel, origin.since)
     return Failure(
         bucket.kernel, judgement.verdict, judgement.broken_law_name, targets, bucket.count,

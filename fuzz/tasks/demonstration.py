@@ -1,4 +1,4 @@
-"""The demonstration: a kernel with a bug, an ordinary test that it passes, and the finding of a search."""
+"""The demonstration: a kernel with a bug, an ordinary test that it passes, and the failure that a search finds."""
 
 from __future__ import annotations
 

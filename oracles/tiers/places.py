@@ -35,8 +35,8 @@ def enclosure_of(outputs: OutputValues, output: str, kept: Form, dtype: Format) 
 
 
 def _known_better(outputs: OutputValues, output: str, ranks: Ranks) -> Ranks:
-    """Return the ranks of elements by double-double, for kernels in float64: errors of a float64 centre are as large as
-    theirs."""
+    """Return the ranks of elements as double-double gives them, for kernels in float64: there the error of a float64
+    centre is as large as the errors of kernels."""
     table = outputs.made(output).args[0]
     values, form = outputs.wide_value(table), outputs.budget.forms[table]
     if not isinstance(values, DoubleDouble) or (form.is_exact and form.bits <= DOUBLE.precision):
@@ -81,7 +81,7 @@ class RowOrder(NamedTuple):
 
 
 def _row(outputs: OutputValues, output: str, place: Mapping[str, int], ranks: Ranks) -> tuple[RowOrder, int]:
-    """Return the order of the elements along the ranked axis, and the rank whose element the output has here."""
+    """Return the order of the elements along the ranked axis, and the rank of the element that is at this place."""
     exact, node = outputs.exactly(output)
     while node.kind == "point":
         (node,) = node.args

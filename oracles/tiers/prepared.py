@@ -20,7 +20,7 @@ from oracles.problem import ProblemError
 from oracles.tiers.plan import FormulaPlan
 
 _SCALED: tuple[Kind, ...] = ("welford_mean", "welford_squares", "online", "online_dot")
-"""Kinds of nodes for which the order decides also how often a sum is rescaled or updated."""
+"""Kinds of nodes for which the order of a sum also decides how often the sum is rescaled or updated."""
 _COUNTS: tuple[Kind, ...] = ("extent", "position")
 
 
@@ -34,7 +34,7 @@ class PreparedFormula:
 
     @lazy
     def plans(self) -> dict[Hashable, dict[Contract, FormulaPlan | None]]:
-        """Return a cache of screens' plans by contract. The outer key has all else on which plans depend."""
+        """Return the cache of plans, by contract. The outer key holds everything else on which plans depend."""
         return {}
 
     @lazy
@@ -49,7 +49,8 @@ class PreparedFormula:
 
     @lazy
     def joins_lengths(self) -> bool:
-        """Whether rows or problems may be filled up and joined with others, with parameters as columns."""
+        """Whether rows or problems may be filled up and joined with others. Their parameters then are columns, with one
+        element for each."""
         fit = not self.separate or (self.trace.dims[:1] == (OUTER,) and len(self.trace.dims) == 2)
         return fit and self.joins_orders and not self.selects
 
@@ -74,8 +75,8 @@ class PreparedFormula:
 
     @lazy
     def calculates_with(self) -> frozenset[str]:
-        """Return the dimensions for which the number of bits in extents and places matters: all except those whose
-        extents and places are only counted, compared, used to choose, or divided by."""
+        """Return the dimensions for which the number of significant bits of extents and places matters: all except
+        those whose extents and places are only counted, compared, used to choose, or divided by."""
         known, found = counted(self.trace, ()), set[str]()
         for node in self.trace.nodes:
             for place, arg in enumerate(node.args if node not in known and node.kind not in COMPARED else ()):
@@ -87,8 +88,8 @@ class PreparedFormula:
 
     @lazy
     def depends_on(self) -> tuple[frozenset[str], frozenset[str]]:
-        """Return the parameters for which it matters whether they are zero, and those for which their number of bits
-        matters. Neither matters for a parameter that is only added to a calculated value."""
+        """Return the parameters for which it matters whether they are zero, and the parameters for which it matters how
+        many significant bits they have. Neither matters for a parameter that is only added to a calculated value."""
         zeros, bits = set[str](), set[str]()
         for node in self.trace.nodes:
             uses = self.trace.uses[node] if node.kind == "parameter" else ()
@@ -132,7 +133,7 @@ def prepared(
 def _is_separate(op: Op, graph: Trace) -> bool:
     """Whether all tensors and outputs of the op have rows, each of which can be evaluated by itself."""
     of_rows = (
-        op.turns
+        op.any_axis
         and not op.further
         and all(OUTER in op.operand(name).axes or name in op.columns for name in graph.tensors)
         and all(OUTER in op.operand(name).axes for name in graph.outputs)

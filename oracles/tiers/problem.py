@@ -40,7 +40,7 @@ from oracles.tiers.values import dependent
 _CHUNK = 1 << 15
 """The elements of the first input that are enclosed at once: intermediate values fit into a processor's caches."""
 _KEPT = 1 << 20
-"""The most elements of an array with all dimensions for which the values of a problem without rows are kept."""
+"""The most elements of an array with all dimensions for which values of a problem without separate rows are kept."""
 
 
 class FormulaProblem:
@@ -157,12 +157,12 @@ class FormulaProblem:
         return tuple(inputs), tuple(self.problem.outputs.items()), tuple(zeros)
 
     def joins_orders(self, contract: Contract) -> bool:
-        """Whether contracts that only differ in the orders of sums may be judged together."""
+        """Whether the problem may be judged together with others whose contracts differ in the orders of sums alone."""
         return all(each.joins_orders for each in self.formulas(contract))
 
     def numbers(self, contract: Contract) -> Hashable:
-        """Return a key that is equal for problems that are evaluated alike although lengths or parameters differ. An
-        algorithm may multiply by the length although the op's own formula does not."""
+        """Return a key that is equal for problems that are evaluated alike although their lengths or parameters differ.
+        It covers all algorithms: one may multiply by the length although the op's own formula does not."""
         ways, bits = self.formulas(contract), dict[str, int]()
         if matter := frozenset[str]().union(*(each.calculates_with for each in ways)):
             sizes = {"": self.length} if self.plain.separate else {dim: self.sizes[dim] for dim in sorted(matter)}
@@ -331,7 +331,8 @@ class FormulaProblem:
 
     @lazy
     def _rounding(self) -> set[tuple[Contract, str]]:
-        """Return pairs of a contract and an output that is made from values which all kernels round alike."""
+        """Return a set of pairs of a contract and an output, at first empty: those in which the output is known to be
+        made from values that all kernels round to the same number."""
         return set()
 
     def rows_of(self, rows: slice) -> Mapping[str, NDArray[Any]]:

@@ -95,7 +95,7 @@ def judged(corpus: SoundCorpus, targets: Sequence[Target], pool: WorkerPool) -> 
         untaken = _Untaken()
         runner.observers = [untaken]
         note_not_running(runner.tally, targets, pool)
-        return runner.replay(in_batches(corpus.groups)), untaken.lines
+        return runner.run_entries(in_batches(corpus.groups)), untaken.lines
 
 
 class _Untaken(Observer):

@@ -51,7 +51,7 @@ class Known:
     target: str = "*"
     """A glob for the targets on which the failure is expected."""
     case: Path | None = None
-    """A case file that shows the failure. The gate replays it, and so notices when the failure is fixed."""
+    """A case file that shows the failure. The gate runs it, and so notices when the failure is fixed."""
 
     def covers(self, kernel: str, verdict: str, law: str, target: str) -> bool:
         """Whether the entry covers a finding."""

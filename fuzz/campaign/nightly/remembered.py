@@ -19,10 +19,10 @@ from fuzz.campaign.nightly.opening import (
     begin_slice,
     close,
     end_slice,
+    folder_digest,
     note_space,
     note_targets,
     open_night,
-    place_of,
 )
 from fuzz.campaign.search.stopping import Interruption
 from fuzz.campaign.session import Session
@@ -69,10 +69,10 @@ class Recorder(Observer):
 
     def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
         """Note that a kept case passes on all targets, provided that the target for which it is kept ran it."""
-        bucket = self.book.buckets.get(self.book.replaying.get(case.digest, ""))
+        bucket = self.book.buckets.get(self.book.running_again.get(case.digest, ""))
         if bucket is None or any(judgement.verdict.is_finding for judgement in judgements):
             return
-        # Not if the failure needs earlier calls: in a process that lives on, others may hide it. It is replayed alone.
+        # Not if the failure needs earlier calls: in a process that lives on, others may hide it. It runs alone.
         if bucket.alone and any((each.target, each.verdict) == (bucket.target, Verdict.PASS) for each in judgements):
             self.book.batch.passed.add(bucket.name)
 
@@ -124,7 +124,7 @@ class Recorder(Observer):
             self.trouble = trouble
         return not trouble
 
-    def replayed(self, bucket: Bucket, case: Case, judgement: Judgement) -> None:
+    def ran_again(self, bucket: Bucket, case: Case, judgement: Judgement) -> None:
         """Count the judgement of a bucket's kept case, run in its own process after the calls that it needs."""
         more = Tally(accuracy={})
         more.count(case, [judgement], self.targets)
@@ -206,7 +206,7 @@ def remembered(
         for line in told_again(engine, folder):
             say(line)
         restore(engine, folder)
-        opened = open_night(engine, seed, limit_s or 0.0, command, facts, False, place_of(folder), "run")
+        opened = open_night(engine, seed, limit_s or 0.0, command, facts, False, folder_digest(folder), "run")
         begin_slice(engine, opened.position, Slice(0, op, seed, math.inf))
         saved = DatabaseStore(engine, folder, opened.position)
         known = saved.load()

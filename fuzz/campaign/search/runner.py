@@ -158,7 +158,7 @@ class Runner:
         while not self.interruption.wanted and not self._executor.ready(_LOOK_S):
             pass
 
-    def replay(self, batches: Iterable[list[Entry]]) -> Tally:
+    def run_entries(self, batches: Iterable[list[Entry]]) -> Tally:
         """Run given entries, whatever the limits, until a stop is wanted. A twin must be in one batch with its case."""
         examiner = Examiner(self.pool, self.targets, accuracy=self._scope.accuracy, axes=self._scope.axes)
         ahead = list[tuple[list[Entry], Batch]]()
@@ -306,7 +306,7 @@ class Runner:
                 self._calls.judged(entry.case, judgements)
                 for observer in self.observers:
                     observer.judged(entry.case, judgements)
-            found.tally.replayed = found.tally.cases
+            found.tally.known = found.tally.cases
             self._note(found.tally, found.sightings)
         self._calls.progress(0.0)
         for observer in self.observers:

@@ -40,8 +40,8 @@ _ROW_WISE = ("contiguous", "pitched")
 _GAPPED = ("pitched", "padded")
 """The layouts in which `spread` is the gap between rows."""
 _SHARED_ONE_IN = 3
-"""One in this many batched inputs of two or more dimensions, if any layout is allowed, is one matrix for the whole
-batch, as shared weights are."""
+"""One in this many batched inputs of two or more dimensions is one matrix for the whole batch, as shared weights are,
+if any layout is allowed."""
 _RELATED_ONE_IN = 6
 """One in this many gaps between rows is related to the length of the rows."""
 _RELATED_GAP = 1024
@@ -204,7 +204,7 @@ class _Drafter:
         if source is not None:
             shared = self.parts[source]
             self.taken.add(source)
-            return Part(name, shared.dtype, shared.place, alias=source)
+            return Part(name, shared.dtype, shared.placement, alias=source)
         return Part(name, dtype, self._place(choice, dtype))
 
     def _dtype(self, choice: _Choice) -> str:
@@ -230,7 +230,7 @@ class _Drafter:
             source
             for source in choice.sources
             if source in self.parts and source not in self.taken and self.parts[source].dtype in allowed
-            if self.parts[source].place.layout not in OVERLAPPING
+            if self.parts[source].placement.layout not in OVERLAPPING
         ]
         wished = self._wished("alias", choice)
         if wished is not None:
@@ -260,7 +260,7 @@ class _Drafter:
         return (self.op.whole(known) or known)[last[0]]
 
     def _place(self, choice: _Choice, dtype: str) -> Placement:
-        """Return the placement of a tensor. No two tensors have the same gap between their rows."""
+        """Return the placement of a tensor. The gaps between its rows differ from those of all other tensors."""
         sketch, able, dice = self.sketch, self.able, self.dice
         beyond = sketch.odd or (choice.may_stray and dice.one_in(6))
         drawn = dice.pick(choice.layouts if beyond else choice.usual)

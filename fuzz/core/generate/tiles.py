@@ -50,7 +50,7 @@ _LONG = (512, 1024, 2048, 4096)
 def tiled(sketch: Sketch, dice: Dice, number: int) -> Sketch | None:
     """Return the sketch with whole tiles in all dimensions at once, each with its own tail. `number` chooses in turn:
     one size for all dimensions, one for each, or a long sum. Return None if kernels have fewer than two dimensions with
-    tiles. For ops with rows alone, return None for most numbers, since other cases are wide already."""
+    tiles. For ops with rows alone, return None for most numbers, since their other cases are wide already."""
     op, able = OPS[sketch.capability.op], sketch.capability.able
     if len(op.tiled) < 2 or (has_rows_alone(op) and number % _ROWS_EVERY):
         return None

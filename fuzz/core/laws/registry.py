@@ -79,6 +79,6 @@ def _chosen(case: Case, laws: Sequence[str], one_in: int) -> LawCheck | None:
 def _key(case: Case) -> int:
     """Return a number for each case. For a case of a search its bits are not read, since digests are slow."""
     origin = case.origin
-    if not origin.place:
+    if not origin.name:
         return int(case.digest[:16], 16)
-    return child_key(origin.seed, origin.place)
+    return child_key(origin.seed, origin.name)

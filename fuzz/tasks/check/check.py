@@ -65,11 +65,11 @@ __all__ = ["CheckError", "CheckFailed", "check"]
 
 __tracebackhide__ = told
 _AFTER_FINDING = 64
-"""The number of cases that a check still runs after its first finding, to find a case that is easier to understand."""
+"""The number of cases that a check still runs after its first failure, to find one that is easier to understand."""
 _WHOLE = 100
-"""The number of cases from which on a check also tries the longest extents: the usual number of a check."""
+"""A check of at least this many cases also tries the longest extents. It is the usual number of cases of a check."""
 _AFTER_REPLAYED = 48
-"""The same number for a check by a replay, whose cases take longer."""
+"""The same number as `_AFTER_FINDING` for a check by a replay, whose cases take longer."""
 _AGAIN = (
     "  note          it fails on a kept case, or on one that failed the last time: these are run first, and the search "
     "was left out"
@@ -152,8 +152,8 @@ class CheckResults:
 
 
 def checked(task: CheckTask) -> None:
-    """Judge a task, in workers where its kernel does not run `here`, and say what came of it. Raises CheckFailed, with
-    what was found shrunk and explained, unless something was judged and all of it passed."""
+    """Judge a task and tell the results. A declared kernel runs in workers, a plain function in this process (`here`).
+    Raises CheckFailed with what was found, shrunk and explained, unless something was judged and all of it passed."""
     if GIVEN.asked is not None:
         GIVEN.asked.append(Checked(tuple(task.targets), task.here))
         return

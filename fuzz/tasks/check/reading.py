@@ -1,5 +1,5 @@
-"""Readers: each makes a task of what a check is asked, whether its kernel is declared or a plain function, and whether
-an op, a reference or a replay says what it should compute."""
+"""Readers: each makes a task of the arguments of a check. Its kernel may be declared or be a plain function, and an op,
+a reference or a replay says what the kernel should compute."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ class CheckTask:
     here: OwnProcess | None = None
     """The process that runs a plain function: this one; None for a declared kernel."""
     said: Sequence[str] = ()
-    """Lines that tell what was read, what is left out, and how the kernel is called."""
+    """Lines about what was read, what is left out, and how the kernel is called."""
     measures: bool = False
-    """Whether nothing is declared of the kernel, so that it is measured."""
+    """Whether no contract is declared for the kernel, so that its arithmetic is measured."""
     taken: Accepted | None = None
-    """The only extents that the kernel takes, to which the search is limited; None if it takes all."""
+    """The extents that the kernel takes, if it refuses others: the search is limited to these. None: it takes all."""
     accepts: str = ""
     """What the kernel accepts beyond what is judged, in words."""
     cases: Iterable[str | Path] = ()

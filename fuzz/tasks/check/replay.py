@@ -107,7 +107,7 @@ class FunctionReplay:
         names, returns = frozenset(self.asked.dims), tuple(each.name for each in op.outputs)
         call = partial(self._called, {each.name: each.dtype for each in op.outputs})
         function = Function(call, names, {}, returns, str(source.parent.resolve()))
-        return OwnProcess([each for each in expand([kernel]) if each.name.place == "cpu"], function, own=self.kernel)
+        return OwnProcess([each for each in expand([kernel]) if each.name.site == "cpu"], function, own=self.kernel)
 
     @property
     def _tensors(self) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""What is asked of a check: the arguments of `fuzz.check` as one record, in groups that belong together."""
+"""The request of a check: the arguments of `fuzz.check` as one record, in groups that belong together."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Promises:
 
     @property
     def is_measured(self) -> bool:
-        """Whether no whole contract is declared, so that the kernel is measured."""
+        """Whether no complete contract is declared, so that the kernel's arithmetic is measured."""
         return not isinstance(self.contract, Contract)
 
 

@@ -38,8 +38,8 @@ OPTION = "--kernelfuzz-explain-time"
 
 
 class CheckFailed(AssertionError):  # noqa: N818 (named as test suites name it)
-    """The kernel failed, or nothing could be judged. The message is the whole report, and `failures` the records that
-    it tells of: none where nothing was judged."""
+    """Raised if the kernel failed, or if nothing could be judged. The message is the whole report. `failures` are the
+    records that the report is about; there are none if nothing was judged."""
 
     __module__ = "fuzz"
 
@@ -55,7 +55,7 @@ class CheckError(Exception):
 
 
 class NotRunWarning(UserWarning):
-    """Warns that a target did not run here, although its check passed."""
+    """A warning that a target did not run here, although its check passed."""
 
     __module__ = "fuzz"
 

@@ -1,4 +1,4 @@
-"""How many cases a check runs, and with which seed. Pytest's options come first, then the arguments of the call, then
+"""How many cases a check runs, and with which seed. Pytest's options count first, then the arguments of the call, then
 the Hypothesis profile. By default each test has a seed of its own that never changes."""
 
 from __future__ import annotations
@@ -47,12 +47,11 @@ class Options:
 
 @dataclass
 class _Given:
-    """The options in force, which the plugin sets before tests are collected, and what checks leave for the plugin."""
+    """The options in force, which the plugin sets before tests are collected; and what checks keep for its report."""
 
     options: Options = field(default_factory=Options)
     undeclared: dict[str, dict[str, Mapping[str, Sequence[str]]]] = field(default_factory=dict)
-    """The features that kernels of checks do not declare, by op and kernel. The plugin reports them at the end of the
-    run."""
+    """The features that kernels of checks do not declare, by op and kernel, for the plugin to report at the end."""
     passed: list[str] = field(default_factory=list)
     """A line for each check that passed. The plugin reports these at the end of the session, too."""
     console: Callable[[], Console] | None = None

@@ -251,7 +251,7 @@ def _judged(asked: Asked, task: _Task, solutions: Solutions, seed: int, limits: 
     some = task.at(task.rows)
     files = {name: (words, beside(each, _FILE)) for name, (words, each) in solutions.items()}
     made = replay_of(asked, replace(task.problem, own=lambda _: some), files)
-    if task.seconds > limits.seconds and all(each.name.place != "cuda" for each in made.targets):
+    if task.seconds > limits.seconds and all(each.name.site != "cuda" for each in made.targets):
         raise TaskError(f"a call takes about {task.seconds:.0f} s")
     meant, drawn = made.meant, next(made.meant.cases(seed))
     outputs = meant.outputs(drawn)
@@ -262,12 +262,10 @@ def _judged(asked: Asked, task: _Task, solutions: Solutions, seed: int, limits: 
     case = case_of(replace(drawn, arrays=task.arrays), whole, made.op, seed, 1)
     limit = min(asked.case_limit or limits.seconds, limits.seconds)
     found = dict[str, list[FullSize]]()
-    for target in made.targets:  # one after the other, since each holds all of the tensors in memory
+    for each in made.targets:  # one after the other, since each holds all of the tensors in memory
         replay = _FullReplay(meant, made.op, [drawn.recipes], rows=task.rows, case=case, wanted=wanted)
-        results = run_replay(
-            replay, [target], seed, SessionLimits(), made.folder, case_limit=limit, screen=console.silent()
-        )
-        found.setdefault(target.kernel.name, []).append(_said(results, task))
+        ran = run_replay(replay, [each], seed, SessionLimits(), made.folder, case_limit=limit, screen=console.silent())
+        found.setdefault(each.kernel.name, []).append(_said(ran, task))
     return {
         name: next(each for each in said if each.verdict == worst_of(one.verdict for one in said))
         for name, said in found.items()

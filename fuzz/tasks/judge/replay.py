@@ -248,5 +248,5 @@ def chosen(asked: Asked, kernels: Sequence[Kernel]) -> tuple[Target, ...]:
 
 def laws_of(targets: Sequence[Target]) -> tuple[str, ...]:
     """Return the laws that kernels of these targets declare and that can be tried on this machine."""
-    here = {target.name.place for target in targets if target.unavailable() is None}
+    here = {target.name.site for target in targets if target.unavailable() is None}
     return tuple(law for law in declared(each.kernel for each in targets) if law != STREAM or "cuda" in here)

@@ -47,7 +47,8 @@ def statements_of(words: str, solutions: Sequence[str] = ()) -> Iterator[Stateme
 
 
 def names_read(words: str, solutions: Sequence[str]) -> frozenset[str]:
-    """Return the names in a statement's file that solutions use: numbers under these names stay. Raises TaskError."""
+    """Return the names in the file of a statement that solutions use too. The numbers under these names stay unchanged.
+    Raises TaskError."""
     path = Path(words.partition(":")[0])
     if path.suffix != ".py":
         return frozenset()
@@ -55,7 +56,7 @@ def names_read(words: str, solutions: Sequence[str]) -> frozenset[str]:
 
 
 def _source(solution: str) -> str:
-    """Return the text of a solution that may have a module; "" for JSON."""
+    """Return the text of a solution that may be a module; "" for JSON."""
     return "" if solution.partition(":")[0].endswith(".json") else text_of(Path(solution.partition(":")[0]))
 
 

@@ -1,5 +1,5 @@
-"""Problems in the format of GPU MODE: `task.yml` with tests, and beside it `reference.py` with `generate_input` and
-`ref_kernel`. `ref_kernel` takes and returns what a solution's `custom_kernel(data)` does. The code is run here."""
+"""Statements in the format of GPU MODE: `task.yml` with tests, and beside it `reference.py` with `generate_input` and
+`ref_kernel`. `ref_kernel` takes and returns the same as a solution's `custom_kernel(data)`. The code is run here."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _files(path: Path, said: Mapping[str, Any]) -> Mapping[str, str]:
 
 @contextlib.contextmanager
 def _modules(file: Path, files: Mapping[str, str]) -> Iterator[None]:
-    """Make the modules of a task importable by their names inside this context."""
+    """Return a context in which the modules of a task can be imported by their names."""
     before = {Path(name).stem: sys.modules.get(Path(name).stem) for name in files}
     try:
         for name, text in files.items():
@@ -89,7 +89,7 @@ def _modules(file: Path, files: Mapping[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _on_cpu() -> Iterator[None]:
-    """Make tensors that are asked for on a GPU on the CPU, inside this context, since only their values are wanted."""
+    """Return a context in which tensors asked for on a GPU are made on the CPU, as only their values are wanted."""
     import torch
     from torch.overrides import TorchFunctionMode
 

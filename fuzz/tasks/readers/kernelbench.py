@@ -1,4 +1,4 @@
-"""Problems in the format of KernelBench: `Model`, `get_inputs` and `get_init_inputs`. Their code is run here."""
+"""Statements in the format of KernelBench: `Model`, `get_inputs` and `get_init_inputs`. Their code is run here."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def statements_of(path: Path, text: str, solutions: Sequence[str]) -> Iterator[S
         try:
             module = executed(path, text, numbers)
             made = [replace(each, tier=tier) for each in of_module(path, module, extents_in(module, read))]
-        except (Exception, SystemExit) as error:  # whatever the statement raises
+        except (Exception, SystemExit) as error:  # whatever the file raises
             refusal = refusal or error
         else:
             yield from made
@@ -49,9 +49,8 @@ def statements_of(path: Path, text: str, solutions: Sequence[str]) -> Iterator[S
     statement, shapes = made[0], made[0].shapes or {}
     if refused := _refused(statement):
         yield _keeping(statement, refused, "Model refuses others")
-    inputs = [
-        shapes.get(name, "").split() for name in (statement.module.inputs if statement.module is not None else ())
-    ]
+    own = statement.module
+    inputs = [shapes.get(name, "").split() for name in (own.inputs if own is not None else ())]
     batch = next((dims[0] for dims in inputs if dims), None)
     if batch is not None and batch not in statement.fixed:
         yield _keeping(statement, [dim for dim in statement.examples[0] if dim != batch], "it is not read with others")
@@ -73,7 +72,7 @@ def _keeping(statement: Statement, dims: Collection[str], why: str) -> Statement
 
 
 def _refused(statement: Statement) -> Sequence[str]:
-    """Return the dimensions for which the module takes no small extent, all others being the statement's."""
+    """Return the dimensions for which the module takes no small extent, while all others are the statement's."""
     import torch
 
     found, shapes = list[str](), statement.shapes or {}
@@ -218,7 +217,7 @@ _PARTS = 8, 4, 2, 1
 """All large numbers except the batch are divided by the first of these that works, so that equal numbers stay equal."""
 _BATCHES = (5, 7, 11, 13)
 LAST = 2
-"""The tier of forms that are read only if no other can be."""
+"""The tier of forms that are read only if no other form can be read."""
 
 
 class _Small(ast.NodeTransformer):
@@ -266,7 +265,7 @@ def _part_of(part: int, size: int) -> int:
 
 
 def with_smaller_batches(text: str) -> Iterator[tuple[str, int, ast.Module]]:
-    """Yield the name of the first batch in a text, its half, quarter and so on, and the text changed so."""
+    """Yield the name of the first batch in a text, its half, quarter and so on, and the text changed to each."""
     size = batch_of(text)
     while size > 1:
         size //= 2

@@ -56,9 +56,8 @@ class Solution:
 
     def written(self, statement: Statement, inputs: Sequence[str], outputs: Sequence[str]) -> Mapping[str, str]:
         """Return the texts of the solution's files. The function `judged` of the op's tensors is appended to one."""
-        entry = (
-            calls_of(statement, inputs, outputs) if self.is_module else _of_function(self, inputs, outputs, statement)
-        )
+        of = statement, inputs, outputs
+        entry = calls_of(*of) if self.is_module else _of_function(self, inputs, outputs, statement)
         return {**self.files, self.file: f"{self.files[self.file]}{_HEAD}{entry}"}
 
 
@@ -75,17 +74,15 @@ def solution_of(words: str, statement: Statement, against: str = "") -> Solution
     if Path(path).suffix == ".json":
         return _of_json(Path(path), text, statement)
     file, others = Path(path).name, statement.data.files if statement.data is not None else {}
-    beside = {
-        each: place for each, place in belonging(Path(path), text).items() if _is_shown(place, against, statement)
-    }
+    found = belonging(Path(path), text).items()
+    beside = {each: place for each, place in found if _is_shown(place, against, statement)}
     own = {each: text_of(place) for each, place in beside.items() if place.suffix == ".py"}
-    found = _of_source(path, {**others, **own, file: _beside(text, others)}, file, name, statement)
-    return replace(found, beside={each: place for each, place in beside.items() if each not in own})
+    solution = _of_source(path, {**others, **own, file: _beside(text, others)}, file, name, statement)
+    return replace(solution, beside={each: place for each, place in beside.items() if each not in own})
 
 
 def _is_shown(path: Path, against: str, statement: Statement) -> bool:
-    """Return whether a solution may see a file in its folder: not the statement's file, nor files in a task's
-    folder."""
+    """Return whether a solution may see a file in its folder: not the statement's, nor those in a task's folder."""
     place = Path(against.partition(":")[0]).resolve()
     folder = place if place.is_dir() else place.parent
     return path.resolve() != place and (statement.data is None or path.resolve().parent != folder)

@@ -19,7 +19,7 @@ MODULE, KERNEL = "ModelNew", "kernel_function"
 """The names of a solution of a `Model`: a class or a function."""
 
 _OUTPUTS = 8
-"""The number of outputs that a case must leave room for: otherwise a module's weights are not inputs of a case."""
+"""The number of outputs that a case must leave room for; without room, a module's weights are no inputs of it."""
 _MOST_OF_WEIGHTS = 1 << 22
 """A module with a larger weight keeps the weights of its construction, since each case would hold others."""
 _WEIGHTS = (

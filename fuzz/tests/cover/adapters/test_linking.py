@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.campaign.replay import ChosenCase, write_script
+from fuzz.campaign.reproducing import ChosenCase, write_script
 from fuzz.core.adapters.build import Builder, BuildError
 from fuzz.core.adapters.c_kernel import CKernel
 from fuzz.core.adapters.registry import adapter_of, expand
@@ -213,6 +213,7 @@ def test_a_declaration_that_is_wrong_is_one_line(cli_here: Cli, folder: Path, fi
     assert len(told.splitlines()) == 1, told
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("fields", "said"),
     [

@@ -32,7 +32,7 @@ def kernel(op: str, framework: str = "triton", contract: Contract | None = None)
 
 
 def on(place: str, of: Kernel) -> Target:
-    return next(target for target in expand([of], HOST) if target.name.place == place)
+    return next(target for target in expand([of], HOST) if target.name.site == place)
 
 
 def test_a_kernel_that_declares_nothing_and_one_that_declares_a_contract_of_nothing_have_the_facts() -> None:

@@ -47,9 +47,9 @@ def test_a_run_judges_exactly_the_cases_it_was_allowed(tmp_path: Path) -> None:
     with WorkerPool(_targets()) as pool:
         runner = _runner(pool, tmp_path, SessionLimits(max_cases=50))
         runner.begun = lambda: on_their_way.append((runner.tally.cases, runner.in_flight > 0))
-        runner.replay([[Entry(load_case(_kept())[0])]])
+        runner.run_entries([[Entry(load_case(_kept())[0])]])
         tally = runner.run("rms_norm", 3)
-    assert (tally.cases, tally.replayed) == (51, 1), "what is replayed is none of them"
+    assert (tally.cases, tally.known) == (51, 1), "what is replayed is none of them"
     assert tally.findings == 0
     assert on_their_way == [(1, True)], "what is done beside a search does not wait for it, nor it for that"
 
@@ -64,7 +64,7 @@ def test_a_run_that_is_over_counts_nothing_more_and_runs_no_given_case(tmp_path:
             runner.over = lambda tally=tally: tally.judged >= 20  # type: ignore[misc]
             runner.run("rms_norm", 3)
             counts.append(tally.cases)
-            runner.replay([[Entry(load_case(_kept())[0])]])
+            runner.run_entries([[Entry(load_case(_kept())[0])]])
             assert tally.cases == counts[-1]
     assert counts[0] == counts[1] < 100
 
@@ -72,7 +72,7 @@ def test_a_run_that_is_over_counts_nothing_more_and_runs_no_given_case(tmp_path:
 def test_a_runner_of_one_target_leaves_the_others_of_its_pool_alone(tmp_path: Path) -> None:
     targets = _targets()
     with WorkerPool(targets) as pool:
-        tally = Runner(pool, targets[:1], SessionLimits(), book_in(tmp_path, 1)).replay(
+        tally = Runner(pool, targets[:1], SessionLimits(), book_in(tmp_path, 1)).run_entries(
             [[Entry(load_case(_kept())[0])]]
         )
     assert len(targets) > 1

@@ -168,4 +168,4 @@ def test_a_guide_adds_cases_and_changes_no_other(tmp_path: Path) -> None:
     own = [case.digest for case in more if case.origin.number % PLACES <= BATCH]
     assert own == [case.digest for case in plain]
     assert len(own) < len(more)
-    assert len({case.origin.place for case in more}) == len(more)
+    assert len({case.origin.name for case in more}) == len(more)

@@ -215,11 +215,11 @@ def test_minutes(seconds: float, text: str) -> None:
 
 def test_the_progress_line_says_what_a_waiting_person_asks() -> None:
     target = TargetTally("c-k@native:gcc-O2", "k", judged=1200, findings=1, worst={"f32": WorstPass(0.5, "3x4 normal")})
-    tally = Tally({target.target: target}, cases=600, replayed=580)
+    tally = Tally({target.target: target}, cases=600, known=580)
     line = progress_line(tally, 12.0, 60.0, None)
     assert line == "0:12 of 1:00 · k fails · 600 cases · 1,200 judged runs · 100/s"
     line = progress_line(tally, 12.0, None, 30)
-    assert line == "0:12 · k fails · 580 cases replayed · 20 of 30 cases · 1,200 judged runs · 100/s"
+    assert line == "0:12 · k fails · 580 known cases · 20 of 30 cases · 1,200 judged runs · 100/s"
 
 
 def test_a_live_line_is_one_that_a_terminal_never_breaks_and_is_gone_at_the_end() -> None:

@@ -219,6 +219,7 @@ def test_a_module_is_judged_by_a_module_with_its_weights(cli_here: Cli, tmp_path
     assert 'Operand("linear_weight", "d2 d1"' in pack
 
 
+@pytest.mark.whole
 def test_a_function_with_the_name_of_an_op_that_there_is_is_no_clash(cli_here: Cli, tmp_path: Path) -> None:
     (tmp_path / "ref.py").write_text("import torch\n\ndef softmax(x):\n    return torch.softmax(x, -1)\n")
     mine = "def mine(x):\n    e = np.exp(x - x.max(-1, keepdims=True))\n    return e / e.sum(-1, keepdims=True)\n"
@@ -426,7 +427,7 @@ def test_a_task_is_judged_by_its_reference(cli_here: Cli, tmp_path: Path) -> Non
     }  # fmt: skip
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
-    words = ("--against", "scaled_sum", "--seed", "1", "--no-shrink", "--max-cases", "16")
+    words = ("--against", "scaled_sum", "--seed", "1", "--no-shrink", "--trusted", "--max-cases", "16")
     done = cli_here("judge", "right.py", *words)
     assert done.returncode == 0, done.stderr
     assert "x[m, n], w[n] -> y[m]" in done.stderr
@@ -439,6 +440,7 @@ def test_a_task_is_judged_by_its_reference(cli_here: Cli, tmp_path: Path) -> Non
     assert "task.yml: it has no tests" in refused.stderr
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize(
     ("solution", "reference", "said"),
     [
@@ -462,7 +464,7 @@ def test_what_cannot_be_read_is_one_line(
     (tmp_path / "mine.py").write_text(solution)
     if reference is not None:
         (tmp_path / "ref.py").write_text(reference)
-    done = cli_here("judge", "mine.py", "--against", "ref.py")
+    done = cli_here("judge", "mine.py", "--against", "ref.py", "--trusted")
     assert done.returncode == 4
     [line] = done.stderr.replace("\n    ", " ").splitlines()
     assert said in line

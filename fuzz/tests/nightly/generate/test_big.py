@@ -41,7 +41,7 @@ with WorkerPool(targets, limit=60) as pool:
     watcher = threading.Thread(target=watch, args=[list(pool.pids.values())])
     watcher.start()
     runner = Runner(pool, targets, SessionLimits(), book_in(Path("findings"), 1))
-    tally = runner.replay([[Entry(big_case(SERIES[-1], "rms_norm", False))]])
+    tally = runner.run_entries([[Entry(big_case(SERIES[-1], "rms_norm", False))]])
     done.set()
     watcher.join()
 assert not tally.findings

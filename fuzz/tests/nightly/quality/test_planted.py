@@ -45,7 +45,7 @@ class Disagreements(Observer):
                 continue
             self.judged_cases += 1
             if each.verdict.is_finding is not is_wrong:
-                self.found.append(f"{case.origin.place}: {each.verdict.value}, and the rule says {is_wrong}")
+                self.found.append(f"{case.origin.name}: {each.verdict.value}, and the rule says {is_wrong}")
 
 
 @pytest.mark.parametrize("kernel", _PACK.kernels, ids=lambda kernel: kernel.name)
@@ -56,6 +56,6 @@ def test_a_kernel_fails_where_its_rule_says_so_and_nowhere_else(tmp_path: Path, 
     with WorkerPool(targets) as pool:
         runner = Runner(pool, targets, SessionLimits(), book_in(tmp_path, 1), SearchScope((kernel,)), (seen,))
         turns = (search.cases(Turn(shard, 1), b"")[0] for shard in range(_TURNS))
-        runner.replay([Entry(made.case) for made in turn] for turn in turns)
+        runner.run_entries([Entry(made.case) for made in turn] for turn in turns)
     assert seen.found == []
     assert seen.judged_cases > 8 * _TURNS
