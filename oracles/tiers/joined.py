@@ -127,8 +127,7 @@ class _Group(ABC):
 
     @abstractmethod
     def _elements(self, problem: FormulaProblem, extents: tuple[int, ...]) -> int:
-        """Return the number of elements of the largest array for problems with this one's formula, filled up to these
-        extents."""
+        """Return the number of elements of the largest array for problems like this one, filled up to these extents."""
 
     @abstractmethod
     def _with(self, problem: FormulaProblem) -> tuple[int, ...]:
@@ -284,8 +283,7 @@ def _of_output(
 
 
 def _worst(enclosure: Enclosure, got: F64, ends: Any) -> Iterator[Worst | None]:
-    """Yield, for each part of the elements, its worst one, or None if not all certainly conform. `ends` are the parts'
-    ends."""
+    """Yield the worst element of each part, or None if not all certainly conform. `ends` are the ends of the parts."""
     comparison = compare(enclosure, got)
     wrong = comparison.failing | comparison.unsure
     start = 0
