@@ -98,8 +98,9 @@ class Format(Dtype):
     def overflow(self) -> tuple[int, int]:
         """Return the smallest magnitude that rounds past `max`, as (mantissa, exponent) for mantissa * 2^exponent: for
         f64 no float64 holds that magnitude."""
-        mantissa, exponent = _integer(self.max, self.precision)
-        return 2 * mantissa + (2 if self.ties == "towards zero" else 1), exponent - 1
+        fraction, exponent = math.frexp(self.max)
+        mantissa = int(math.ldexp(fraction, self.precision))
+        return 2 * mantissa + (2 if self.ties == "towards zero" else 1), exponent - self.precision - 1
 
     @lazy
     def limit(self) -> float:
@@ -147,14 +148,6 @@ class Integer(Dtype):
 
     lowest: int
     highest: int
-
-
-def _integer(value: float, precision: int) -> tuple[int, int]:
-    """Return `value` as (mantissa, exponent) with a mantissa of `precision` bits."""
-    numerator, denominator = value.as_integer_ratio()
-    exponent = numerator.bit_length() - denominator.bit_length() + 1 - precision
-    mantissa = numerator >> exponent if exponent >= 0 else numerator << -exponent
-    return mantissa, exponent
 
 
 _ROWS: Sequence[Dtype] = (

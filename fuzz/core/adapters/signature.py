@@ -106,10 +106,12 @@ def misfits(op: Op, signature: Signature, given: Collection[str] = ()) -> Iterat
     known = {*(operand.name for operand in op.operands), *op.params, *given}
     has = f"{op.name} has {', '.join((*(operand.name for operand in op.operands), *op.params))}"
     for name, may_be_left_out in signature.parameters.items():
+        if name in known:
+            continue
         near = get_close_matches(name, known, cutoff=_ONE_LETTER if may_be_left_out else _ALIKE)
         other = [] if may_be_left_out else [each for each in sorted(known) if alike(name, each)]
         meant = [each for each in (*near, *other) if each not in signature.parameters][:1]
-        if name not in known and (meant or not may_be_left_out):
+        if meant or not may_be_left_out:
             hint = f"did you mean {meant[0]!r}? " if meant else ""
             yield name, f"parameter {name!r} is nothing that it can be called with: {hint}{has}"
     always = [each.name for each in op.inputs if not each.optional]

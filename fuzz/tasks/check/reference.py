@@ -224,12 +224,13 @@ def contract_of(found: Derived, arrays: Arrays, dtypes: Sequence[str], *, strict
     kernel may round where the reference does, calculate f64 values in f32 if the reference does, and use any known
     algorithm for a value, unless it is a weaker one."""
     plain, shortens = lenient(found.op, arrays, strict=strict), _F64 in dtypes and found.shortens
+    short = NARROW[-1] if any(FORMATS[each].only_stores for each in dtypes) else INPUT  # 8 bits only store
     known = {local: [way for way in ways if way not in WEAKER] for local, ways in found.op.algorithms.items()}
     return replace(
         plain,
         compute=SINGLE.name if shortens else plain.compute,
         wider=shortens,
-        points=dict.fromkeys(found.formula.points, f"maybe {INPUT}"),
+        points=dict.fromkeys(found.formula.points, f"maybe {short}"),
         algorithm={local: (FORMULA, *ways) for local, ways in known.items() if ways},
     )
 

@@ -49,6 +49,7 @@ from fuzz.tasks.readers.solution import ENTRY, Solutions
 from fuzz.tasks.readers.source import TaskError
 from fuzz.tasks.readers.statement import Statement
 from fuzz.tasks.replay import ReplayResults, run_replay
+from oracles.dtypes import FORMATS
 from oracles.op import Op
 from oracles.ops import OPS
 
@@ -200,11 +201,13 @@ def _said(line: TargetTally) -> Said:
 
 def replay_of(asked: Asked, problem: Statement, solutions: Solutions) -> PreparedReplay:
     """Write the solutions, and return the replay, ready to run. Raises UnreadableError if no tensors are known."""
-    floats = [each for each in floats_of(problem) if each in REPLAYED]
-    dtypes = problem.dtypes if problem.shapes else None
+    stored = {each.spelling for each in FORMATS.values() if each.only_stores}
+    for name, dtype in problem.dtypes.items():
+        if dtype in stored and not problem.own:
+            raise ReplayError(f"{name} is of {dtype}, which a replay does not draw")
     meant = meant_of(
-        problem.reference, problem.shapes, problem.numbers, problem.fixed, menus_of(problem, asked.values), floats,
-        dtypes, own=problem.own,
+        problem.reference, problem.shapes, problem.numbers, problem.fixed, menus_of(problem, asked.values),
+        floats_of(problem), problem.dtypes if problem.shapes else None, own=problem.own,
     )  # fmt: skip
     if samples := samples_of(problem.draw) if problem.draw and not (problem.own or asked.any_values) else ():
         meant = keeping(meant, samples, problem.fixed)

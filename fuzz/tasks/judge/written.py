@@ -22,7 +22,7 @@ from fuzz.tasks.check.reference import contract_of, is_replayable
 from fuzz.tasks.readers.solution import ENTRY, Solution
 from fuzz.tasks.readers.source import TaskError
 from fuzz.tasks.readers.statement import Statement, UnreadStatementError
-from oracles.dtypes import COMPUTED, DTYPES, SINGLE
+from oracles.dtypes import COMPUTED, FORMATS, SINGLE
 from oracles.formula.contract import Contract
 from oracles.op import Op
 from oracles.operand import Operand, OpError
@@ -71,7 +71,7 @@ def derived(problem: Statement, values: str, *, any_values: bool = False) -> Der
 
 def _typed(op: Op, problem: Statement, found: Derived) -> Op:
     """Return the op with the dtypes that the problem states for floats, if they differ from the first input's."""
-    spelled = {DTYPES[name].spelling: name for name in COMPUTED}
+    spelled = {each.spelling: name for name, each in FORMATS.items()}
     said = {name: problem.dtypes.get(found.called[name] or name, "") for name in found.called}
     first = said[op.main]
 
@@ -162,10 +162,12 @@ def _pack(
 
 
 def floats_of(problem: Statement, first: str = "") -> Sequence[str]:
-    """Return the dtypes of the problem's tensors of floats, or that of `first`, which tensors without a dtype share."""
+    """Return the dtype of `first`, which tensors without a dtype share, or those of the problem's tensors of floats in
+    which kernels calculate."""
     tensors = {name: dtype for name, dtype in problem.dtypes.items() if problem.shapes is None or problem.shapes[name]}
     there = [tensors[first]] if first in tensors else [*tensors.values()]
-    return sorted({name for name in COMPUTED if DTYPES[name].spelling in there} or {SINGLE.name})
+    known = FORMATS if first in tensors else COMPUTED
+    return sorted({name for name in known if FORMATS[name].spelling in there} or {SINGLE.name})
 
 
 def probes_of(problem: Statement) -> Sequence[str]:

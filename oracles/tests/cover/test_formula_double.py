@@ -29,6 +29,7 @@ def _widths(of: Problem, contract: Contract, output: str) -> F64:
     return Truth(of).enclosures(contract, of.structured)[output].below
 
 
+@pytest.mark.some(12)
 @pytest.mark.parametrize("name", [name for name, op in OPS.items() if op.any_axis and not op.least])
 def test_half_widths_are_those_of_other_dtypes_in_proportion(name: str) -> None:
     single, double = (

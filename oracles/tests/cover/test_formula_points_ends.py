@@ -128,6 +128,7 @@ def test_what_rounds_to_zero_keeps_its_sign() -> None:
     assert unknown.may.all()
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("nonfinite", ["ieee", "unspecified"])
 @pytest.mark.parametrize("points", [{}, {"h": "f32"}, {"h": "bf16"}])
 def test_the_tiers_agree_about_rows_that_underflow_in_float64(

@@ -213,6 +213,7 @@ def test_a_declaration_that_is_wrong_is_one_line(cli_here: Cli, folder: Path, fi
     assert len(told.splitlines()) == 1, told
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("fields", "said"),
     [

@@ -35,6 +35,7 @@ _ONE_ELEMENT = Case(
 _VALUES = np.frombuffer(a_case().inputs["x"].bits, "f4").reshape(3, 4)
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(
     ("body", "case", "expected"),
     [
@@ -51,6 +52,7 @@ def test_a_returned_tensor_may_have_any_strides(run_python: RunPython, body: str
     assert (found.status, found.outputs) == (Status.RAN, {"y": expected}), found.detail
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     ("body", "said"),
     [
@@ -87,6 +89,7 @@ def rms_norm(x, y, eps, axis):
 """
 
 
+@pytest.mark.some(9)
 @pytest.mark.parametrize(
     "place",
     [

@@ -71,6 +71,7 @@ def test_a_kernel_that_keeps_state_is_told_apart_and_replayed_with_its_history(
     assert len(altered.stderr.replace("\n    ", " ").strip().splitlines()) == 1
 
 
+@pytest.mark.whole
 def test_a_crash_that_needs_history_is_kept_with_it(cli_here: Cli, planted: Planted) -> None:
     trap = "static float first = -1; if (first < 0) first = eps; if (first != eps) __builtin_trap(); " + SUM
     text = _run(cli_here, planted(edited(SUM, trap)))
@@ -148,6 +149,7 @@ MUTANTS = (Mutant("m", "planted", (({old!r}, {new!r}),), ("*@native:gcc-O2",), "
 """
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("new", "code", "words"),
     [

@@ -64,6 +64,7 @@ def test_turns_side_by_side_begin_with_other_gaps() -> None:
     assert sum(part.bit_count() for part in parts) == corners.size
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", ["composed", "tile-fast", "backward-generic"])
 def test_the_first_gap_of_each_turn_is_filled(name: str) -> None:
     """Each kind of a kernel's space, one value after the other, in a case that the kernel takes."""

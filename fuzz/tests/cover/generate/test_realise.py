@@ -24,6 +24,7 @@ from oracles.tests.common.whole import WHOLE
 KERNELS = PACK.kernels
 
 
+@pytest.mark.some(2)
 @each_op
 @given(data=st.data())
 def test_a_draw_of_a_case_gives_it_back(op: str, data: st.DataObject) -> None:
@@ -70,7 +71,7 @@ def test_a_case_of_a_shape_that_its_op_does_not_know_has_no_draw() -> None:
         draw_of(replace(case, outputs={"y": output}))
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @each_op
 @given(data=st.data())
 @settings(max_examples=30)

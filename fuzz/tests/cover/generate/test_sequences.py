@@ -47,6 +47,7 @@ def _varied(first: Case, other: Case) -> str:
     return thing
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("op", dict.fromkeys((*EACH_OP, "attention", "cross_entropy", "rope_interleaved")))
 def test_every_relative_differs_in_one_thing_and_everything_has_its_turn_at_both_ends(op: str) -> None:
     capability, seen = anything(op), Counter[tuple[int, str]]()

@@ -48,6 +48,7 @@ def test_a_wrong_value_is_shown_by_a_c_program(tmp_path: Path) -> None:
     assert said.endswith("FAILED\n")
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("language", "large"), [("c", 3e38), ("c", -3e38), ("py", 3e38)])
 def test_a_program_allows_what_an_overflow_leaves_beside_the_number(
     tmp_path: Path, language: str, large: float

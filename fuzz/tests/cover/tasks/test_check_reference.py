@@ -148,6 +148,7 @@ def test_what_is_no_tensor_is_the_same_to_both() -> None:
         checked(mine, scaled, shapes="x=3 n, by=3.0")
 
 
+@pytest.mark.whole
 def test_numpy_kernels_are_held_against_torch_too() -> None:
     def mine(x: Any) -> Any:
         e = np.exp(x - x.max(-1, keepdims=True))

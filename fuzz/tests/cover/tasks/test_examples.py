@@ -63,6 +63,7 @@ class Unchecked(torch.nn.Module):  # type: ignore[misc]
         return x * 2.0
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("random", [torch.rand, torch.randn])
 def test_a_sign_that_examples_never_have_is_drawn_and_told(random: Any) -> None:
     """A reference that begins with a ReLU says what negative numbers mean, whatever get_inputs() draws."""
@@ -143,6 +144,7 @@ def test_dimensions_that_a_reference_takes_alone_as_long_are_one() -> None:
     assert op.square == (("n", "m"),)
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     ("reference", "shapes", "square", "words"),
     [

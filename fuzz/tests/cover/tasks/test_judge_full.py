@@ -71,6 +71,7 @@ def test_rows_that_hang_together_are_not_judged(tmp_path: Path, reference: str) 
     assert full.reason.startswith("its rows hang together: ")
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("reference", ["x * torch.arange(x.shape[0])[:, None]", "x.sum(-1).cumsum(0)"])
 def test_first_rows_are_compared_where_a_row_knows_its_place(tmp_path: Path, reference: str) -> None:
     right, wrong = _full(tmp_path, reference, "", "y = y * (1.0 + (x.shape[0] > 4096))")

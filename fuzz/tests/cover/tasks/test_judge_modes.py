@@ -174,6 +174,7 @@ def test_who_keeps_the_weights_of_its_construction_is_told_where_it_is_right(tmp
     assert causes_told(rulings[1], "in training mode, as constructed") == []
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("model", "texts", "mode"),
     [

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from fuzz.tasks.check.reference import contract_of
 from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.judging import read_statement
 from fuzz.tasks.judge.written import floats_of, probes_of
@@ -46,6 +47,24 @@ def test_a_number_is_given_as_one_and_each_tensor_in_its_own_dtype(tmp_path: Pat
     assert [each.dtype for each in found.op.operands] == ["", "f32", "f32", ""]
     assert floats_of(problem, "x") == ["bf16"]
     assert "caller" not in probes_of(problem)
+
+
+def test_an_input_of_8_bits_is_given_as_one_and_steps_are_rounded_to_more(tmp_path: Path) -> None:
+    codes, scales = {"shape": ["M", "N"], "dtype": "float8_e4m3fn"}, {"shape": ["M"], "dtype": "float32"}
+    reference = "def run(x, s): return (x.float() * s[:, None]).bfloat16().float().exp().bfloat16()"
+    problem, found = read_statement(_asked(tmp_path, {"x": codes, "s": scales}, reference))
+    assert [each.dtype for each in found.op.operands] == ["", "f32", "bf16"]
+    assert floats_of(problem, "x") == ["e4m3fn"]
+    assert floats_of(problem) == ["f32"], "without a first input, those that are calculated in"
+    points = contract_of(found, "torch", ["e4m3fn"], strict=False).points
+    assert {*points.values()} == {"maybe bf16"}
+    assert {*contract_of(found, "torch", ["f16"], strict=False).points.values()} == {"maybe input"}
+
+
+def test_an_input_of_8_bits_may_come_after_another_one(tmp_path: Path) -> None:
+    codes, reference = {"shape": ["N"], "dtype": "float8_e5m2"}, "def run(x, w): return x * w.bfloat16()"
+    _, found = read_statement(_asked(tmp_path, {"x": X, "w": codes}, reference))
+    assert [each.dtype for each in found.op.operands] == ["", "e5m2", ""]
 
 
 def test_an_output_has_the_dtype_that_is_said(tmp_path: Path) -> None:
