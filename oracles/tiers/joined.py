@@ -1,5 +1,5 @@
-"""Joined problems: those of a batch with the same formula are enclosed together, because small problems spend their
-time on calls of NumPy, not on elements.
+"""Joined problems: those of a batch with the same formula are enclosed together, because small problems take more time
+for calls of NumPy than for their elements.
 
 Problems with independent rows are joined row after row (`oracles.tiers.problem`); other problems are stacked along an
 additional dimension. The answers are the same as for each problem alone.
