@@ -15,7 +15,6 @@ from oracles.problem import Problem
 from oracles.tests.common.adversary import RECIPES, probes, store
 from oracles.tests.common.judged import simulated
 from oracles.tests.common.problems import CONTRACTS, contract_of, forward
-from oracles.tests.common.whole import half
 from oracles.tiers.joined import Query, Received
 from oracles.truth import OracleDisagreement, OutputCheck, Truth, settle
 
@@ -80,7 +79,7 @@ def test_a_batch_says_what_is_said_of_each_problem_by_itself(op: str, dtype: str
 
 
 def test_what_a_problem_is_joined_with_makes_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
-    problems = batch("rms_norm", "f32", half(40), seed=22)
+    problems = batch("rms_norm", "f32", 40, seed=22)
     together = [list(map(said, each)) for each in settle(problems)]
     assert together == [list(map(said, settle([each])[0])) for each in problems]
     assert together == [list(map(said, each)) for each in settle(problems[::-1])[::-1]]
