@@ -230,8 +230,7 @@ class Op:
 
     @lazy
     def named(self) -> tuple[str, ...]:
-        """Return the named dimensions of the op, without those that follow from others; those of the first input come
-        first."""
+        """Return the named dimensions, without those that follow from others; those of the first input come first."""
         return *self.inner, *self.further
 
     @lazy
@@ -262,7 +261,7 @@ class Op:
         return self._parameters[name]
 
     def has_rows(self, name: str) -> bool:
-        """Whether an operand has several dimensions, and so layouts and recipes of rows as the first input has. Raises
+        """Whether an operand has several dimensions, so layouts and recipes of rows like the first input. Raises
         KeyError."""
         return name in self.alike or len(self._by_name[name].axes) > 1
 

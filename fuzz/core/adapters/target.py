@@ -42,8 +42,7 @@ class Bystander:
     command: Sequence[str]
 
     def hindrance(self) -> Steps[str]:
-        """Return in one line why the bystander does not start, or '' if it starts. In both cases its process has ended
-        by then."""
+        """Return in one line why the bystander does not start, or '' if it starts. By then, its process has ended."""
         try:
             yield from self.process.hello()
         except EndedError as error:
@@ -228,8 +227,7 @@ class Target:
 
     @property
     def told(self) -> tuple[tuple[str, str | int], ...]:
-        """The properties of the target that a rule of failing can name: its traits, and the settings of its
-        configuration."""
+        """The properties that a rule of failing can name: the target's traits, and its configuration's settings."""
         return *self.traits, *self.configuration.settings
 
 
