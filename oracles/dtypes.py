@@ -77,8 +77,8 @@ class Format(Dtype):
 
     @lazy
     def least(self) -> int:
-        """Return the exponent of the smallest positive number, 2^least, which is also the spacing of subnormal
-        numbers."""
+        """Return the exponent of the smallest positive number, 2^least, which is the spacing of subnormal numbers,
+        too."""
         return self.emin - self.precision + 1
 
     @lazy
@@ -165,8 +165,7 @@ _ROWS: Sequence[Dtype] = (
     Integer("bool", "bool", 1, 0, 1),
     Integer("uint8", "uint8", 1, 0, 2**8 - 1),
 )
-"""The dtypes, the plainest first. Add new rows at the end: the row numbers, from 1, are the values of `kf_dtype` in
-C."""
+"""The dtypes, the plainest first. Add new rows at the end: the row numbers, from 1, are the values of `kf_dtype`."""
 DTYPES: Mapping[str, Dtype] = {each.name: each for each in _ROWS}
 """Every dtype that a tensor can have, by name."""
 SPELLED: Mapping[str, Dtype] = {each.spelling: each for each in _ROWS}

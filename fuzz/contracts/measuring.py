@@ -203,7 +203,7 @@ _FEW = 14
 def accumulator(carrier: Carrier) -> int | None:
     """Return the precision in bits of a partial sum; None if it is more than that of float64, or if nothing shows.
 
-    The first term is 2^p or -2^p, the last its negative, all others are ones, some of which p bits are too few to keep.
+    The terms are ones, except the first, 2^p or -2^p, and the last, its negative. A sum in p bits loses some ones.
     """
     large, small = carrier.sizes
     powers = [p for p in range(4, _WIDEST) if 2.0**p * small <= large]

@@ -70,8 +70,7 @@ def _first_counters() -> Words:
 
 
 def _normal(words: Words) -> Reals:
-    """Return one number of mean 0 and variance 1 for two random words: a scaled sum of eight 16-bit uniforms
-    (Irwin-Hall)."""
+    """Return one number of mean 0 and variance 1 for two random words: a scaled sum of eight 16-bit uniforms."""
     numbers = np.empty(words.size // 2)
     for start in range(0, words.size, _AT_ONCE):
         part, sums = words[start : start + _AT_ONCE], numbers[start // 2 : (start + _AT_ONCE) // 2]

@@ -164,8 +164,7 @@ def _levels(values: Reals) -> Reals:
 
 
 def _outliers(values: Reals) -> Reals:
-    """Return ones in place of ordinary elements; zeros, outliers, infinities and NaN become powers of two, see
-    `_power`."""
+    """Return ones in place of ordinary elements; zeros, outliers, infinities and NaN as in `_power`."""
     finite = np.abs(values[np.isfinite(values)])
     middle = float(np.median(finite)) if finite.size else 1.0
     ordinary = np.isfinite(values) & (np.abs(values) < _OUTLIER * middle) & (np.abs(values) > middle / _OUTLIER)

@@ -133,8 +133,7 @@ def most_of_tiles(op: Op) -> int:
 
 
 def _tiled(op: Op) -> list[str]:
-    """Return the named dimensions along which kernels have tiles; none for ops with rows alone, which get other
-    cases."""
+    """Return the named dimensions along which kernels have tiles; none for ops with rows alone."""
     return [] if has_rows_alone(op) else [dim for dim in op.tiled if dim != OUTER]
 
 

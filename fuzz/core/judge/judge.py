@@ -229,8 +229,7 @@ class EntryJudge:
         return [query for query in found if query is not None]
 
     def _refusal(self, capability: Capability) -> str | None:
-        """Return why kernels with this capability must reject the case, or None. It is computed once for all
-        kernels."""
+        """Return why kernels with this capability must reject the case, or None. All kernels share the result."""
         if not capability.able.rejects:
             return None  # else they would not have been given the case
         if capability not in self._refusals:

@@ -20,7 +20,7 @@ FAR = 40.0
 FAR_DOUBLE = 120.0
 """The magnitude of x beyond which the smaller of e^x and 1 is less than 2^-66 V of the larger."""
 EQUAL = 2.0**-110
-"""The magnitude of x below which e^x - 1 is x within V/32."""
+"""The magnitude of x below which e^x - 1 equals x within a relative V/32."""
 
 
 @of_float64
