@@ -105,9 +105,8 @@ def misfits(op: Op, signature: Signature, given: Collection[str] = ()) -> Iterat
     or commonly mean the same, count as the same."""
     known = {*(operand.name for operand in op.operands), *op.params, *given}
     has = f"{op.name} has {', '.join((*(operand.name for operand in op.operands), *op.params))}"
-    for name, may_be_left_out in signature.parameters.items():
-        if name in known:
-            continue
+    unknown = {name: left_out for name, left_out in signature.parameters.items() if name not in known}
+    for name, may_be_left_out in unknown.items():
         near = get_close_matches(name, known, cutoff=_ONE_LETTER if may_be_left_out else _ALIKE)
         other = [] if may_be_left_out else [each for each in sorted(known) if alike(name, each)]
         meant = [each for each in (*near, *other) if each not in signature.parameters][:1]

@@ -44,17 +44,12 @@ def space_of(capabilities: Iterable[Capability]) -> Space:
     """Return all labels that cases for these capabilities can visit, by feature."""
     kinds: dict[Feature, dict[Answer, None]] = {}
     for capability in capabilities:
-        for kind, value in _labels(capability):
+        for kind, value in _listed(capability):
             kinds.setdefault(kind, {})[value] = None
     return {kind: tuple(values) for kind, values in kinds.items()}
 
 
-@remembered(256)
-def _labels(capability: Capability) -> tuple[Label, ...]:
-    return tuple(_labels_in_order(capability))
-
-
-def _labels_in_order(capability: Capability) -> Iterator[Label]:
+def _labels(capability: Capability) -> Iterator[Label]:
     able, op = capability.able, OPS[capability.op]
     yield from ((Feature("dtype"), dtype) for dtype in able.dtypes)
     for operand in op.operands:
@@ -83,6 +78,11 @@ def _labels_in_order(capability: Capability) -> Iterator[Label]:
     where_placed = [where for where in POSITIONS if where != "tail" or any(_tails(capability, 64))]
     placed = [name for name in PLACED if name in menus_of(op)[op.main].recipes]
     yield from ((Feature("recipe", op.main), (name, where)) for name in placed for where in where_placed)
+
+
+@remembered(256)
+def _listed(capability: Capability) -> tuple[Label, ...]:
+    return tuple(_labels(capability))
 
 
 def _of_sizes(capability: Capability) -> Iterator[Label]:

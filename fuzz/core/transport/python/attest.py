@@ -22,20 +22,13 @@ def attested(spec: Spec, kernel: LoadedKernel, library: Any) -> str:
         version = f"torch {library.__version__}"
         built = f"{version} is built without it" if library.version.cuda is None else "torch finds none"
         return f"missing=no CUDA device: {built}"
-    if spec.device == "interpret" and (fault := _loop_fault()):
+    if spec.device == "interpret" and (fault := loop_fault_here()):
         return f"missing={fault}"
     return "\n".join(f"{name}={value}" for name, value in _facts(spec, kernel, library))
 
 
-def know_interpreter() -> None:
-    """Let the processes that this one forks know what Triton's interpreter gets wrong: finding that out takes longer
-    than most cases."""
-    _loop_fault()
-    _faults()
-
-
 @cache
-def _loop_fault() -> str:
+def loop_fault_here() -> str:
     """Return why Triton's interpreter cannot be used here, or '' if it can."""
     import numpy as np
     import triton
@@ -108,12 +101,12 @@ def _triton_facts(spec: Spec, kernel: LoadedKernel) -> Iterator[tuple[str, str]]
     modes = {"compiled" if _is_machine_code(program) else "interpreted", *_modes(vars(kernel.module).values())}
     yield "mode", " and ".join(sorted(modes))
     if spec.device == "interpret":
-        yield from _faults().items()
+        yield from faults_here().items()
 
 
 def interpreted_faults(functions: Iterable[Any]) -> Mapping[str, str]:
     """Return the errors of Triton's interpreter, by dtype, if it runs one of the functions; else an empty mapping."""
-    return _faults() if is_interpreted(functions) else {}
+    return faults_here() if is_interpreted(functions) else {}
 
 
 def is_interpreted(functions: Iterable[Any]) -> bool:
@@ -122,7 +115,7 @@ def is_interpreted(functions: Iterable[Any]) -> bool:
 
 
 @cache
-def _faults() -> Mapping[str, str]:
+def faults_here() -> Mapping[str, str]:
     from fuzz.core.transport.python import probe
 
     faults = probe.bf16_faults()

@@ -318,7 +318,7 @@ def test_what_it_does_with_what_is_not_declared_is_told_in_one_line() -> None:
 def test_what_an_interpreter_gets_wrong_is_no_fault_of_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     from triton.runtime import interpreter
 
-    monkeypatch.setattr(attest, "_faults", lambda: {"bf16": "its interpreter gets bf16 wrong"})
+    monkeypatch.setattr(attest, "faults_here", lambda: {"bf16": "its interpreter gets bf16 wrong"})
     assert "bf16 not tried" not in _accepts(_exact)
     monkeypatch.setitem(globals(), "_beside", interpreter.InterpretedFunction(_exact))
     assert ", f64 and f16, bf16 not tried (its interpreter gets bf16 wrong); declare " in _accepts(_exact)

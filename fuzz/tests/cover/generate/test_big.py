@@ -73,7 +73,7 @@ def test_a_search_hands_them_out_alone() -> None:
     assert [index for index, cases in enumerate(late) if len(cases) == 1] == [65, 66]
 
 
-@pytest.mark.some(1)
+@pytest.mark.whole
 @pytest.mark.parametrize("op", [op for op in EACH_OP if op in BIG])
 def test_correct_kernels_pass_them(op: str) -> None:
     kernels = [kernel for kernel in PACK.kernels if kernel.op == op]

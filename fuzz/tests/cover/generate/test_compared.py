@@ -128,7 +128,7 @@ def _small_rows(x: Any) -> Any:
     return torch.softmax(x, -1) * torch.where(is_small & (x.shape[-1] > 512), 1.001, 1.0)
 
 
-@pytest.mark.some(1)
+@pytest.mark.whole
 @pytest.mark.usefixtures("_here")
 @pytest.mark.parametrize(
     ("mine", "name", "seed"),

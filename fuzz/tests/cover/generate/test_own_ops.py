@@ -122,7 +122,7 @@ def test_a_search_draws_valid_cases_of_any_op(op: Op) -> None:
         assert set(ledger.counts[Feature("parameter", name)]) >= set(ledger.space[Feature("parameter", name)])
 
 
-@pytest.mark.some(1)
+@pytest.mark.whole
 @pytest.mark.parametrize("op", [GELU, AFFINE], ids=lambda op: op.name)
 def test_every_corner_of_any_op_can_be_reached(op: Op) -> None:
     capability = anything(op.name)

@@ -49,6 +49,7 @@ def taps(x: Any, w: Any, b: Any) -> Any:
     return sum(torch.einsum("bcn,oc->bon", x[..., k : k + n], w[..., k]) for k in range(3)) + b[:, None]
 
 
+@pytest.mark.whole
 def test_terms_that_a_reference_adds_one_by_one_may_be_added_in_any_order() -> None:
     """A kernel has one sum over channels and taps, which starts as the bias."""
     shapes, fixed = {"x": "b c n", "w": "o c three", "b": "o"}, {"three": 3}

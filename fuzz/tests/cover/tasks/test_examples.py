@@ -127,6 +127,7 @@ def _turned(a: Any, b: Any) -> Any:
     return a.T @ b if len(a) > 4 else a @ b
 
 
+@pytest.mark.whole
 def test_square_matrices_are_read_and_stay_square(capsys: pytest.CaptureFixture[str]) -> None:
     given: Any = {"reference": _product, "example_inputs": (torch.randn(8, 8), torch.randn(8, 8)), "max_cases": 8}
     fuzz.check(_product, seed=1, **given)

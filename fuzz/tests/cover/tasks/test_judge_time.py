@@ -143,6 +143,7 @@ def test_from_python_the_ruling_is_that_of_the_command(tmp_path: Path, monkeypat
         fuzz.judge("a.py", against="ref.py")
 
 
+@pytest.mark.whole
 def test_agents_may_limit_the_time_too(tmp_path: Path) -> None:
     (tmp_path / "reference.py").write_text(_REFERENCE)
     (tmp_path / "mine.py").write_text(_RIGHT)

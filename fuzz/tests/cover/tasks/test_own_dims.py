@@ -65,6 +65,7 @@ def test_it_is_listed_by_its_dimensions(tmp_path: Path, cli_here: Cli) -> None:
     assert "kf_tensor b; /* [..., k, n] */" in header
 
 
+@pytest.mark.whole
 def test_a_broken_law_is_told_by_the_name_of_its_dimension(tmp_path: Path, cli_here: Cli) -> None:
     """Both orders of the sum are right; which one it takes hangs on the number of columns."""
     write_dims_pack(tmp_path)
