@@ -40,7 +40,7 @@ _MOST_SHORT = 1 << 21
 """The most elements of a case whose extents are all shorter than those in `_LONG`."""
 _ROWS = 2
 _FEWEST = 3
-"""A kernel that takes fewer of the tried extents than this shows no pattern that deserves a line. Chosen."""
+"""The fewest of the tried extents that a kernel must take for a pattern in them to be reported. Chosen."""
 _REFUSED = (Status.RAISED, Status.REJECTED)
 _OWN = re.compile(
     r"(?:AssertionError|NotImplementedError|RuntimeError|TypeError|ValueError)\b.* \((\S+ line \d+): (assert|raise)\b"

@@ -45,8 +45,9 @@ class Chain:
 def chains_of(
     nodes: Sequence[Node], uses: Mapping[Node, Sequence[Node]], outputs: Collection[Node], sums: Collection[Node]
 ) -> Mapping[Node, Chain]:
-    """Return the chains of a formula, each by its last addition. A chain has three terms or more (2 a counts as two),
-    or all its terms are reductions among `sums`. `uses` are the nodes that use each node."""
+    """Return the chains of a formula (terms added one by one), by the last addition of each. A chain has at least three
+    terms, where 2 * a counts as two, or has only terms that are reductions among `sums`. `uses` gives the nodes that
+    use each node."""
     of, found, within = _Nodes(nodes, uses, frozenset(outputs)), dict[Node, Chain](), set[Node]()
     for node in reversed(nodes):
         if node.kind not in ADDING or node in within or of.meets_its_opposite(node):

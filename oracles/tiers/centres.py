@@ -29,8 +29,8 @@ class Centres:
     """The centres of all nodes of a formula. A node has one value for each row, or one for each element of a row."""
 
     def __init__(self, units: Sequence[tuple[RowGroup, FormulaPlan]]) -> None:
-        """Calculate the centres of parts of problems. Each part comes with its plan; the outputs of all plans are made
-        of the same nodes."""
+        """Calculate the centres for these groups of rows, each given with the plan of its problem. All plans must be of
+        the same formula nodes."""
         self.units, self.nodes, self._dims = units, units[0][1].nodes, units[0][1].trace.dims
         self.rows = Ragged.of(problem.rows for problem, _ in units)
         """The rows of each problem."""

@@ -33,8 +33,9 @@ class Union:
 
     members: Sequence[Conformance]
     unrounded: Callable[[], Sequence[Conformance]]
-    """A function that returns the conformances of kernels that calculate in many bits: to the op's own formula, and to
-    its exact value if the contract may exclude that. It returns () if the contract does not allow that many bits."""
+    """A function that returns the allowed outputs of kernels that calculate in float64 and round only at the end and at
+    points where every kernel rounds: conformances to the op's own formula, to the exact value rounded once, or to both;
+    () if the contract allows no such kernel."""
 
     @lazy
     def _ways(self) -> Sequence[Way]:

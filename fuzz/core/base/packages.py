@@ -50,8 +50,9 @@ def manager() -> Manager | None:
 
 
 def how(package: str) -> str:
-    """Return the command that installs packages named as in Debian, in parentheses, to follow the name of a missing
-    program. Return a hint if the command is unknown, and '' without a package."""
+    """Return the text in parentheses that follows the name of a missing program: the command that installs it here, or
+    else its name in Debian and a hint. `package` holds the names of Debian's packages, separated by spaces; '' gives
+    ''."""
     if not package:
         return ""
     here, words = manager(), package.split()

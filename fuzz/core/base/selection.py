@@ -17,7 +17,8 @@ _PLACE = re.compile(r"^(c\b.*@\w+)$")
 
 
 _DEVICE = re.compile(r"@(interpret|cpu|cuda)$")
-"""The end of a pattern of a kernel in Python, without a configuration."""
+"""Matches a pattern for targets of kernels in Python that ends with the device, as 'triton-*@cuda' does, so without ':'
+and a configuration."""
 
 
 class SelectionError(UsageError):

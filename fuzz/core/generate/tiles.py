@@ -28,7 +28,7 @@ from oracles.ops import OPS
 _ROWS_EVERY = 4
 """For ops of rows alone, one in this many of the tiled cases is made."""
 _TILED = (64, 16, 128, 64, 32)
-"""The sizes of tiles that all dimensions have at once, in turn."""
+"""The sizes of tiles for cases in which all dimensions have tiles of one size. Successive cases take them in turn."""
 _OF_TWO = (64, 128, 64, 32, 64, 16)
 """The sizes of tiles in two dimensions, in turn. In one case of four the second dimension has another size."""
 _OF_ONE = (128, 64, 16, 80, 32, 96, 256)

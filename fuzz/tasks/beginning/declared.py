@@ -295,7 +295,8 @@ def _typed() -> Iterator[None]:
 
 
 def _constants(names: Collection[str], wanted: Wanted) -> Mapping[str, float]:
-    """Return the reference's numbers for those of the named parameters whose meaning was not given."""
+    """Return, by parameter, the number of the reference (such as its eps) that the parameter of this name probably
+    stands for. Parameters with an `--argument` are left out."""
     meant = likely({name: [*wanted.constants] for name in names if name not in wanted.arguments})
     return {name: wanted.constants[constant] for name, constant in meant.items()}
 

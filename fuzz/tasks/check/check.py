@@ -146,7 +146,8 @@ class CheckResults:
     driven: Driven
     session: Session
     known: Sequence[Kept]
-    """The cases that were run first. Those in `earlier` failed when the check last ran."""
+    """The cases that were run before the search: those in the files that the call names, and those in `earlier`, which
+    failed when the check last ran."""
     earlier: Sequence[Kept]
     seconds: float
 

@@ -69,7 +69,8 @@ class FormulaJudge:
     untried: Mapping[str, str]
     """Why a kernel that refuses every case is not judged, by kernel: no case has the problem's own extents."""
     refuses: Mapping[str, str]
-    """The extents that come with the problem and that a kernel refuses, in words, by kernel; '' for none."""
+    """By kernel: the text that names an extent of the statement's example inputs which the kernel refuses, and where in
+    its code; '' if it takes all."""
 
     @property
     def lines(self) -> Sequence[str]:

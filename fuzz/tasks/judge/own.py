@@ -36,7 +36,8 @@ _MOST_ELEMENTS, _ENOUGH_ELEMENTS = 1 << 22, 1 << 20
 """The most elements of a tensor, since twenty outputs of a case are in memory at once. A batch is halved until at most
 the second number are left: a million elements take a second or two."""
 _MOST_OF_ALL = 1 << 21
-"""The most elements of the inputs of all cases besides a search; the first case runs in any event."""
+"""The most elements that the inputs of all cases at a task's own shapes may have together. One case is allowed even if
+it has more."""
 _SECONDS = 20.0
 """The most seconds for all cases besides a search."""
 _CALL_S = 0.25
@@ -229,7 +230,8 @@ def with_causes(
 def in_other_mode(
     asked: Asked, problem: Statement, solutions: Solutions, seed: int, screen: Console
 ) -> Mapping[str, SolutionRuling]:
-    """Return, by kernel, a replay's ruling in the module's other mode; none if the reference is the same there."""
+    """Return the ruling on each kernel in the mode (training or evaluation) in which the module is not judged first, by
+    a replay; none if the reference returns the same in both modes."""
     other = problem.in_other_mode
     if other is None:
         return {}

@@ -16,8 +16,8 @@ Bytes = npt.NDArray[np.uint8]
 OUTPUT_POISONS = (0x7FFD, 0x7FFA)
 """The poisons of outputs in the first and the second run. They are quiet NaNs like those of gaps, with other bits."""
 _FIRST_GAP_POISON = 0x7FC1
-"""The first poison of gaps: a quiet NaN as f16, bf16, f32 and f64. Every tensor has another one. For elements of one
-byte, the lower byte is the poison."""
+"""The 16 bits that fill the gaps of the first tensor; each further tensor has the next number. They are a quiet NaN as
+f16 and bf16, and repeated as f32 and f64. Gaps between elements of one byte have the lower byte."""
 
 
 class Slab:
