@@ -212,6 +212,6 @@ def form(name: str, field: str = "dtype") -> Format:
 
 
 def point_form(name: str) -> Format:
-    """Return the format called `name`, a dtype or a variant of TF32 in `CUTS`, to which a local may be rounded at a
-    point. Raises `DtypeError` for an unknown name."""
+    """Return the format called `name` to which a local may be rounded at a point, a dtype or one of `CUTS`. Raises
+    `DtypeError`."""
     return CUTS[name] if name in CUTS else form(name)

@@ -17,8 +17,7 @@ _PLACE = re.compile(r"^(c\b.*@\w+)$")
 
 
 _DEVICE = re.compile(r"@(interpret|cpu|cuda)$")
-"""Matches a pattern for targets of kernels in Python that ends with the device, as 'triton-*@cuda' does, so without ':'
-and a configuration."""
+"""Matches a pattern for targets of Python kernels that ends with the device, as 'triton-*@cuda' does."""
 
 
 class SelectionError(UsageError):

@@ -33,8 +33,7 @@ MOST_WORK = 1 << 22
 """The limit of terms for cases with tiles in all dimensions."""
 _LARGE_ONE_IN = 32
 _FREE_ONE_IN = 2
-"""One in this many cases gets a new length of rows, if no wish and no sketch fixes an extent; the others keep their
-sketch's."""
+"""One in this many cases gets a new length of rows, if nothing fixes an extent; the others keep their sketch's."""
 _BLOCKS = (4, 8, *TILES)
 """The numbers of elements that kernels process at once along a dimension."""
 _LARGEST = 300
