@@ -33,17 +33,22 @@ from fuzz.references.rerun import FINE, RUNS, Ways
 from fuzz.report import console
 from fuzz.report.wrapping import wrapped_text
 from fuzz.tasks.judge.asked import Asked
+from fuzz.tasks.judge.bugs import replay_bug
 from fuzz.tasks.judge.ruling import (
+    NOT_SAT,
+    Exam,
     JudgeRun,
     JudgeView,
     Said,
     SolutionRuling,
     axes_of,
-    failures_told,
+    first_failure,
     largest_errors,
     of_kernel,
     worst_of,
 )
+from fuzz.tasks.judge.score import ExamBoard
+from fuzz.tasks.judge.words import failures_told
 from fuzz.tasks.judge.written import floats_of, probes_of, shown_line, write_solutions
 from fuzz.tasks.readers.problem import Statement
 from fuzz.tasks.readers.solution import ENTRY, Solutions
@@ -76,23 +81,22 @@ class ReplayPlan:
     def run(
         self, cases: int, seed: int, laws: Sequence[str], screen: Console, seconds: float = math.inf,
         stop: Interruption | None = None,
-    ) -> ReplayRun:  # fmt: skip
-        """Judge at most `cases` cases. Begin none after `seconds` of processor time, or once a stop is wanted. Raises
-        TaskError if the reference cannot be replayed, and UsageError if the only solution cannot be called."""
-        end = time.process_time() + seconds
+    ) -> tuple[Mapping[str, SolutionRuling], ReplayRun]:  # fmt: skip
+        """Judge at most `cases` cases; return the ruling on each solution, by kernel, and the run. Begin no case after
+        `seconds` of processor time, or once a stop is wanted. Raises TaskError if the reference cannot be replayed, and
+        UsageError if the only solution cannot be called."""
+        end, board = time.process_time() + seconds, ExamBoard({each.id: each.kernel.name for each in self.targets})
         with screen.status("replaying ..."):
             try:
-                return run_replay(
+                run = run_replay(
                     Replay(self.meant, self.op), self.targets, seed, RunLimits(None, cases), self.folder, laws,
-                    enough=lambda tally: time.process_time() >= end, case_limit=self.asked.case_limit,
+                    enough=lambda tally: time.process_time() >= end, case_limit=self.asked.case_limit, observer=board,
                     longest=RunLimits(self.asked.max_time).longest_case, stop=stop, screen=console.silent(),
                 )  # fmt: skip
             except ReplayError as error:
                 raise TaskError(f"{self.asked.against}: {error}") from error
-
-    def rulings(self, run: ReplayRun) -> Mapping[str, SolutionRuling]:
-        """Return the ruling on each solution, by kernel."""
-        return {name: self._ruling(name, run) for name in self.solutions}
+        cut = stop is not None and stop.wanted
+        return {name: self._ruling(name, run, NOT_SAT if cut else board.exam(name)) for name in self.solutions}, run
 
     def affordable(self, seed: int) -> int:
         """Return the number of cases that there is time for if a replay alone decides; at least one."""
@@ -103,7 +107,7 @@ class ReplayPlan:
         case = next(self.meant.cases(seed))
         return case, self.meant.outputs(case), replay_s(self.meant.ways, case.arrays)
 
-    def _ruling(self, kernel: str, run: ReplayRun) -> SolutionRuling:
+    def _ruling(self, kernel: str, run: ReplayRun, exam: Exam) -> SolutionRuling:
         own, cases = of_kernel(run.tally, kernel), run.replay.cases
         lines = own.targets.values()
         said = worst_of(each for line in lines if (each := _said(line)) != "did not run")
@@ -115,10 +119,16 @@ class ReplayPlan:
             never = dict.fromkeys(name for each in lines for name in never_decided(each.decided))
             reason = f"{undecided:,} of {counted(cases, 'case has', 'cases have')} no element that a replay decides"
             reason = f"no element of {' or '.join(never)} is decided by a replay" if never else reason
-        failures = tuple(each.record for each in run.failures(kernel))
+        found, (words, solution) = run.failures(kernel), self.solutions[kernel]
+        failures = tuple(each.record for each in found)
+        bugs = [
+            replay_bug(kernel, each, run.tally.targets[each.target].findings, solution.files, place)
+            for place, each in enumerate(found)
+        ]
         return SolutionRuling(
-            self.solutions[kernel][0], said, own.judged - own.gave_up, own.findings, largest_errors(own), failures,
-            "" if said == "right" or failures else reason, axes=axes_of(own),
+            words, said, own.judged - own.gave_up, own.findings, largest_errors(own), failures,
+            "" if said == "right" or failures else reason, axes=axes_of(own), exam=exam,
+            first_failure=first_failure(own), bugs=tuple(bugs),
         )  # fmt: skip
 
 
@@ -169,8 +179,9 @@ class ReplayJudge:
         began, asked, own = time.monotonic(), self.plan.asked, self.problem.own is not None
         most = self.plan.affordable(seed) if own and self.why else asked.replays
         laws = laws_of(self.plan.targets) if most >= min(_PROBED, asked.replays) else ()
-        run = self.plan.run(most, seed, laws, view.screen, asked.replay_s, stop)
-        seen, cases, rulings = run.replay, run.replay.cases, self.plan.rulings(run)
+        with view.phases.timed("replay"):
+            rulings, run = self.plan.run(most, seed, laws, view.screen, asked.replay_s, stop)
+        seen, cases = run.replay, run.replay.cases
         missed = [f"more than {counted(cases, 'case')}"] if stop.is_over else []
         few = f"not exercised, as a case takes long: more than {counted(cases, 'case')}"
         others = (_UNREAD if self.why else _OTHERS) if own else ""
