@@ -63,6 +63,7 @@ class BugsOf:
         return FoundBug(
             said.headline, told.verdict.value, told.target, runs, said.outcome, _cause(told),
             tuple(dict.fromkeys(filter(None, about))), tuple(map(str, atoms)),
+            {each.subject: each.passing for each in told.counterfactuals if each.passing},
             expression_of(cases, self.search, self.pack), line_in(told.reason, files), failure,
         )  # fmt: skip
 

@@ -77,6 +77,8 @@ class FoundBug:
     """The dimensions, tensors and parameters that the mechanism and the rule name."""
     when: tuple[str, ...] = ()
     """The conditions under which it fails, in words; several rules are one after the other."""
+    passes_at: Mapping[str, tuple[int | float | str, ...]] = field(default_factory=dict)
+    """By what was changed in the smallest case, such as an extent or "values", the changes with which it passes."""
     inputs: str = ""
     """An expression of Python that makes a dict of the inputs and parameters of a failing case. It needs `np`, `zlib`,
     `base64` and `fuzz`. Short values are those of the smallest case; long ones are made from a recipe and a seed. '' if
