@@ -68,7 +68,7 @@ class BugsOf:
         )  # fmt: skip
 
 
-def replay_bug(kernel: str, found: ReplayFailure, runs: int, files: Mapping[str, str], failure: int) -> FoundBug:
+def replay_bug(kernel: str, found: ReplayFailure, runs: int, files: Mapping[str, str], failure: int | None) -> FoundBug:
     """Return the bug that a replay found."""
     first, *rest = found.words.splitlines()
     outcome = " ".join(line.strip() for line in rest) or first

@@ -47,7 +47,7 @@ from fuzz.tasks.judge.score import CASES, AxisValue, drawn, sat, values_at_other
 from fuzz.tasks.judge.words import not_given
 from fuzz.tasks.judge.written import derived, held, write_pack
 from fuzz.tasks.readers.problem import Statement
-from fuzz.tasks.readers.solution import Solutions
+from fuzz.tasks.readers.solution import Solutions, check_calls
 from fuzz.tasks.task import Data, Task, drive
 from oracles.formula.contract import Contract
 from oracles.op import Op
@@ -151,7 +151,8 @@ class FormulaJudge:
     def _exams(self, session: Session, laws: Sequence[str], *, interrupted: bool) -> Mapping[str, Exam | None]:
         """Return the exam of each kernel: none for those that passed whatever was searched, and refuse nothing."""
         clean = {each for each in self.solutions if each not in self.lost and _is_clean(of_kernel(session.tally, each))}
-        sitting = [each for each in session.targets if each.kernel.name not in clean]
+        broken = {line.kernel for line in session.tally.targets.values() if line.broken}
+        sitting = [each for each in session.targets if each.kernel.name not in clean | broken]
         if interrupted:
             return {}
         entries = drawn(self.plain, session.seed, min(CASES, self.asked.cases), laws) if sitting else []
@@ -204,6 +205,7 @@ def _is_clean(tally: Tally) -> bool:
 
 
 def _written(asked: Asked, problem: Statement, found: Derived, solutions: Solutions) -> tuple[Path, tuple[Target, ...]]:
+    check_calls(solutions, problem, [*found.called], [each.name for each in found.op.outputs])
     folder = writable(asked.output) / problem.name
     own = {name: each for name, (_, each) in solutions.items()}
     with held(folder):  # others may judge solutions of the same problem now

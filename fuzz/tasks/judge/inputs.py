@@ -69,7 +69,8 @@ def _listed(tensor: Tensor) -> str:
     dtype, shape = NATIVE.get(tensor.dtype), tensor.layout.shape
     if dtype is None or not values.size or not np.isfinite(values).all():
         return _packed(tensor) if values.size <= _LISTED else ""
-    if values.size > 1 and values.tobytes() == values[:1].tobytes() * values.size:
+    words = values.view(f"<u{values.itemsize}")  # which tell zeros apart
+    if values.size > 1 and (words == words[0]).all():
         return f"np.full({shape}, {values[0]}, {dtype.str!r})"
     listed = f"np.array([{', '.join(map(str, values))}], {dtype.str!r}).reshape({shape})"
     return listed if values.size <= _LISTED else ""

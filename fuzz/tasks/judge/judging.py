@@ -46,7 +46,7 @@ from fuzz.tasks.readers.formats import problems_of
 from fuzz.tasks.readers.kernelbench import LAST
 from fuzz.tasks.readers.problem import Statement, UnreadProblemError
 from fuzz.tasks.readers.solution import Solutions, solutions_of
-from fuzz.tasks.readers.source import TaskError, files_in
+from fuzz.tasks.readers.source import TaskError, UnreadSolutionsError, files_in
 from oracles.op import Op
 
 _T = TypeVar("_T")
@@ -84,6 +84,20 @@ def unjudged(asked: Asked, width: int) -> Judged:
 def _judged(
     asked: Asked, view: JudgeView, read: Callable[[Asked], tuple[Statement, Derived]], stop: Interruption
 ) -> Judged:
+    """Judge the solutions that can be read. Raises UnreadSolutionsError if none can."""
+    try:
+        return _judged_all(asked, view, read, stop)
+    except UnreadSolutionsError as error:
+        left = tuple(each for each in files_in(asked.solutions) if each not in error.reasons)
+        if not left:
+            raise
+        unread = replace(view, unread={**view.unread, **error.reasons})
+        return _judged(replace(asked, solutions=left), unread, read, stop)
+
+
+def _judged_all(
+    asked: Asked, view: JudgeView, read: Callable[[Asked], tuple[Statement, Derived]], stop: Interruption
+) -> Judged:
     """Judge by a formula if one can be read, else by a replay."""
 
     def begun() -> FormulaJudge:
@@ -97,7 +111,9 @@ def _judged(
         by = stop.within(begun, 0.0)
     except UnreadProblemError as error:
         return _judged_by_replay(asked, error.problem, str(error), view, stop)
-    return unjudged(asked, view.width) if by is None else _ruled(asked, by, view, stop)
+    if by is None:
+        return unjudged(replace(asked, solutions=(*asked.solutions, *view.unread)), view.width)
+    return _ruled(asked, by, view, stop)
 
 
 def _judged_by_replay(asked: Asked, problem: Statement, why: str, view: JudgeView, stop: Interruption) -> Judged:
@@ -106,6 +122,8 @@ def _judged_by_replay(asked: Asked, problem: Statement, why: str, view: JudgeVie
     solutions = solutions_of(asked.solutions, problem, asked.against)
     try:
         return _ruled(asked, ReplayJudge(problem, why, replay_of(asked, problem, solutions)), view, stop)
+    except UnreadSolutionsError:
+        raise
     except (ReplayError, TaskError, UnreadableError) as error:
         is_ours = isinstance(error, TaskError)
         refusal = str(error) if is_ours else f"{asked.against}: {error}" if isinstance(error, ReplayError) else why
@@ -126,7 +144,8 @@ def _ruled(asked: Asked, by: FormulaJudge | ReplayJudge, view: JudgeView, stop: 
     missed = [*run.missed]
     with view.phases.timed("replay"):
         rulings = looked(asked, problem, by.solutions, run.rulings, seed, view.screen, stop, missed)
-    rulings = tuple(scored(in_modes(each, *problem.modes)) for each in rulings)
+    unread = [SolutionRuling(each, "did not run", 0, 0, {}, (), why, exam=NOT_SAT) for each, why in view.unread.items()]
+    rulings = tuple(scored(in_modes(each, *problem.modes)) for each in (*rulings, *unread))
     how = BY_REPLAY if run.guarantee else ""
     rulings = tuple(replace(each, headline=headline_of(each, how)) for each in rulings)
     worst = worst_of(each.verdict for each in rulings)

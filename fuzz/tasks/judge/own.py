@@ -260,7 +260,8 @@ def with_own(ruling: SolutionRuling, own: OwnShapes | None) -> SolutionRuling:
         return replace(ruling, own_shapes=own)
     said = "".join(f": {each['said']}" for each in own.failures[:1] if not ruling.judged)  # else reported elsewhere
     reason = f"it fails at the shapes that come with the task{said}"
-    return replace(ruling, own_shapes=own, verdict="wrong", reason=reason)
+    bugs = (*ruling.bugs, *(replace(each, failure=None) for each in own.bugs))
+    return replace(ruling, own_shapes=own, verdict="wrong", reason=reason, bugs=bugs)
 
 
 def beside(solution: Solution, before: str) -> Solution:

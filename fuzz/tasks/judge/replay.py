@@ -51,7 +51,7 @@ from fuzz.tasks.judge.score import ExamBoard
 from fuzz.tasks.judge.words import failures_told
 from fuzz.tasks.judge.written import floats_of, probes_of, shown_line, write_solutions
 from fuzz.tasks.readers.problem import Statement
-from fuzz.tasks.readers.solution import ENTRY, Solutions
+from fuzz.tasks.readers.solution import ENTRY, Solutions, check_calls
 from fuzz.tasks.readers.source import TaskError
 from fuzz.tasks.replay import ReplayRun, run_replay
 from oracles.op import Op
@@ -221,6 +221,7 @@ def replay_of(asked: Asked, problem: Statement, solutions: Solutions) -> ReplayP
     op = op_of(meant, problem.name, secrets.randbelow(2**32))
     if op.main == SPARE:
         raise ReplayError(f"{op.name}: it takes no tensor of floats that has dimensions")
+    check_calls(solutions, problem, [*meant.asked.dims], [each.name for each in op.outputs])
     place = writable(asked.output) / problem.name
     own = {name: solution for name, (_, solution) in solutions.items()}
     write_solutions(place, problem, own, [*meant.asked.dims], [each.name for each in op.outputs])

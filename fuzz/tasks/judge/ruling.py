@@ -86,7 +86,8 @@ class FoundBug:
     line: BugLine | None = None
     """The line of the solution that raised the error, launched the program that did, or made the assertion."""
     failure: int | None = None
-    """The place in `failures` of everything else that is known; None for a bug that no rule separates from another."""
+    """The place in `failures` of everything else that is known. None for a bug that no rule separates from another, and
+    for one that shows at the shapes of the task alone."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,8 @@ class FullSize:
     """The failure in words; '' if there is none."""
     reason: str
     """Why the full size was not tried, or why the verdict is undecided; else ''."""
+    bugs: tuple[FoundBug, ...] = ()
+    """The same failure in the form that a program can act on."""
 
 
 @dataclass(frozen=True)
@@ -205,7 +208,7 @@ class SolutionRuling:
     first_failure: int | None = None
     """The number of runs that were judged until one failed, itself included; None if none failed."""
     bugs: tuple[FoundBug, ...] = ()
-    """An object for each bug."""
+    """An object for each bug, also for one that shows at the shapes of the task alone."""
 
 
 @dataclass(frozen=True)
@@ -284,6 +287,8 @@ class JudgeView:
     width: int
     verbose: bool
     phases: Phases = field(default_factory=Phases)
+    unread: Mapping[str, str] = field(default_factory=dict)
+    """Why solutions cannot be read or called, by the words that name them, if others can be."""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ The cases of the exam follow from the problem and the seed alone, so no solution
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -13,6 +14,7 @@ from fuzz.campaign.search.examiner import Examiner
 from fuzz.core.adapters.python_kernel import PythonKernel
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.case import Case
+from fuzz.core.base.errors import UsageError
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.probe import GHOST
 from fuzz.core.base.verdict import Verdict
@@ -75,10 +77,9 @@ def sat(pool: Pool, targets: Sequence[Target], entries: Sequence[Entry], wanted:
     board = ExamBoard({each.id: each.kernel.name for each in targets})
     examiner = Examiner(pool, targets, decides=False)
     for batch in in_batches(_with_their_twins(entries)):
-        if wanted():
-            judgements: Sequence[Sequence[Judgement]] = [() for _ in batch]
-        else:
-            judgements = examiner.examined([batch], examiner.submit(batch))[0].judgements
+        judgements: Sequence[Sequence[Judgement]] = [() for _ in batch]
+        with suppress(UsageError):  # the only one can no longer be called as it is declared
+            judgements = judgements if wanted() else examiner.examined([batch], examiner.submit(batch))[0].judgements
         for entry, each in zip(batch, judgements, strict=True):
             board.judged(entry.case, each)
     return board

@@ -33,6 +33,8 @@ def kernel(x):
         return x / np.sqrt((some * some).sum(-1, keepdims=True) / np.float32(n))
 """
 _BROKEN = "import numpy as np\nHALF = np.half_of_it\n\n\ndef kernel(x):\n    return x\n"
+_UNREAD = {"late": "def kernel(x, scale):\n    return x * scale\n", "torn": "def kernel(x:\n"}
+"""A solution that no argument of the reference fits, and one that is no Python."""
 _NAMES = {"np": np, "fuzz": fuzz, "base64": base64, "zlib": zlib}
 
 
@@ -40,16 +42,19 @@ _NAMES = {"np": np, "fuzz": fuzz, "base64": base64, "zlib": zlib}
 def rulings(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str]:
     """The ruling on two wrong solutions, in JSON and in text."""
     folder = tmp_path_factory.mktemp("bugs")
-    for name, text in {"ref": _REFERENCE, "tail": _TAIL, "broken": _BROKEN}.items():
+    for name, text in {"ref": _REFERENCE, "tail": _TAIL, "broken": _BROKEN, **_UNREAD}.items():
         (folder / f"{name}.py").write_text(text)
     words = ("--against", "ref.py", "--shapes", "x=b n", "--seed", "1", "--trusted", "--max-cases", "48", "--no-shrink")
-    said, told = (run_cli(folder, "judge", "tail.py", "broken.py", *words, *more) for more in (("--json",), ()))
+    said, told = (
+        run_cli(folder, "judge", "tail.py", "late.py", "torn.py", "broken.py", *words, *more)
+        for more in (("--json",), ())
+    )
     return json.loads(said.stdout), told.stdout
 
 
 def test_each_bug_is_an_object_with_the_words_of_the_text(rulings: tuple[dict[str, Any], str]) -> None:
     ruling, text = rulings
-    tail, broken = ruling["solutions"]
+    tail, broken, *_ = ruling["solutions"]
     seen = [(each["verdict"], each["failure"]) for each in tail["bugs"]]
     assert seen == [("FAIL_NUMERIC", 0), ("FAIL_NONFINITE", None), ("CRASH", 1)], "infinities were hidden in `beside`"
     assert tail["failures"][0]["beside"] == {"FAIL_NONFINITE": tail["bugs"][1]["runs"]}
@@ -63,8 +68,18 @@ def test_each_bug_is_an_object_with_the_words_of_the_text(rulings: tuple[dict[st
     )  # fmt: skip
 
 
+def test_a_solution_that_cannot_be_read_does_not_keep_others_from_a_ruling(rulings: tuple[dict[str, Any], str]) -> None:
+    """One of 64 candidates of a batch ended all."""
+    *_, torn, late = rulings[0]["solutions"]
+    assert [(each["solution"], each["verdict"], each["score"]) for each in (late, torn)] == [
+        ("late.py", "did not run", 0.0), ("torn.py", "did not run", 0.0),
+    ]  # fmt: skip
+    assert "late.py: kernel needs scale" in late["reason"]
+    assert "torn.py: it is no Python" in torn["reason"]
+
+
 def test_the_line_of_the_solution_that_raised_is_named(rulings: tuple[dict[str, Any], str]) -> None:
-    tail, broken = rulings[0]["solutions"]
+    tail, broken, *_ = rulings[0]["solutions"]
     assert tail["bugs"][0]["line"] is None
     assert tail["bugs"][2]["line"] == {
         "file": "tail.py", "line": 7, "text": 'raise RuntimeError("three is a crowd")',
@@ -73,7 +88,7 @@ def test_the_line_of_the_solution_that_raised_is_named(rulings: tuple[dict[str, 
 
 
 def test_the_largest_error_and_the_first_failure_are_those_of_failing_runs(rulings: tuple[dict[str, Any], str]) -> None:
-    tail, broken = rulings[0]["solutions"]
+    tail, broken, *_ = rulings[0]["solutions"]
     assert tail["largest_error"]["f32"] is None, "infinity where none is allowed"
     assert 1 <= tail["first_failure"] < 10
     assert (broken["first_failure"], broken["score"]) == (None, 0.0)

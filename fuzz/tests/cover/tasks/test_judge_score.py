@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, NoReturn, cast, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fuzz.core.adapters.python_kernel import PythonKernel
+from fuzz.core.adapters.registry import expand
 from fuzz.core.base.case import Case, Layout, contiguous
+from fuzz.core.base.errors import UsageError
 from fuzz.core.base.probe import CALLER, probe_of, probed
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.judge.judge import Judgement
+from fuzz.tasks.judge import score
 from fuzz.tasks.judge.ruling import NOT_SAT, Exam, Said, SolutionRuling, scored
-from fuzz.tasks.judge.score import AxisValue, ExamBoard, drawn, values_at_other_ranks
+from fuzz.tasks.judge.score import AxisValue, ExamBoard, drawn, sat, values_at_other_ranks
 from fuzz.tests.common.planted import a_case
 
 _TARGET = "numpy-mine@cpu"
@@ -77,9 +80,9 @@ def test_a_target_that_fails_spoils_what_another_one_passes() -> None:
 
 @given(st.sampled_from(get_args(Said)), st.none() | st.builds(_exam, st.lists(_ANY, min_size=8, max_size=8)))
 def test_only_a_right_solution_scores_more_than_a_half(verdict: Said, exam: Exam | None) -> None:
-    score = _ruling(verdict, exam).score
-    assert (score == 1.0) == (verdict == "right")
-    assert score == 1.0 or 0.0 <= score <= 0.5
+    found = _ruling(verdict, exam).score
+    assert (found == 1.0) == (verdict == "right")
+    assert found == 1.0 or 0.0 <= found <= 0.5
 
 
 def test_who_refuses_inputs_scores_as_if_it_failed_there() -> None:
@@ -95,6 +98,31 @@ def test_who_refuses_inputs_scores_as_if_it_failed_there() -> None:
 
 def test_what_was_not_judged_scores_nothing() -> None:
     assert _ruling("undecided", NOT_SAT).score == _ruling("did not run", None, judged=0).score == 0.0
+
+
+class _Uncallable:
+    """An examiner of a lone solution that can no longer be called as it is declared."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        pass
+
+    def submit(self, _: object) -> None:
+        pass
+
+    def examined(self, *_: object) -> NoReturn:
+        raise UsageError("it cannot be called by keyword")
+
+
+@pytest.mark.parametrize("over", [False, True], ids=["uncallable", "out of time"])
+def test_what_does_not_run_is_not_passed(
+    monkeypatch: pytest.MonkeyPatch, kernel: Callable[[str, str], PythonKernel], over: bool
+) -> None:
+    """A solution that could end its exam by an error would be judged no further."""
+    monkeypatch.setattr(score, "Examiner", _Uncallable)
+    [target] = expand([kernel("numpy", "def softmax(x): return x\n")])
+    board = sat(cast("Any", None), [target], drawn(target.kernel, 7, 6), lambda: over)
+    assert (board.exam("mine").cases, board.exam("mine").share) == (6, 0.0)
+    assert board.exam("mine").values > 0
 
 
 @pytest.fixture(scope="module")
