@@ -13,7 +13,7 @@ from fuzz.tasks.readers.source import begun
 if TYPE_CHECKING:
     from fuzz.references.derive import Derived
     from fuzz.tasks.judge.ruling import Judged
-    from fuzz.tasks.readers.problem import Statement
+    from fuzz.tasks.readers.statement import Statement
 
 
 def answered(

@@ -87,7 +87,7 @@ def _packed(tensor: Tensor) -> str:
 def _recipe(case: Case, search: Search) -> Mapping[str, Any] | None:
     """Return the recipe of a case; None if the search has not drawn it, or if the recipe makes other bits."""
     shard, number = case.origin.shard, case.origin.number
-    if not isinstance(shard, int) or not case.origin.place or case.op != search.op:
+    if not isinstance(shard, int) or not case.origin.name or case.op != search.op:
         return None
     made = search.case(shard, number)
     if made is None or made.draw is None or made.case.digest != case.digest:

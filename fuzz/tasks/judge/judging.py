@@ -24,7 +24,7 @@ from fuzz.report.wrapping import wrapped_text
 from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.formula import FormulaJudge, formula_judge
 from fuzz.tasks.judge.full import at_full_size
-from fuzz.tasks.judge.own import in_other_mode, own_problem, own_shapes, with_causes, with_mode, with_own
+from fuzz.tasks.judge.own import in_other_mode, own_shapes, own_statement, with_causes, with_mode, with_own
 from fuzz.tasks.judge.replay import ReplayJudge, replay_of
 from fuzz.tasks.judge.ruling import (
     EXIT_OF,
@@ -42,11 +42,11 @@ from fuzz.tasks.judge.ruling import (
 )
 from fuzz.tasks.judge.words import BY_REPLAY, headline_of, summary
 from fuzz.tasks.judge.written import derived
-from fuzz.tasks.readers.formats import problems_of
+from fuzz.tasks.readers.formats import statements_of
 from fuzz.tasks.readers.kernelbench import LAST
-from fuzz.tasks.readers.problem import Statement, UnreadProblemError
 from fuzz.tasks.readers.solution import Solutions, solutions_of
 from fuzz.tasks.readers.source import TaskError, UnreadSolutionsError, files_in
+from fuzz.tasks.readers.statement import Statement, UnreadStatementError
 from oracles.op import Op
 
 _T = TypeVar("_T")
@@ -60,7 +60,7 @@ def judged(
 ) -> Judged:  # fmt: skip
     """Return the ruling on the solutions, with text in lines of at most `width` columns. A time limit counts from
     `began`, a time of the monotonic clock, by default now. Raises TaskError for what cannot be read."""
-    read, view = read or read_problem, JudgeView(screen, width, verbose)
+    read, view = read or read_statement, JudgeView(screen, width, verbose)
     if asked.max_time is None:
         return _judged(asked, view, read, Interruption())
     used = 0.0 if began is None else time.monotonic() - began
@@ -109,8 +109,8 @@ def _judged_all(
 
     try:
         by = stop.within(begun, 0.0)
-    except UnreadProblemError as error:
-        return _judged_by_replay(asked, error.problem, str(error), view, stop)
+    except UnreadStatementError as error:
+        return _judged_by_replay(asked, error.statement, str(error), view, stop)
     if by is None:
         return unjudged(replace(asked, solutions=(*asked.solutions, *view.unread)), view.width)
     return _ruled(asked, by, view, stop)
@@ -130,7 +130,7 @@ def _judged_by_replay(asked: Asked, problem: Statement, why: str, view: JudgeVie
         if problem.module is None or problem.own is not None:
             raise TaskError(refusal or str(error)) from error
         try:
-            own = own_problem(asked.against)
+            own = own_statement(asked.against)
         except TaskError as worse:
             raise TaskError(f"{refusal}; at the shapes that come with it: {worse}") from error
     return _judged_by_replay(asked, own, why, view, stop)
@@ -199,16 +199,16 @@ def unless_changed(ruling: SolutionRuling, problem: Statement) -> SolutionRuling
     return replace(ruling, verdict="undecided", reason=f"it fails, but at none of the task's shapes: {problem.changed}")
 
 
-def read_problem(asked: Asked) -> tuple[Statement, Derived]:
+def read_statement(asked: Asked) -> tuple[Statement, Derived]:
     """Return the problem and its op. Among the forms of the problem, take the first with room to vary all dimensions,
-    else the one with the least work. Raises UnreadProblemError if the problem must be judged by a replay."""
+    else the one with the least work. Raises UnreadStatementError if the problem must be judged by a replay."""
     if asked.own:
-        raise UnreadProblemError("", own_problem(asked.against))
+        raise UnreadStatementError("", own_statement(asked.against))
     refusal: TaskError | None = None
     best: tuple[int, Statement, Derived] | None = None
-    for problem in problems_of(asked.against, asked.solutions):
+    for problem in statements_of(asked.against, asked.solutions):
         if problem.module is not None and problem.module.one_seed:  # weights that are no inputs are in no formula
-            raise UnreadProblemError("it has more or larger tensors than a case", own_problem(asked.against))
+            raise UnreadStatementError("it has more or larger tensors than a case", own_statement(asked.against))
         if asked.shapes is not None:
             dims, numbers = parsed(asked.shapes, twice=True)
             shapes = {name: " ".join(words) for name, words in dims.items()}
@@ -228,7 +228,7 @@ def read_problem(asked: Asked) -> tuple[Statement, Derived]:
         work = found.op.work(extents)
         smallest = {**dict.fromkeys(found.op.named, 1), **found.op.fixed}
         if problem.kept and refusal is not None and found.op.work(smallest) > USUAL_WORK:
-            raise UnreadProblemError(f"{refusal}; with extents {problem.kept}, each case takes too long", problem)
+            raise UnreadStatementError(f"{refusal}; with extents {problem.kept}, each case takes too long", problem)
         if work <= MOST_WORK and _elements(found.op, extents) <= USUAL_WORK:
             return problem, found
         if best is None or work < best[0]:

@@ -26,9 +26,9 @@ from fuzz.tasks.judge.replay import replay_of
 from fuzz.tasks.judge.ruling import OwnShapes, SolutionRuling
 from fuzz.tasks.judge.words import shapes_text
 from fuzz.tasks.readers.kernelbench import made_with, of_module, with_smaller_batches
-from fuzz.tasks.readers.problem import SEED, Module, Statement, has_too_many
 from fuzz.tasks.readers.solution import Solution, Solutions
 from fuzz.tasks.readers.source import TaskError, executed, text_of
+from fuzz.tasks.readers.statement import SEED, Module, Statement, has_too_many
 from oracles.dtypes import SINGLE
 
 CASES = 5
@@ -54,14 +54,15 @@ ModelNew.__init__ = lambda self, *given, **named: (_moded_init(self, *given, **n
 """
 """Code appended to a solution that keeps it in one mode, whatever mode it sets."""
 _IN_OTHER_MODE = 12
-"""The number of cases in a module's other mode, training or evaluation: a quarter of a quick replay's cases."""
+"""The most cases in the mode that a module is not judged in first (training or evaluation): a quarter of
+`QUICK_REPLAYS`."""
 _RANDOM = (
     "in training mode, as constructed, Model draws random numbers, so no result is right or wrong. To judge eval() "
     "alone, write self.eval() at the end of its __init__"
 )
 
 
-def own_problem(against: str, *, one_seed: bool = False) -> Statement:
+def own_statement(against: str, *, one_seed: bool = False) -> Statement:
     """Return the problem of a `Model` with only its own inputs and weights; with `one_seed` all cases have the weights
     of one seed, else each draws its own. Raises TaskError if there is no `Model`, or too large a tensor."""
     path = Path(against.partition(":")[0])
@@ -180,7 +181,7 @@ def own_shapes(
     if problem.module is None or not solutions:
         return {}
     try:
-        own = own_problem(asked.against, one_seed=file == _ONE_SEED)
+        own = own_statement(asked.against, one_seed=file == _ONE_SEED)
         replay = replay_of(asked, own, {name: (words, beside(each, file)) for name, (words, each) in solutions.items()})
         case, outputs, seconds = replay.measured(seed)
         assert own.module is not None

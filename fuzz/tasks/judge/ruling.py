@@ -292,7 +292,7 @@ class JudgeView:
 
 
 @dataclass(frozen=True)
-class JudgeRun:
+class JudgeResults:
     """The results of judging, by a formula or by a replay."""
 
     said: str

@@ -17,7 +17,7 @@ from fuzz.references.derive import derive
 from fuzz.references.dims import UnreadableError
 from fuzz.references.examples import square_in
 from fuzz.references.replay.cases import meant_of
-from fuzz.tasks.check.plan import GIVEN, Options
+from fuzz.tasks.check.setup import GIVEN, Options
 from fuzz.tests.common.told import fails
 from fuzz.tests.conftest import Cli
 
@@ -63,6 +63,7 @@ class Unchecked(torch.nn.Module):  # type: ignore[misc]
         return x * 2.0
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("random", [torch.rand, torch.randn])
 def test_a_sign_that_examples_never_have_is_drawn_and_told(random: Any) -> None:
     """A reference that begins with a ReLU says what negative numbers mean, whatever get_inputs() draws."""
@@ -143,6 +144,7 @@ def test_dimensions_that_a_reference_takes_alone_as_long_are_one() -> None:
     assert op.square == (("n", "m"),)
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     ("reference", "shapes", "square", "words"),
     [
