@@ -155,8 +155,8 @@ class FormulaJudge:
         sitting = [each for each in session.targets if each.kernel.name not in clean | broken]
         if interrupted:
             return {}
-        entries = drawn(self.plain, session.seed, min(CASES, self.asked.cases), laws) if sitting else []
-        board = sat(session.pool, sitting, entries, lambda: session.interruption.wanted)
+        groups = drawn(self.plain, session.seed, min(CASES, self.asked.cases), laws) if sitting else []
+        board = sat(session.pool, sitting, groups, lambda: session.interruption.wanted)
         return {
             kernel: None if kernel in clean else board.exam(kernel, lost=self.lost.get(kernel))
             for kernel in self.solutions

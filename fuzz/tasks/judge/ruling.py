@@ -95,6 +95,7 @@ class Exam:
     """What a solution passes of cases that it has no influence on."""
 
     cases: int
+    """The number of cases, and of calls in other ways that are judged like a case."""
     refuses: bool
     """Whether it refuses inputs that the reference takes: then its score is below 1, even if it is right otherwise."""
     values: int

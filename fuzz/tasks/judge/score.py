@@ -3,7 +3,7 @@ The cases of the exam follow from the problem and the seed alone, so no solution
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -28,8 +28,8 @@ from fuzz.tasks.judge.ruling import Exam
 from fuzz.tasks.task import PROBED_ONE_IN
 
 CASES = 64
-"""The number of cases of an exam. Chosen: they have some 120 values of axes, and take about as long as a third of a
-quick search."""
+"""The number of cases of an exam, without twins. Chosen: they have some 120 values of axes, and take about as long as a
+third of a quick search."""
 _NOWHERE = Path("exam.py")
 
 AxisValue = tuple[str, str]
@@ -48,7 +48,7 @@ class ExamBoard(Observer):
     def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
         """Note a case. A kernel passes it if at least one of its targets ran, and no target did anything but pass."""
         self.cases += 1
-        values = [(axis, value) for axis, found in values_of(case).items() for value in found]
+        values = _values(case)
         for kernel in dict.fromkeys(self.kernels.values()):
             own = [each.verdict is Verdict.PASS for each in judgements if self.kernels.get(each.target) == kernel]
             passes, known = bool(own) and all(own), self._passed.setdefault(kernel, {})
@@ -63,20 +63,21 @@ class ExamBoard(Observer):
         return Exam(self.cases, lost is not None, len(passed), failed)
 
 
-def drawn(kernel: Kernel, seed: int, count: int, laws: Sequence[str] = ()) -> list[Entry]:
-    """Return the first cases that are drawn for a kernel's op and capabilities, with twins. Its source has no say."""
+def drawn(kernel: Kernel, seed: int, count: int, laws: Sequence[str] = ()) -> list[list[Entry]]:
+    """Return the first cases that are drawn for a kernel's op and capabilities, each with its twin if it has one. The
+    kernel's source has no say."""
     assert isinstance(kernel, PythonKernel)
     plain = replace(kernel, source=_NOWHERE, framework="numpy", configs=(), devices=())  # its numbers steer no draw
-    made = (each.case for some in batches(Search(kernel.op, seed, [plain])) for each in some)
     probes = [law for law in laws if law != GHOST]  # which every solution passes
-    return with_twins(list(islice(made, count)), probes, PROBED_ONE_IN)[:count]
+    made = (each.case for some in batches(Search(kernel.op, seed, [plain])) for each in some)
+    return [with_twins([case], probes, PROBED_ONE_IN) for case in islice(made, count)]
 
 
-def sat(pool: Pool, targets: Sequence[Target], entries: Sequence[Entry], wanted: Callable[[], bool]) -> ExamBoard:
+def sat(pool: Pool, targets: Sequence[Target], groups: Sequence[list[Entry]], wanted: Callable[[], bool]) -> ExamBoard:
     """Return what these targets pass of an exam; once a stop is `wanted`, what is left counts as failed."""
     board = ExamBoard({each.id: each.kernel.name for each in targets})
     examiner = Examiner(pool, targets, decides=False)
-    for batch in in_batches(_with_their_twins(entries)):
+    for batch in in_batches(groups):
         judgements: Sequence[Sequence[Judgement]] = [() for _ in batch]
         with suppress(UsageError):  # the only one can no longer be called as it is declared
             judgements = judgements if wanted() else examiner.examined([batch], examiner.submit(batch))[0].judgements
@@ -85,18 +86,12 @@ def sat(pool: Pool, targets: Sequence[Target], entries: Sequence[Entry], wanted:
     return board
 
 
-def _with_their_twins(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
-    group = list[Entry]()
-    for entry in entries:
-        if entry.check is None and group:
-            yield group
-            group = []
-        group.append(entry)
-    if group:
-        yield group
-
-
-def values_at_other_ranks(entries: Sequence[Entry], rank: int) -> list[AxisValue]:
+def values_at_other_ranks(groups: Sequence[list[Entry]], rank: int) -> list[AxisValue]:
     """Return the values of axes in cases whose first input has another number of dimensions."""
-    others = (each.case for each in entries if len(next(iter(each.case.inputs.values())).layout.shape) != rank)
-    return [(axis, value) for case in others for axis, found in values_of(case).items() for value in found]
+    cases = (entry.case for group in groups for entry in group)
+    others = (each for each in cases if len(next(iter(each.inputs.values())).layout.shape) != rank)
+    return [value for case in others for value in _values(case)]
+
+
+def _values(case: Case) -> list[AxisValue]:
+    return [(axis, value) for axis, found in values_of(case).items() for value in found]

@@ -140,9 +140,10 @@ def test_no_solution_has_a_say_in_its_exam(kernel: Callable[[str, str], PythonKe
     laws = ("overwrite", "ghost")
     one = drawn(kernel("numpy", "def softmax(x): return x\n"), 7, 24, laws)
     other = drawn(kernel("torch", "def softmax(x): return x[:, :4321] if x.shape[0] > 1000 else x\n"), 7, 24, laws)
-    assert [each.case.digest for each in one] == [each.case.digest for each in other]
-    assert len(one) == 24
-    ways: Mapping[str, int] = {way: sum(probe_of(each.case) == way for each in one) for way in laws}
+    cases = [entry.case for group in one for entry in group]
+    assert [each.digest for each in cases] == [entry.case.digest for group in other for entry in group]
+    assert len(one) == 24 < len(cases)
+    ways: Mapping[str, int] = {way: sum(probe_of(case) == way for case in cases) for way in laws}
     assert ways["overwrite"] > 0
     assert ways["ghost"] == 0, "every solution passes where nothing runs in its place"
     assert {rank for axis, rank in values_at_other_ranks(one, 2) if axis == "dimensions"} == {"1", "3", "4", "5"}
