@@ -225,17 +225,16 @@ class TargetTally:
             self.not_run_reason = judgement.reason
             return
         self.judged += 1
+        dtype = next(iter(case.inputs.values())).dtype
         if judgement.verdict is not Verdict.PASS and judgement.verdict.is_finding:
             self.findings, self.first = self.findings + 1, self.first or self.judged
             if judgement.worst is not None:
-                dtype = next(iter(case.inputs.values())).dtype
                 self.failed[dtype] = max(judgement.ratio, self.failed.get(dtype, 0.0))
         elif judgement.verdict is Verdict.ORACLE_GAVE_UP:
             self.gave_up += 1
             if case.origin.name and not is_proposed(case.origin):
                 self.undecided = f"{case.op}:{case.origin.name}"
         elif judgement.worst is not None:
-            dtype = next(iter(case.inputs.values())).dtype
             known = self.worst.get(dtype)
             if known is None or judgement.ratio > known.ratio:
                 self.worst[dtype] = WorstPass(judgement.ratio, whereabouts(case))
