@@ -57,7 +57,9 @@ class Format(Dtype):
         emax = self.emin + exponents - (3 if self.infinities else 2)
         largest = math.ldexp(2**self.precision - (1 if self.infinities else 2), emax - self.precision + 1)
         if self.max != largest:
-            raise DtypeError(f"{self.name}: its largest number is {largest}, by its bits, and not {self.max}")
+            is_next = not self.infinities and self.max == largest + math.ldexp(1.0, emax - self.precision + 1)
+            why = ", which is that of a format without a negative zero: no row can say that" if is_next else ""
+            raise DtypeError(f"{self.name}: its largest number is {largest}, by its bits, and not {self.max}{why}")
 
     def holds(self, other: Format) -> bool:
         """Whether this format has all numbers of another format."""
@@ -75,8 +77,8 @@ class Format(Dtype):
 
     @lazy
     def least(self) -> int:
-        """Return the exponent of the smallest positive number, 2^least, which is also the spacing of subnormal
-        numbers."""
+        """Return the exponent of the smallest positive number, 2^least, which is the spacing of subnormal numbers,
+        too."""
         return self.emin - self.precision + 1
 
     @lazy
@@ -163,8 +165,7 @@ _ROWS: Sequence[Dtype] = (
     Integer("bool", "bool", 1, 0, 1),
     Integer("uint8", "uint8", 1, 0, 2**8 - 1),
 )
-"""The dtypes, the plainest first. Add new rows at the end: the row numbers, from 1, are the values of `kf_dtype` in
-C."""
+"""The dtypes, the plainest first. Add new rows at the end: the row numbers, from 1, are the values of `kf_dtype`."""
 DTYPES: Mapping[str, Dtype] = {each.name: each for each in _ROWS}
 """Every dtype that a tensor can have, by name."""
 SPELLED: Mapping[str, Dtype] = {each.spelling: each for each in _ROWS}

@@ -52,7 +52,7 @@ class PlaceSet:
 
 @dataclass(frozen=True)
 class Enclosure:
-    """Conformance sets of one output. All arrays have the canonical shape: one axis for each dimension of the
+    """Conformance sets of one output. All arrays have the canonical shape, an axis for each dimension of the
     formula."""
 
     form: Format
@@ -77,8 +77,7 @@ class Enclosure:
     mirrored: Mask | None = None
     """Mask of the elements whose infinity may also have the other sign; None if there are none."""
     places: tuple[PlaceSet, ...] = ()
-    """For an output of places, the allowed places under each algorithm; then the ends have no meaning. Other outputs
-    have ()."""
+    """For an output of places, the allowed places under each algorithm, in place of the ends. Other outputs have ()."""
     infinities: Flags | None = None
     """Bits `PLUS` and `MINUS` for infinities that conform in addition to the numbers between the ends, or None."""
     beside: Enclosure | None = None

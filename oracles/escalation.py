@@ -23,8 +23,7 @@ was chosen, not measured."""
 
 
 class PreciseProgress(NamedTuple):
-    """The progress of the precise tier in one output: elements `done`, their number `of`, processor `seconds` so
-    far."""
+    """The progress of the precise tier in one output: elements `done`, their number `of`, processor seconds so far."""
 
     op: str
     output: str
@@ -34,8 +33,7 @@ class PreciseProgress(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Return the progress in words, such as 'y of softmax in many digits, 120 of 5,000 elements in 12 s of 60
-        s'."""
+        """Return the progress in words, like 'y of softmax in many digits, 120 of 5,000 elements in 12 s of 60 s'."""
         done = f"{self.done:,} of {self.of:,} elements in {self.seconds:.0f} s of {MOST_S:g} s"
         return f"{self.output} of {self.op} in many digits, {done}"
 
@@ -54,8 +52,7 @@ def _never() -> bool:
 
 
 over: Callable[[], bool] = _never
-"""A function that the precise tier calls while it works, such as before `watch`. Once it returns True, the tier
-stops."""
+"""A function that the precise tier calls while it works. Once it returns True, the tier stops."""
 
 
 @contextmanager

@@ -58,7 +58,7 @@ class Op:
     outputs: tuple[Operand, ...]
     parameters: tuple[Parameter, ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()
-    """(output, input) pairs that a kernel may declare to share memory."""
+    """The (output, input) pairs that a kernel may declare to share memory."""
     flips: tuple[Flip, ...] = ()
     scaling: Mapping[str, int] = field(default_factory=dict)
     """Integer powers by tensor. If each of these inputs is multiplied by s to its power, where s is a power of two,
@@ -230,8 +230,7 @@ class Op:
 
     @lazy
     def named(self) -> tuple[str, ...]:
-        """Return the named dimensions of the op, without those that follow from others; those of the first input come
-        first."""
+        """Return the named dimensions, without those that follow from others; those of the first input come first."""
         return *self.inner, *self.further
 
     @lazy
@@ -262,7 +261,7 @@ class Op:
         return self._parameters[name]
 
     def has_rows(self, name: str) -> bool:
-        """Whether an operand has several dimensions, and so layouts and recipes of rows as the first input has. Raises
+        """Whether an operand has several dimensions, so layouts and recipes of rows like the first input. Raises
         KeyError."""
         return name in self.alike or len(self._by_name[name].axes) > 1
 

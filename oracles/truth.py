@@ -59,8 +59,7 @@ SAMPLE = 64
 
 
 class OracleDisagreement(RuntimeError):  # noqa: N818 (not an error of the caller)
-    """The two tiers contradict each other, which is an error in the oracle. No judgement of the session can be
-    trusted."""
+    """The two tiers contradict each other: an error in the oracle. No judgement of the session can be trusted."""
 
 
 class GaveUp(RuntimeError):  # noqa: N818 (an answer, not a mistake)
@@ -76,12 +75,11 @@ class OutputCheck:
     worst_index: tuple[int, ...] | None
     """The element with the largest err/budget; None for an empty output."""
     worst_ratio: float
-    """The largest err/budget of the output's elements, at `worst_index`. It is at most 1 if and only if the output
-    passes."""
+    """The largest err/budget of the output's elements, at `worst_index`: at most 1 if and only if the output passes."""
     failing: int = 0
     """The number of failing elements."""
     contradicts: bool = False
-    """Whether the worst element also lies outside the worst-case budget, so that no kernel with this contract returns
+    """Whether the worst element lies outside the worst-case budget too, so that no kernel of the contract returns
     it."""
     escalated: int = 0
     """The number of elements that only the precise tier could decide."""
@@ -408,8 +406,7 @@ class Truth:
         return known
 
     def _check_closely(self, name: str, contract: Contract, got: F64) -> OutputCheck:
-        """Return the judgement of an output that does not certainly pass. The precise tier decides about unsure
-        elements."""
+        """Return the judgement of an output that does not certainly pass; the precise tier decides unsure elements."""
         enclosure = self.enclosures(contract, self.problem.structured, once=True)[name]
         comparison, structured, began = compare(enclosure, got), self.problem.structured, time.process_time()
         if not enclosure.places:

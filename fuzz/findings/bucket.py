@@ -155,8 +155,7 @@ class Bucket:
 
 
 def by_verdict(kernel: str, judgement: Judgement) -> str:
-    """Return the bucket name for a kernel, verdict and broken law, under which a session reports unexplained
-    failures."""
+    """Return the bucket name for a kernel, verdict and broken law, under which unexplained failures are reported."""
     words = (kernel, judgement.verdict.value.lower(), judgement.broken_law_name)
     return "-".join(word for word in words if word)
 

@@ -131,8 +131,7 @@ class Store(Protocol):
     """The folder of the case files."""
 
     def release(self, path: Path, batch: Unsaved) -> None:
-        """Remove a case file that no bucket names any more. If something saved still names it, it is removed with the
-        batch."""
+        """Remove a case file that no bucket names any more; if something saved still names it, only with the batch."""
 
     def commit(self, batch: Unsaved) -> str:
         """Save a batch. Return the reason if that fails, or ''. A failed batch is tried again with the next one."""

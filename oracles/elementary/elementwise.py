@@ -137,8 +137,7 @@ def of_double(function: Callable[[DoubleDouble], DoubleDouble]) -> Callable[[Dou
 
 
 def scaled_double(x: DoubleDouble, exponent: I64) -> DoubleDouble:
-    """Return `x` times 2^exponent, its parts added again: underflow may make the low part half a unit of the high
-    one."""
+    """Return `x` times 2^exponent, its parts added again: underflow may make the low part half a unit of the high."""
     high, low = scaled(x.high, exponent), scaled(x.low, exponent)
     total = high + low
     return DoubleDouble(total, low - (total - high))

@@ -23,8 +23,7 @@ Parity = Literal["odd", "even", "neither"]
 Limits = tuple[tuple[float, float | None], ...]
 
 EXACT = 0.0
-"""The accuracy, in ulp, of a function whose results need no rounding: for numbers of a format they are numbers of
-it."""
+"""The accuracy, in ulp, of a function whose results for numbers of a format are numbers of that format."""
 LEAST_BINADE = -149
 """Every nonzero float32 number has a magnitude of at least 2^`LEAST_BINADE`."""
 SINGLE_BINADES = 128
@@ -250,8 +249,7 @@ class Elementary(Named):
         return Tangent(np.where(none & ~np.isfinite(slope), 0.0, slope), np.where(none, 0.0, remainder))
 
     def hull(self, low: F64, high: F64, value: F64) -> F64:
-        """Return the largest distance from a value to the function's values between two arguments; infinite if one is
-        NaN."""
+        """Return the largest distance from a value to the function's values between two arguments, or inf for a NaN."""
         if self.farthest is not None:
             return self.farthest(low, high, value)
         ends = [np.abs(self.float64.value(end) - value) for end in (low, high)]

@@ -18,8 +18,7 @@ from fuzz.findings.tally import LATE, Tally
 _PROCESSES_PER_GROUP = 4
 """The number of processes of quick targets for each process of slow ones, which have few turns."""
 _PROCESSES_PER_WATCHED = 1
-"""The same ratio if sanitizers watch some of the slow targets: each takes ten seconds to start, and a second for a
-case."""
+"""The same ratio if sanitizers watch some of the slow targets: each takes ten seconds to start, and a second a case."""
 _PROCESS_BYTES = 300 << 20
 """The bytes of memory of one process of a search. Measured: 180 MB, and more with large cases."""
 _MOST_WITH_DEVICE = 2

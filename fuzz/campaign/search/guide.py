@@ -47,13 +47,12 @@ _ASIDE = 4
 """For one relative in this many, its size class is chosen first, without regard to promise. Chosen."""
 
 _MOST_WORK = 1 << 18
-"""The most terms in the largest step (`Op.work`) of a case that gets relatives, which take as long as a turn.
+"""The most terms in the largest step (`Op.work`) of a case that gets relatives: these take as long as a turn.
 Chosen."""
 _T = TypeVar("_T")
 
 Cell = tuple[str, ...]
-"""The size class, dtype, recipe and worst output of a case. The first case in a new cell is kept, however accurate it
-is."""
+"""The size class, dtype, recipe and worst output of a case. The first case in a new cell is kept, accurate or not."""
 
 
 class Elite(Struct, frozen=True, tag="elite", array_like=True):

@@ -77,8 +77,8 @@ class Schedule:
     most: float = math.inf
     """The number of entries after which the search ends."""
     corners: Sequence[bool] = ()
-    """For each group of slow targets, whether only it can visit some corners. Cases for these are looked for in every
-    turn."""
+    """For each group of slow targets, whether it alone can visit some corners. Each turn is searched for cases of
+    these."""
     slow_every: int = 24
     slow_first: int = 3
     """Slow targets take this many turns first, then one turn in `slow_every`."""

@@ -108,8 +108,7 @@ class SessionLimits:
 
     @property
     def longest_case(self) -> float | None:
-        """The seconds that a case may take: a quarter of the session's time, so that a hanging case is found in
-        time."""
+        """The seconds that a case may take: a quarter of the session's, so that a hanging case is found in time."""
         return None if self.max_time is None else max(_LEAST_LIMIT_S, self.max_time / 4)
 
     def less(self, seconds: float, cases: int) -> SessionLimits:

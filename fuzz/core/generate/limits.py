@@ -49,8 +49,7 @@ _STEPS = 128
 _PLAIN = 300
 """The extent of cases whose sizes, not extents, are tried: see `sized_cases`."""
 _SIZES = tuple(2.0**power for power in (-11, -8, -6, -5, -4, -3, -2, -1, 0))
-"""The sizes of the largest elements of these cases: from 1 to less than a thousandth, as of weights and
-probabilities."""
+"""The sizes of the largest elements of these cases: from 1 to less than a thousandth, as weights have."""
 
 _OF_SIZES = "uniform"
 """The recipe of every second case at a limit. Its rows differ in size, while normal rows are all alike."""
@@ -68,8 +67,8 @@ class Limits:
         self._late = tuple(dict.fromkeys(_late(capability)))
 
     def draw(self, rank: int, place: int, dice: Dice) -> Draw | None:
-        """Return the draw for a place of the turn that comes after `rank` others for the capability; None if none is
-        left."""
+        """Return the draw for a place of the turn after `rank` earlier ones for the capability; None if all are
+        drawn."""
         limits, turns = (self._late, rank - _LATE) if rank >= _LATE else (self._soon, rank)
         at = turns * IN_TURN + place
         return _drawn(self._capability, dice, limits[at]) if place in range(IN_TURN) and at < len(limits) else None

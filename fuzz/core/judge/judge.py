@@ -229,8 +229,7 @@ class EntryJudge:
         return [query for query in found if query is not None]
 
     def _refusal(self, capability: Capability) -> str | None:
-        """Return why kernels with this capability must reject the case, or None. It is computed once for all
-        kernels."""
+        """Return why kernels with this capability must reject the case, or None. All kernels share the result."""
         if not capability.able.rejects:
             return None  # else they would not have been given the case
         if capability not in self._refusals:
@@ -293,8 +292,7 @@ class EntryJudge:
 
     def _is_stale(self, outcome: Outcome, target: Target) -> bool:
         """Return whether the outputs are right for the input of the earlier call. If the outputs of that call are
-        known, both must be equal bit for bit, as a wrong answer may also lie within the tolerance of the earlier
-        values."""
+        known, both must be the same bits, as a wrong answer may also lie within the tolerance of the earlier values."""
         if outcome.status is not Status.RAN:
             return False
         earlier, known = probes.before(self.entry.case), self._before

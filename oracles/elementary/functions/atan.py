@@ -22,7 +22,7 @@ LARGEST = 2.0**60
 LARGEST_DOUBLE = 2.0**120
 """The argument from which on atan x is a quarter turn within 2^-15 V."""
 EQUAL = 2.0**-55
-"""The argument below which atan x is x within V/32."""
+"""The argument below which atan x equals x within a relative V/32."""
 
 SERIES = [-1 / 3, 1 / 5, -1 / 7, 1 / 9]
 """Taylor coefficients of (atan t - t) / t^3, in t^2."""

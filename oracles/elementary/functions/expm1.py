@@ -20,12 +20,12 @@ FAR = 40.0
 FAR_DOUBLE = 120.0
 """The magnitude of x beyond which the smaller of e^x and 1 is less than 2^-66 V of the larger."""
 EQUAL = 2.0**-110
-"""The magnitude of x below which e^x - 1 is x within V/32."""
+"""The magnitude of x below which e^x - 1 equals x within a relative V/32."""
 
 
 @of_float64
 def float64(x: F64) -> F64:
-    """Return e^x - 1 by `less_one`, within 1.01 u, of -40 for x below -40; beyond 40 return e^x."""
+    """Return e^x - 1 by `less_one`, within 1.01 u. Below -40 the result is that for -40; beyond 40 it is e^x."""
     value = np.where(x < FAR, less_one(np.clip(x, -FAR, FAR)), exp.float64(x))
     return np.where(x == 0, x, value)
 

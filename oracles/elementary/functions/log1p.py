@@ -18,7 +18,7 @@ from oracles.extendeddouble import ORDINARY, ExtendedDouble, whichever
 NEAR = 0.25
 """The magnitude of x up to which no power of two is taken out of 1 + x."""
 EQUAL = 2.0**-110
-"""The magnitude of x below which log(1 + x) is x within V/32."""
+"""The magnitude of x below which log(1 + x) equals x within a relative V/32."""
 
 
 @of_float64

@@ -131,7 +131,7 @@ def _distilled(sums: list[F64]) -> DoubleDouble:
 
 
 EQUAL = 2.0**-55
-"""The magnitude of x below which sin x is x within V/32."""
+"""The magnitude of x below which sin x equals x within a relative V/32."""
 
 WORST = 6381956970095103 * 2.0**797
 """The float64 number nearest to a multiple of a quarter turn, at a distance of 2^-60.9."""

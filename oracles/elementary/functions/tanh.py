@@ -15,7 +15,7 @@ from oracles.elementary.functions.expm1 import less_one, less_one_double
 from oracles.extendeddouble import proportional
 
 EQUAL = 2.0**-55
-"""The magnitude of x below which tanh x is x within V/32."""
+"""The magnitude of x below which tanh x equals x within a relative V/32."""
 
 
 @of_float64

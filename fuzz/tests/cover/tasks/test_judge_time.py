@@ -54,7 +54,7 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> list[Stopping]:
     return began
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("place", "name", "reference", "solution", "verdict", "said"),
     [
