@@ -48,7 +48,7 @@ class ExamBoard(Observer):
     def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
         """Note a case. A kernel passes it if at least one of its targets ran, and no target did anything but pass."""
         self.cases += 1
-        values = _values(case)
+        values = _values(case) if self.kernels else []
         for kernel in dict.fromkeys(self.kernels.values()):
             own = [each.verdict is Verdict.PASS for each in judgements if self.kernels.get(each.target) == kernel]
             passes, known = bool(own) and all(own), self._passed.setdefault(kernel, {})
