@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fuzz.references.derive import op_of
     from fuzz.tasks.bound import OutputBound, assert_right, bound
     from fuzz.tasks.check.check import CheckError, CheckFailed, check
+    from fuzz.tasks.judge.inputs import drawn
     from fuzz.tasks.judge.module import check_module
     from fuzz.tasks.judge.python import judge
     from fuzz.tasks.judge.ruling import Ruling
@@ -64,6 +65,7 @@ __all__ = [
     "bound",
     "check",
     "check_module",
+    "drawn",
     "formula",
     "judge",
     "op_of",
@@ -77,6 +79,7 @@ _HOME = {
     **dict.fromkeys(("CheckError", "CheckFailed", "check"), "fuzz.tasks.check.check"),
     **dict.fromkeys(("OutputBound", "assert_right", "bound"), "fuzz.tasks.bound"),
     "check_module": "fuzz.tasks.judge.module",
+    "drawn": "fuzz.tasks.judge.inputs",
     "judge": "fuzz.tasks.judge.python",
     "Ruling": "fuzz.tasks.judge.ruling",
     "Contract": "oracles.formula.contract",

@@ -3,7 +3,6 @@ shows in each kernel that is made of it."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -120,8 +119,7 @@ def causes_of(
     for cause in found:
         cause.finding = cause.finding.held_against(each.case for each in cause.members)
         if cause.finding.core is None:  # its members may include other bugs, so their verdicts are reported
-            verdicts = Counter(each.judgement.verdict.value for each in cause.members)
-            cause.finding = cause.finding.with_others(verdicts)
+            cause.finding = cause.finding.with_others(cause.members)
     return found
 
 

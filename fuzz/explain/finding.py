@@ -36,6 +36,8 @@ class Diagnosis:
     """The neighbouring contract that its values conform to."""
     beside: Mapping[str, int] = field(default_factory=dict)
     """The numbers of failures with other verdicts that count as the same cause, since no rule separates them."""
+    others: tuple[Finding, ...] = ()
+    """The smallest of these failures with each of those verdicts, as it was seen."""
     counterfactuals: tuple[Counterfactual, ...] = ()
     """The results of changing one thing about the small case; changes that make it pass come first."""
     mechanism: Mechanism | None = None
@@ -103,12 +105,16 @@ class Finding:
         conclusion = replace(self.diagnosis.conclusion, core=self.core.with_band(core))
         return replace(self, diagnosis=replace(self.diagnosis, conclusion=conclusion))
 
-    def with_others(self, verdicts: Counter[str]) -> Finding:
-        """Return the finding with the counts of failures of other verdicts that count as its cause."""
-        beside = {verdict: count for verdict, count in verdicts.items() if verdict != self.judgement.verdict.value}
-        if self.diagnosis is None or not beside:
+    def with_others(self, members: Iterable[Finding]) -> Finding:
+        """Return the finding with those members of its cause that fail with other verdicts: the number of each verdict,
+        and its smallest failure."""
+        verdict = self.judgement.verdict
+        others = sorted((each for each in members if each.judgement.verdict is not verdict), key=lambda each: each.size)
+        if self.diagnosis is None or not others:
             return self
-        return replace(self, diagnosis=replace(self.diagnosis, beside=beside))
+        beside = Counter(each.judgement.verdict.value for each in others)
+        smallest = {each.judgement.verdict: each for each in reversed(others)}
+        return replace(self, diagnosis=replace(self.diagnosis, beside=beside, others=tuple(smallest.values())))
 
     def held_against(self, failing: Iterable[Case]) -> Finding:
         """Return the finding whose counterfactuals are compared with other failing cases of its cause."""

@@ -210,6 +210,10 @@ class TargetTally:
     with others."""
     axes: dict[str, Counter[str]] = field(default_factory=dict)
     """In how many judged runs each axis had each value, where somebody asks for it; see `fuzz.findings.axes`."""
+    first: int = 0
+    """The number of judged runs up to the first failing one, itself included; 0 if none failed."""
+    failed: dict[str, float] = field(default_factory=dict)
+    """The largest err/budget of failing runs whose values were compared, by dtype."""
 
     def count(self, case: Case, judgement: Judgement) -> None:
         """Count one judgement."""
@@ -221,20 +225,24 @@ class TargetTally:
             self.not_run_reason = judgement.reason
             return
         self.judged += 1
+        dtype = next(iter(case.inputs.values())).dtype
         if judgement.verdict is not Verdict.PASS and judgement.verdict.is_finding:
-            self.findings += 1
+            self.findings, self.first = self.findings + 1, self.first or self.judged
+            if judgement.worst is not None:
+                self.failed[dtype] = max(judgement.ratio, self.failed.get(dtype, 0.0))
         elif judgement.verdict is Verdict.ORACLE_GAVE_UP:
             self.gave_up += 1
             if case.origin.name and not is_proposed(case.origin):
                 self.undecided = f"{case.op}:{case.origin.name}"
         elif judgement.worst is not None:
-            dtype = next(iter(case.inputs.values())).dtype
             known = self.worst.get(dtype)
             if known is None or judgement.ratio > known.ratio:
                 self.worst[dtype] = WorstPass(judgement.ratio, whereabouts(case))
 
     def add(self, later: TargetTally) -> None:
         """Add the counts of a later tally."""
+        self.first = self.first or (self.judged + later.first if later.first else 0)
+        self.failed |= {dtype: max(ratio, self.failed.get(dtype, 0.0)) for dtype, ratio in later.failed.items()}
         self.judged += later.judged
         self.findings += later.findings
         self.gave_up += later.gave_up

@@ -108,10 +108,10 @@ def _alike(name: str, tensor: Tensor) -> str:
     return f"{name} = {made}  # {tensor.dtype}, not bit for bit"
 
 
-def _line(name: str, tensor: Tensor, seen: Memory | None) -> str:
-    """Return an assignment of the tensor, contiguous, with a comment on its values if they are few, and on its memory.
-    If NumPy lacks the dtype, the assignment is of its bits."""
-    size, shape, words = ITEMSIZE[tensor.dtype], tensor.layout.shape, hex_words(tensor)
+def expression(tensor: Tensor) -> str:
+    """Return an expression of Python for a contiguous tensor, which needs `np`, `base64` and `zlib`. If NumPy lacks the
+    dtype, the expression is of the tensor's bits."""
+    size, words = ITEMSIZE[tensor.dtype], hex_words(tensor)
     if _is_packed(tensor):
         made = f"np.frombuffer(zlib.decompress(base64.b85decode({_packed(tensor)!r})), '<u{size}').copy()"
     elif len({*words}) == 1 and tensor.layout.size > 1:
@@ -119,12 +119,17 @@ def _line(name: str, tensor: Tensor, seen: Memory | None) -> str:
     else:
         made = f"np.array([{', '.join(f'0x{word}' for word in words)}], '<u{size}')"
     known = NATIVE.get(tensor.dtype)
-    made += f".view('{known.str}')" if known is not None else ""
-    remarks = [tensor.dtype if known is not None else f"the bits of {tensor.dtype}"]
+    return f"{made}{f'.view({known.str!r})' if known is not None else ''}.reshape({tensor.layout.shape})"
+
+
+def _line(name: str, tensor: Tensor, seen: Memory | None) -> str:
+    """Return an assignment of the tensor, with a comment on its values if they are few, and on its memory."""
+    shape = tensor.layout.shape
+    remarks = [tensor.dtype if tensor.dtype in NATIVE else f"the bits of {tensor.dtype}"]
     if seen is not None and seen.shape == shape and 0 < len(seen.values) <= _LISTED:
         remarks.insert(0, nested(seen))
     if tensor.layout.strides != contiguous(shape).strides:
         remarks.append(f"with strides {[*tensor.layout.strides]}")
     if tensor.alias is not None:
         remarks.append(f"the same memory as {tensor.alias}")
-    return f"{name} = {made}.reshape({shape})  # {', '.join(remarks)}"
+    return f"{name} = {expression(tensor)}  # {', '.join(remarks)}"

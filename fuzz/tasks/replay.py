@@ -12,7 +12,7 @@ from fuzz.campaign.session import Session
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.errors import InternalError
 from fuzz.findings.book import FindingBook
-from fuzz.findings.tally import Tally
+from fuzz.findings.tally import Observer, Tally
 from fuzz.references.replay.oracle import Replay, ReplayFailure
 from fuzz.tasks.task import Task, drive
 
@@ -41,16 +41,18 @@ def run_replay(
     *,
     enough: Callable[[Tally], bool] = lambda tally: False,
     stop: Interruption | None = None,
+    observer: Observer | None = None,
     **how: Any,
 ) -> ReplayResults:
-    """Judge cases until a limit is reached, `enough` says so, or a stop is wanted. `how` are further arguments of the
-    session. Cases of internal errors are written to the folder. Raises ReplayError, InternalError, and UsageError if
-    the only kernel cannot be called."""
+    """Judge cases until a limit is reached, `enough` says so, or a stop is wanted. An `observer` is told of each case.
+    `how` are further arguments of the session. Cases of internal errors are written to the folder. Raises ReplayError,
+    InternalError, and UsageError if the only kernel cannot be called."""
     task = Task(targets, looks_far=False, replay=replay)
     book, scope = task.book(folder, seed), task.scope(laws, probed=True)
     stop = stop or Interruption()
     session = Session(targets, book, scope, seed, limits, searched=(), tells_facts=False, interruption=stop, **how)
     with session:
+        session.observers = (*session.observers, *filter(None, [observer]))
         stop.within(lambda: drive(task, session, enough=enough))
     if book.errors:
         raise InternalError("\n".join(book.errors))

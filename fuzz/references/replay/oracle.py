@@ -184,7 +184,9 @@ class Replay:
         words = known.get(judgement.verdict, f"{judgement.verdict.name}: {judgement.reason}")
         if law is not None:
             words = f"breaks {law.name}\n    {judgement.reason}"
-        return ReplayFailure(case, self.recipes[case.origin.number - 1], judgement.verdict, words, found)
+        return ReplayFailure(
+            case, self.recipes[case.origin.number - 1], judgement.verdict, words, found, judgement.target
+        )
 
 
 @dataclass(frozen=True)
@@ -196,6 +198,8 @@ class ReplayFailure:
     verdict: Verdict
     words: str
     found: Comparison
+    target: str = ""
+    """The target on which it is wrong."""
 
     @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:

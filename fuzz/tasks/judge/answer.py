@@ -15,10 +15,6 @@ if TYPE_CHECKING:
     from fuzz.tasks.judge.ruling import Judged
     from fuzz.tasks.readers.statement import Statement
 
-_EXITS = {
-    "right": Exit.OK, "wrong": Exit.FINDINGS, "undecided": Exit.ORACLE_GAVE_UP, "did not run": Exit.NOTHING_RAN,
-}  # fmt: skip
-
 
 def answered(
     asked: Asked, *, json: bool, verbose: bool, began: float | None = None,
@@ -49,4 +45,4 @@ def printed(done: Judged, *, json: bool) -> Exit:
     from fuzz.report import console
 
     console.results().print(done.ruling.text() if json else done.text, soft_wrap=True)
-    return _EXITS[done.ruling.verdict] if done.code is None else done.code
+    return Exit(done.ruling.exit_code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import shlex
 import time
 from collections import defaultdict
@@ -31,6 +32,7 @@ from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.generate.search import Search, batches
 from fuzz.core.generate.turn import Made
 from fuzz.core.judge.values import problem_of
+from fuzz.findings.tally import Tally
 from fuzz.references.derive import ANY, FINITE, Derived
 from fuzz.references.examples import DRAWN, samples_of, seen_in
 from fuzz.report.brief import Provenance
@@ -38,10 +40,13 @@ from fuzz.report.outline import session_outline
 from fuzz.report.totals import not_exercised
 from fuzz.tasks.check.reference import contract_of, with_names
 from fuzz.tasks.judge.asked import Asked
+from fuzz.tasks.judge.bugs import BugsOf
 from fuzz.tasks.judge.replay import chosen, laws_of
-from fuzz.tasks.judge.ruling import JudgeResults, JudgeView, not_given, solution_ruling
+from fuzz.tasks.judge.ruling import NOT_SAT, Exam, JudgeResults, JudgeView, of_kernel, solution_ruling
+from fuzz.tasks.judge.score import CASES, AxisValue, drawn, sat, values_at_other_ranks
+from fuzz.tasks.judge.words import not_given
 from fuzz.tasks.judge.written import derived, held, write_pack
-from fuzz.tasks.readers.solution import Solutions
+from fuzz.tasks.readers.solution import Solutions, check_calls
 from fuzz.tasks.readers.statement import Statement
 from fuzz.tasks.task import Data, Task, drive
 from oracles.formula.contract import Contract
@@ -71,6 +76,10 @@ class FormulaJudge:
     refuses: Mapping[str, str]
     """By kernel: the text that names an extent of the statement's example inputs which the kernel refuses, and where in
     its code; '' if it takes all."""
+    plain: Kernel
+    """A kernel with the capabilities that every solution has before it refuses anything."""
+    lost: Mapping[str, Sequence[AxisValue]]
+    """For each kernel that refuses some inputs, the values of axes in those that cannot even be drawn for it."""
 
     @property
     def lines(self) -> Sequence[str]:
@@ -96,28 +105,35 @@ class FormulaJudge:
                 floors.update(_detection_floors([made.case for made in first], self.task.contract))
 
             with stop if asked.max_time is None else nullcontext():
-                driven = stop.within(lambda: drive(self.task, session, meanwhile=meanwhile), 2 * GRACE_S)
+                with view.phases.timed("search"):
+                    driven = stop.within(lambda: drive(self.task, session, meanwhile=meanwhile), 2 * GRACE_S)
                 session.tally.note_waiting()
-            interrupted = driven is None or stop.wanted
+                interrupted = driven is None or stop.wanted
+                with view.phases.timed("exam"):
+                    exams = stop.within(lambda: self._exams(session, laws, interrupted=interrupted)) or {}
             elapsed = time.monotonic() - began
             for bucket in [each for each in book.buckets.values() if each.kernel in self.untried]:
                 del book.buckets[bucket.name]  # a kernel that refuses an input has no bug for that
             if not stop.terminated:
                 # All failures are told together, at the end. Explaining gets half of the time left; deciding follows.
                 seconds = min(asked.explain_s or _AROUND_S, stop.left / 2 / (len(book.buckets) + 1))
-                stop.within(lambda: session.explain(seconds, None, shrinks=asked.explain_s is not None))
+                with view.phases.timed("explain"):
+                    stop.within(lambda: session.explain(seconds, None, shrinks=asked.explain_s is not None))
             undeclared = session.conclude(elapsed)
         tally = session.tally
         origin = Provenance(seed, command_of(asked, seed), ("--pack", str(self.folder)), numbered=True)
         outline = session_outline("judge", book, targets, tally, origin, interrupted=interrupted, usual=session.usual)
         session.tell_troubles()
+        by_id, searched = {each.id: each for each in targets}, Search(self.found.op.name, seed, session.scope.kernels)
+        bugs = BugsOf(book, tally, by_id, searched, str(self.folder))
         rulings = {
             kernel: solution_ruling(
                 words, kernel, tally, book, None if driven is None else driven.measuring, self.accepting,
                 untried=self.untried.get(kernel, ""), refuses=self.refuses.get(kernel, ""), interrupted=interrupted,
                 beyond=None if driven is None else driven.beyond.get(kernel),
+                bugs=[*bugs.of(kernel, solution.files)], exam=exams.get(kernel, NOT_SAT),
             )
-            for kernel, (words, _) in self.solutions.items()
+            for kernel, (words, solution) in self.solutions.items()
         }  # fmt: skip
         unseen = [
             *_unseen(not_exercised(undeclared), laws, _unvaried(self.found.op, first)), *not_given(tally, targets),
@@ -133,17 +149,35 @@ class FormulaJudge:
             code=outline.outcome.code if shaken else None,
         )  # fmt: skip
 
+    def _exams(self, session: Session, laws: Sequence[str], *, interrupted: bool) -> Mapping[str, Exam | None]:
+        """Return the exam of each kernel: none for those that passed whatever was searched, and refuse nothing."""
+        clean = {each for each in self.solutions if each not in self.lost and _is_clean(of_kernel(session.tally, each))}
+        broken = {line.kernel for line in session.tally.targets.values() if line.broken}
+        sitting = [each for each in session.targets if each.kernel.name not in clean | broken]
+        if interrupted:
+            return {}
+        groups = drawn(self.plain, session.seed, min(CASES, self.asked.cases), laws) if sitting else []
+        board = sat(session.pool, sitting, groups, lambda: session.interruption.wanted)
+        return {
+            kernel: None if kernel in clean else board.exam(kernel, lost=self.lost.get(kernel))
+            for kernel in self.solutions
+        }
+
 
 def formula_judge(asked: Asked, problem: Statement, found: Derived, solutions: Solutions) -> FormulaJudge:
     """Write the pack, and try what each solution takes. If one of them refuses some numbers of dimensions, all are
     given one number that every solution takes."""
     folder, targets = _written(asked, problem, found, solutions)
     accepting = _accepting(targets, found, asked)
-    rank = _common_rank([*accepting.values()])
+    rank, plain = _common_rank([*accepting.values()]), targets[0].kernel
+    others = list[AxisValue]()
     if rank is not None:
+        seed = secrets.randbelow(2**32) if asked.seed is None else asked.seed
+        others = values_at_other_ranks(drawn(plain, seed, CASES), rank)
         problem = replace(problem, shapes=with_names(found, rank - len(found.op.inner)))
         found = derived(problem, asked.values, any_values=asked.any_values)
         folder, targets = _written(asked, problem, found, solutions)
+        plain = targets[0].kernel
     narrowed = dict[str, Kernel]()
     for target in targets:
         narrowed.setdefault(target.kernel.name, _narrowed(target.kernel, accepting.get(target.id)))
@@ -154,12 +188,25 @@ def formula_judge(asked: Asked, problem: Statement, found: Derived, solutions: S
         for name, each in by_kernel.items() if each.usual == "refuses" and problem.module is not None
     }  # fmt: skip
     refuses = {name: refused_example(each, problem) for name, each in by_kernel.items() if problem.module is None}
+    lost = {
+        name: others if "refuses" in each.ranks.values() else []
+        for name, each in by_kernel.items() if each.multiple_of or each.max or "refuses" in each.ranks.values()
+    }  # fmt: skip
     always = {} if problem.draw is None else seen_in(found, samples_of(problem.draw))
     task = Task(chosen(asked, kernels), Data((), always, DRAWN), measures=True)
-    return FormulaJudge(asked, problem, solutions, found, folder, task, accepting, untried, refuses)
+    return FormulaJudge(asked, problem, solutions, found, folder, task, accepting, untried, refuses, plain, lost)
+
+
+def _is_clean(tally: Tally) -> bool:
+    """Whether everything that was judged passed."""
+    lines = [*tally.targets.values()]
+    return any(each.judged for each in lines) and not any(
+        each.findings or each.gave_up or each.not_run or each.broken for each in lines
+    )
 
 
 def _written(asked: Asked, problem: Statement, found: Derived, solutions: Solutions) -> tuple[Path, tuple[Target, ...]]:
+    check_calls(solutions, problem, [*found.called], [each.name for each in found.op.outputs])
     folder = writable(asked.output) / problem.name
     own = {name: each for name, (_, each) in solutions.items()}
     with held(folder):  # others may judge solutions of the same problem now

@@ -29,6 +29,7 @@ from fuzz.references.replay.oracle import Replay, arrays_of, case_of
 from fuzz.references.rerun import Replayed, floats_as, ways_of
 from fuzz.report import console
 from fuzz.tasks.judge.asked import Asked
+from fuzz.tasks.judge.bugs import replay_bug
 from fuzz.tasks.judge.own import array_of, beside, drawn_of, shapes_of
 from fuzz.tasks.judge.replay import replay_of, replay_s
 from fuzz.tasks.judge.ruling import FullSize, SolutionRuling, worst_of
@@ -111,7 +112,8 @@ def _was_smaller(problem: Statement, ruling: SolutionRuling) -> bool:
 def _with_full(ruling: SolutionRuling, full: FullSize | None) -> SolutionRuling:
     if full is None or full.verdict != "wrong":
         return replace(ruling, full_size=full)
-    return replace(ruling, full_size=full, verdict="wrong", reason="it fails at the full size of the task")
+    bugs, reason = (*ruling.bugs, *full.bugs), "it fails at the full size of the task"
+    return replace(ruling, full_size=full, verdict="wrong", reason=reason, bugs=bugs)
 
 
 def _untried(reason: str) -> FullSize:
@@ -285,7 +287,8 @@ def _said(results: ReplayResults, task: _Task) -> FullSize:
         if outcome is not None and (lacks_memory or outcome.status is Status.DIED):
             return _untried(printable(outcome.detail) or outcome.status.value)
         [failure] = results.failures(bucket.kernel)
-        return FullSize(shapes, "wrong", failure.found.judged, elements, failure.words, "")
+        bugs = (replay_bug(bucket.kernel, failure, 1, {}, None),)
+        return FullSize(shapes, "wrong", failure.found.judged, elements, failure.words, "", bugs)
     if not line.judged:
         return _untried(printable(line.not_run_reason) or "it is not given cases as large")
     if line.gave_up:

@@ -27,6 +27,8 @@ from fuzz.tasks.judge.full import at_full_size
 from fuzz.tasks.judge.own import in_other_mode, own_shapes, own_statement, with_causes, with_mode, with_own
 from fuzz.tasks.judge.replay import ReplayJudge, replay_of
 from fuzz.tasks.judge.ruling import (
+    EXIT_OF,
+    NOT_SAT,
     VERSION,
     Judged,
     JudgeView,
@@ -35,14 +37,15 @@ from fuzz.tasks.judge.ruling import (
     in_modes,
     in_time,
     not_in_time,
-    summary,
+    scored,
     worst_of,
 )
+from fuzz.tasks.judge.words import BY_REPLAY, headline_of, summary
 from fuzz.tasks.judge.written import derived
 from fuzz.tasks.readers.formats import statements_of
 from fuzz.tasks.readers.kernelbench import LAST
 from fuzz.tasks.readers.solution import Solutions, solutions_of
-from fuzz.tasks.readers.source import TaskError, files_in
+from fuzz.tasks.readers.source import TaskError, UnreadSolutionsError, files_in
 from fuzz.tasks.readers.statement import Statement, UnreadStatementError
 from oracles.op import Op
 
@@ -69,10 +72,11 @@ def judged(
 def unjudged(asked: Asked, width: int) -> Judged:
     """Return the ruling for a time limit that ended before anything was judged."""
     [reason] = not_in_time(asked, ["any case"])
-    rulings = tuple(SolutionRuling(words, "undecided", 0, 0, {}, (), reason) for words in files_in(asked.solutions))
+    words = files_in(asked.solutions)
+    rulings = [SolutionRuling(each, "undecided", 0, 0, {}, (), reason, exam=NOT_SAT) for each in words]
     ruling = Ruling(
         VERSION, "undecided", asked.against, "", "formula", "", asked.seed or 0, 0, "", {}, {}, {}, (), (reason,),
-        rulings, "", "",
+        tuple(replace(each, headline=headline_of(each, "")) for each in rulings), "", "", EXIT_OF["undecided"], {},
     )  # fmt: skip
     return Judged(ruling, wrapped_text(summary(ruling, asked.max_time or 0.0), width))
 
@@ -80,20 +84,36 @@ def unjudged(asked: Asked, width: int) -> Judged:
 def _judged(
     asked: Asked, view: JudgeView, read: Callable[[Asked], tuple[Statement, Derived]], stop: Interruption
 ) -> Judged:
+    """Judge the solutions that can be read. Raises UnreadSolutionsError if none can."""
+    try:
+        return _judged_all(asked, view, read, stop)
+    except UnreadSolutionsError as error:
+        left = tuple(each for each in files_in(asked.solutions) if each not in error.reasons)
+        if not left:
+            raise
+        unread = replace(view, unread={**view.unread, **error.reasons})
+        return _judged(replace(asked, solutions=left), unread, read, stop)
+
+
+def _judged_all(
+    asked: Asked, view: JudgeView, read: Callable[[Asked], tuple[Statement, Derived]], stop: Interruption
+) -> Judged:
     """Judge by a formula if one can be read, else by a replay."""
 
     def begun() -> FormulaJudge:
-        with view.screen.status(f"reading {asked.against} ..."):
+        with view.screen.status(f"reading {asked.against} ..."), view.phases.timed("read"):
             problem, found = read(asked)
         solutions = solutions_of(asked.solutions, problem, asked.against)
-        with view.screen.status("trying what is taken ..."):
+        with view.screen.status("trying what is taken ..."), view.phases.timed("try"):
             return formula_judge(asked, problem, found, solutions)
 
     try:
         by = stop.within(begun, 0.0)
     except UnreadStatementError as error:
         return _judged_by_replay(asked, error.statement, str(error), view, stop)
-    return unjudged(asked, view.width) if by is None else _ruled(asked, by, view, stop)
+    if by is None:
+        return unjudged(replace(asked, solutions=(*asked.solutions, *view.unread)), view.width)
+    return _ruled(asked, by, view, stop)
 
 
 def _judged_by_replay(asked: Asked, problem: Statement, why: str, view: JudgeView, stop: Interruption) -> Judged:
@@ -102,6 +122,8 @@ def _judged_by_replay(asked: Asked, problem: Statement, why: str, view: JudgeVie
     solutions = solutions_of(asked.solutions, problem, asked.against)
     try:
         return _ruled(asked, ReplayJudge(problem, why, replay_of(asked, problem, solutions)), view, stop)
+    except UnreadSolutionsError:
+        raise
     except (ReplayError, TaskError, UnreadableError) as error:
         is_ours = isinstance(error, TaskError)
         refusal = str(error) if is_ours else f"{asked.against}: {error}" if isinstance(error, ReplayError) else why
@@ -120,16 +142,21 @@ def _ruled(asked: Asked, by: FormulaJudge | ReplayJudge, view: JudgeView, stop: 
     seed = secrets.randbelow(2**32) if asked.seed is None else asked.seed  # only now: no solution can know it
     run, problem = by.run(seed, view, stop), by.problem
     missed = [*run.missed]
-    rulings = looked(asked, problem, by.solutions, run.rulings, seed, view.screen, stop, missed)
-    rulings = tuple(in_modes(each, *problem.modes) for each in rulings)
+    with view.phases.timed("replay"):
+        rulings = looked(asked, problem, by.solutions, run.rulings, seed, view.screen, stop, missed)
+    unread = [SolutionRuling(each, "did not run", 0, 0, {}, (), why, exam=NOT_SAT) for each, why in view.unread.items()]
+    rulings = tuple(scored(in_modes(each, *problem.modes)) for each in (*rulings, *unread))
+    how = BY_REPLAY if run.guarantee else ""
+    rulings = tuple(replace(each, headline=headline_of(each, how)) for each in rulings)
+    worst = worst_of(each.verdict for each in rulings)
     ruling = Ruling(
-        VERSION, worst_of(each.verdict for each in rulings), asked.against, run.said,
-        "replay" if run.guarantee else "formula", run.guarantee, seed, run.cases, run.folder, run.probes, run.floors,
-        run.largest, tuple(dict.fromkeys((*run.never, *problem.never))),
+        VERSION, worst, asked.against, run.said, "replay" if run.guarantee else "formula", run.guarantee, seed,
+        run.cases, run.folder, run.probes, run.floors, run.largest, tuple(dict.fromkeys((*run.never, *problem.never))),
         (*run.unseen, *problem.remarks, *not_in_time(asked, missed)), rulings, *problem.modes,
+        EXIT_OF[worst] if run.code is None else run.code, view.phases.seconds,
     )  # fmt: skip
     text = "\n\n".join([*run.told, wrapped_text(summary(ruling, run.seconds, verbose=view.verbose), view.width)])
-    return Judged(ruling, text, run.code)
+    return Judged(ruling, text)
 
 
 def looked(

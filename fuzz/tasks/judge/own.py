@@ -23,7 +23,8 @@ from fuzz.references.dims import UnreadableError
 from fuzz.references.rerun import floats_as
 from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.replay import replay_of
-from fuzz.tasks.judge.ruling import OwnShapes, SolutionRuling, shapes_text
+from fuzz.tasks.judge.ruling import OwnShapes, SolutionRuling
+from fuzz.tasks.judge.words import shapes_text
 from fuzz.tasks.readers.kernelbench import made_with, of_module, with_smaller_batches
 from fuzz.tasks.readers.solution import Solution, Solutions
 from fuzz.tasks.readers.source import TaskError, executed, text_of
@@ -189,12 +190,14 @@ def own_shapes(
         cases = min(CASES, int(_SECONDS / seconds), max(_MOST_OF_ALL // case.elements, 1))
         if any(np.prod(shape) > _MOST_ELEMENTS for shape, _ in outputs.values()) or not cases:
             raise TaskError(f"they are {shapes_text(shapes)}, of which a case takes too long: {seconds:.0f} s")
-        found = replay.rulings(replay.run(cases, seed, (), screen))
+        found, _ = replay.run(cases, seed, (), screen)
     except (UsageError, UnreadableError) as error:
         reason = printable(str(error))
         return dict.fromkeys(solutions, OwnShapes({}, "", "did not run", 0, 0, (), reason))
     return {
-        name: OwnShapes(shapes, own.changed, each.verdict, each.judged, each.failing, each.failures, each.reason)
+        name: OwnShapes(
+            shapes, own.changed, each.verdict, each.judged, each.failing, each.failures, each.reason, each.bugs
+        )
         for name, each in found.items()
     }
 
@@ -238,7 +241,7 @@ def in_other_mode(
     files = {name: (words, beside(each, _OTHER_MODE)) for name, (words, each) in solutions.items()}
     try:
         replay = replay_of(asked, other, files)
-        return replay.rulings(replay.run(min(_IN_OTHER_MODE, replay.affordable(seed)), seed, (), screen))
+        return replay.run(min(_IN_OTHER_MODE, replay.affordable(seed)), seed, (), screen)[0]
     except (UsageError, UnreadableError) as error:
         reason = printable(str(error))
         return {name: SolutionRuling(words, "did not run", 0, 0, {}, (), reason) for name, (words, _) in files.items()}
@@ -260,7 +263,8 @@ def with_own(ruling: SolutionRuling, own: OwnShapes | None) -> SolutionRuling:
         return replace(ruling, own_shapes=own)
     said = "".join(f": {each['said']}" for each in own.failures[:1] if not ruling.judged)  # else reported elsewhere
     reason = f"it fails at the shapes that come with the task{said}"
-    return replace(ruling, own_shapes=own, verdict="wrong", reason=reason)
+    bugs = (*ruling.bugs, *(replace(each, failure=None) for each in own.bugs))
+    return replace(ruling, own_shapes=own, verdict="wrong", reason=reason, bugs=bugs)
 
 
 def beside(solution: Solution, before: str) -> Solution:

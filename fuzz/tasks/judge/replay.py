@@ -33,19 +33,24 @@ from fuzz.references.rerun import FINE, RUNS, Ways
 from fuzz.report import console
 from fuzz.report.wrapping import wrapped_text
 from fuzz.tasks.judge.asked import Asked
+from fuzz.tasks.judge.bugs import replay_bug
 from fuzz.tasks.judge.ruling import (
+    NOT_SAT,
+    Exam,
     JudgeResults,
     JudgeView,
     Said,
     SolutionRuling,
     axes_of,
-    failures_told,
+    first_failure,
     largest_errors,
     of_kernel,
     worst_of,
 )
+from fuzz.tasks.judge.score import ExamBoard
+from fuzz.tasks.judge.words import failures_told
 from fuzz.tasks.judge.written import floats_of, probes_of, shown_line, write_solutions
-from fuzz.tasks.readers.solution import ENTRY, Solutions
+from fuzz.tasks.readers.solution import ENTRY, Solutions, check_calls
 from fuzz.tasks.readers.source import TaskError
 from fuzz.tasks.readers.statement import Statement
 from fuzz.tasks.replay import ReplayResults, run_replay
@@ -77,23 +82,24 @@ class PreparedReplay:
     def run(
         self, cases: int, seed: int, laws: Sequence[str], screen: Console, seconds: float = math.inf,
         stop: Interruption | None = None,
-    ) -> ReplayResults:  # fmt: skip
-        """Judge at most `cases` cases. Begin none after `seconds` of processor time, or once a stop is wanted. Raises
-        TaskError if the reference cannot be replayed, and UsageError if the only solution cannot be called."""
-        end = time.process_time() + seconds
+    ) -> tuple[Mapping[str, SolutionRuling], ReplayResults]:  # fmt: skip
+        """Judge at most `cases` cases; return the ruling on each solution, by kernel, and the results. Begin no case
+        after `seconds` of processor time, or once a stop is wanted. Raises TaskError if the reference cannot be
+        replayed, and UsageError if the only solution cannot be called."""
+        end, board = time.process_time() + seconds, ExamBoard({each.id: each.kernel.name for each in self.targets})
         with screen.status("replaying ..."):
             try:
-                return run_replay(
+                results = run_replay(
                     Replay(self.meant, self.op), self.targets, seed, SessionLimits(None, cases), self.folder, laws,
-                    enough=lambda tally: time.process_time() >= end, case_limit=self.asked.case_limit,
+                    enough=lambda tally: time.process_time() >= end, case_limit=self.asked.case_limit, observer=board,
                     longest=SessionLimits(self.asked.max_time).longest_case, stop=stop, screen=console.silent(),
                 )  # fmt: skip
             except ReplayError as error:
                 raise TaskError(f"{self.asked.against}: {error}") from error
-
-    def rulings(self, results: ReplayResults) -> Mapping[str, SolutionRuling]:
-        """Return the ruling on each solution, by kernel."""
-        return {name: self._ruling(name, results) for name in self.solutions}
+        cut = stop is not None and stop.wanted
+        return {
+            name: self._ruling(name, results, NOT_SAT if cut else board.exam(name)) for name in self.solutions
+        }, results
 
     def affordable(self, seed: int) -> int:
         """Return the number of cases that there is time for if a replay alone decides; at least one."""
@@ -104,7 +110,7 @@ class PreparedReplay:
         case = next(self.meant.cases(seed))
         return case, self.meant.outputs(case), replay_s(self.meant.ways, case.arrays)
 
-    def _ruling(self, kernel: str, results: ReplayResults) -> SolutionRuling:
+    def _ruling(self, kernel: str, results: ReplayResults, exam: Exam) -> SolutionRuling:
         own, cases = of_kernel(results.tally, kernel), results.replay.cases
         lines = own.targets.values()
         said = worst_of(each for line in lines if (each := _said(line)) != "did not run")
@@ -116,10 +122,16 @@ class PreparedReplay:
             never = dict.fromkeys(name for each in lines for name in never_decided(each.decided))
             reason = f"{undecided:,} of {counted(cases, 'case has', 'cases have')} no element that a replay decides"
             reason = f"no element of {' or '.join(never)} is decided by a replay" if never else reason
-        failures = tuple(each.record for each in results.failures(kernel))
+        found, (words, solution) = results.failures(kernel), self.solutions[kernel]
+        failures = tuple(each.record for each in found)
+        bugs = [
+            replay_bug(kernel, each, results.tally.targets[each.target].findings, solution.files, place)
+            for place, each in enumerate(found)
+        ]
         return SolutionRuling(
-            self.solutions[kernel][0], said, own.judged - own.gave_up, own.findings, largest_errors(own), failures,
-            "" if said == "right" or failures else reason, axes=axes_of(own),
+            words, said, own.judged - own.gave_up, own.findings, largest_errors(own), failures,
+            "" if said == "right" or failures else reason, axes=axes_of(own), exam=exam,
+            first_failure=first_failure(own), bugs=tuple(bugs),
         )  # fmt: skip
 
 
@@ -170,8 +182,9 @@ class ReplayJudge:
         began, asked, own = time.monotonic(), self.prepared.asked, self.problem.own is not None
         most = self.prepared.affordable(seed) if own and self.why else asked.replays
         laws = laws_of(self.prepared.targets) if most >= min(_PROBED, asked.replays) else ()
-        results = self.prepared.run(most, seed, laws, view.screen, asked.replay_s, stop)
-        seen, cases, rulings = results.replay, results.replay.cases, self.prepared.rulings(results)
+        with view.phases.timed("replay"):
+            rulings, results = self.prepared.run(most, seed, laws, view.screen, asked.replay_s, stop)
+        seen, cases = results.replay, results.replay.cases
         missed = [f"more than {counted(cases, 'case')}"] if stop.is_over else []
         few = f"not exercised, as a case takes long: more than {counted(cases, 'case')}"
         others = (_UNREAD if self.why else _OTHERS) if own else ""
@@ -214,6 +227,7 @@ def replay_of(asked: Asked, problem: Statement, solutions: Solutions) -> Prepare
     op = op_of(meant, problem.name, secrets.randbelow(2**32))
     if op.main == SPARE:
         raise ReplayError(f"{op.name}: it takes no tensor of floats that has dimensions")
+    check_calls(solutions, problem, [*meant.asked.dims], [each.name for each in op.outputs])
     place = writable(asked.output) / problem.name
     own = {name: solution for name, (_, solution) in solutions.items()}
     write_solutions(place, problem, own, [*meant.asked.dims], [each.name for each in op.outputs])

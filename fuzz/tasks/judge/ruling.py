@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -12,25 +14,104 @@ import msgspec
 from rich.console import Console
 
 from fuzz.campaign.measured import Measuring
-from fuzz.campaign.search.groups import slow_targets_of
 from fuzz.contracts.accepts import Accepts
 from fuzz.contracts.record import Measured
-from fuzz.core.adapters.target import Target
 from fuzz.core.base.exits import Exit
-from fuzz.core.base.text import counted
-from fuzz.findings.axes import MODE, text_of, told
+from fuzz.findings.axes import MODE, told
 from fuzz.findings.book import FindingBook
 from fuzz.findings.codec import encoded
-from fuzz.findings.tally import OTHER, Largest, Tally
+from fuzz.findings.tally import Largest, Tally
 from fuzz.references.examples import Beyond
-from fuzz.report.totals import and_more, by_reason, largest_text, never_text, partly_run_lines, remarks
+from fuzz.report.totals import remarks
 from fuzz.report.use_outcome import outcome_of
 from fuzz.tasks.judge.asked import Asked
-from oracles.ops import OPS
 
-VERSION = 7
+VERSION = 8
 Said = Literal["right", "wrong", "undecided", "did not run"]
 _RANK: tuple[Said, ...] = ("right", "undecided", "did not run", "wrong")
+_SAID: Mapping[Exit, Said] = {Exit.OK: "right", Exit.FINDINGS: "wrong", Exit.NOTHING_RAN: "did not run"}
+"""The verdict on a solution by its exit code. Any other code means undecided: nothing fails, but not all was judged."""
+EXIT_OF: Mapping[Said, Exit] = {
+    **{said: code for code, said in _SAID.items()}, "undecided": Exit.ORACLE_GAVE_UP,
+}  # fmt: skip
+"""The exit code of a verdict."""
+EXITS: Mapping[Exit, str] = {
+    Exit.OK: "right: every run that was judged is within what rounding explains",
+    Exit.FINDINGS: "wrong, at least one solution",
+    Exit.INTERRUPTED: "interrupted, and nothing wrong was found until then: undecided",
+    Exit.INTERNAL: "an internal error, which a line tells; the ruling says what was judged",
+    Exit.USAGE: "the reference or a solution cannot be read, and there is no ruling: one line says why",
+    Exit.NOTHING_RAN: "it did not run; a line says why",
+    Exit.ORACLE_GAVE_UP: "undecided: the oracle gave up on a case, most runs have no verdict, or no wrong value of "
+    "some output could have been seen",
+}
+"""The meaning of each exit code of a judge."""
+
+
+@dataclass(frozen=True)
+class BugLine:
+    """A line of a solution's source."""
+
+    file: str
+    line: int
+    """The number of the line, from 1."""
+    text: str
+
+
+@dataclass(frozen=True)
+class FoundBug:
+    """A bug in a solution, in the form that a program can act on."""
+
+    headline: str
+    """The first words of the failure, as the text prints them."""
+    verdict: str
+    target: str
+    runs: int
+    """The number of runs that failed in this way."""
+    outcome: str
+    """What the solution returned in the smallest case, and what it must return; or the error that it raised."""
+    cause: str = ""
+    """The kind of what the solution does wrong, if an experiment showed it: a `kind` of a mechanism, "contract",
+    "declaration", "unset" or "unsteady"; else ''."""
+    about: tuple[str, ...] = ()
+    """The dimensions, tensors and parameters that the mechanism and the rule name."""
+    when: tuple[str, ...] = ()
+    """The conditions under which it fails, in words; several rules are one after the other."""
+    passes_at: Mapping[str, tuple[int | float | str, ...]] = field(default_factory=dict)
+    """By what was changed in the smallest case, such as an extent or "values", the changes with which it passes."""
+    inputs: str = ""
+    """An expression of Python that makes a dict of the inputs and parameters of a failing case. It needs `np`, `zlib`,
+    `base64` and `fuzz`. Short values are those of the smallest case; long ones are made from a recipe and a seed. '' if
+    neither takes a few lines."""
+    line: BugLine | None = None
+    """The line of the solution that raised the error, launched the program that did, or made the assertion."""
+    failure: int | None = None
+    """The place in `failures` of everything else that is known. None for a bug that no rule separates from another, and
+    for one that shows at the shapes of the task alone."""
+
+
+@dataclass(frozen=True)
+class Exam:
+    """What a solution passes of cases that it has no influence on."""
+
+    cases: int
+    """The number of cases, and of calls in other ways that are judged like a case."""
+    refuses: bool
+    """Whether it refuses inputs that the reference takes: then its score is below 1, even if it is right otherwise."""
+    values: int
+    """The number of values that the cases have on all axes together."""
+    failed: Mapping[str, tuple[str, ...]]
+    """By axis, the values of the cases that did not pass, were refused or did not run. All cases with each of the other
+    values passed."""
+
+    @property
+    def share(self) -> float:
+        """The share of the values whose cases all passed."""
+        return 1.0 - sum(map(len, self.failed.values())) / self.values if self.values else 0.0
+
+
+NOT_SAT = Exam(0, refuses=False, values=0, failed={})
+"""The exam of a solution for which there was no time."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +129,8 @@ class OwnShapes:
     """The smallest failing case, in the form of a replay; none if nothing fails."""
     reason: str
     """Why the shapes were not tried, or why the verdict is undecided; else ''."""
+    bugs: tuple[FoundBug, ...] = ()
+    """The same failure in the form that a program can act on."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +148,8 @@ class FullSize:
     """The failure in words; '' if there is none."""
     reason: str
     """Why the full size was not tried, or why the verdict is undecided; else ''."""
+    bugs: tuple[FoundBug, ...] = ()
+    """The same failure in the form that a program can act on."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +162,9 @@ class SolutionRuling:
     judged: int
     """The number of runs that were judged; `failing` is the number of them that failed."""
     failing: int
-    largest_error: Mapping[str, float]
-    """The largest error of a run that passed, as a share of the allowed error, by dtype."""
+    largest_error: Mapping[str, float | None]
+    """The largest error of all runs whose values were compared, as a share of the allowed error, by dtype: above 1 if a
+    value is wrong, and None if it is infinite or no number."""
     failures: tuple[dict[str, Any], ...]
     """Each bug as described by `explanation.schema.json`. By a replay, only the smallest failing case: its shapes,
     recipes and dtype, the worst element, its value, the expected value, and the allowed error."""
@@ -114,6 +200,16 @@ class SolutionRuling:
     axes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Which values the judged runs had of each thing that it could depend on, and how many runs had them; an axis
     without values was not varied. None at all where no run was judged."""
+    headline: str = ""
+    """The line of the text that says the verdict."""
+    score: float = 0.0
+    """1 for a solution that is right and refuses nothing; else half of the share of the exam that it passes."""
+    exam: Exam | None = None
+    """The exam that the score is of; None if the solution passed all cases that were searched, and refuses none."""
+    first_failure: int | None = None
+    """The number of runs that were judged until one failed, itself included; None if none failed."""
+    bugs: tuple[FoundBug, ...] = ()
+    """An object for each bug, also for one that shows at the shapes of the task alone."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +245,11 @@ class Ruling:
     """The mode in which a module was judged, such as "in training mode, as constructed"; '' for a function."""
     other_mode: str
     """The mode, training or evaluation, that was tried besides `mode`; '' if the reference is the same there."""
+    exit_code: int
+    """The exit code of the command: 0, 1, 2, 3, 5 or 11, whose meanings the schema has as `exit_codes`."""
+    seconds: Mapping[str, float]
+    """The seconds that each phase took: to `read` the reference; to build and start solutions, and `try` what they
+    take; the `search`, which draws, runs and judges cases; the `exam`; to `explain` failures; and each `replay`."""
 
     def text(self) -> str:
         """Return the ruling as a JSON object."""
@@ -157,12 +258,26 @@ class Ruling:
 
 @dataclass(frozen=True)
 class Judged:
-    """A ruling, its text for people, and the exit code."""
+    """A ruling, and its text for people."""
 
     ruling: Ruling
     text: str
-    code: Exit | None = None
-    """The exit code, if it differs from the verdict's: the judge was interrupted, or ended by an internal error."""
+
+
+@dataclass(frozen=True)
+class Phases:
+    """The seconds that the phases of judging took so far."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def timed(self, phase: str) -> Iterator[None]:
+        """Add the time of this context to a phase."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[phase] = round(self.seconds.get(phase, 0.0) + time.monotonic() - began, 3)
 
 
 @dataclass(frozen=True)
@@ -172,6 +287,9 @@ class JudgeView:
     screen: Console
     width: int
     verbose: bool
+    phases: Phases = field(default_factory=Phases)
+    unread: Mapping[str, str] = field(default_factory=dict)
+    """Why solutions cannot be read or called, by the words that name them, if others can be."""
 
 
 @dataclass(frozen=True)
@@ -207,18 +325,24 @@ def of_kernel(tally: Tally, kernel: str) -> Tally:
     return Tally({name: line for name, line in tally.targets.items() if line.kernel == kernel})
 
 
-def largest_errors(tally: Tally) -> Mapping[str, float]:
-    """Return the largest error of a run that passed, as a share of the allowed error, by dtype."""
+def largest_errors(tally: Tally) -> Mapping[str, float | None]:
+    """Return the largest error of all runs, as a share of the allowed error, by dtype."""
     found = dict[str, float]()
-    for dtype, worst in (each for line in tally.targets.values() for each in line.worst.items()):
-        found[dtype] = max(worst.ratio, found.get(dtype, 0.0))
-    return found
+    for line in tally.targets.values():
+        for dtype, ratio in [*((name, each.ratio) for name, each in line.worst.items()), *line.failed.items()]:
+            found[dtype] = max(ratio, found.get(dtype, 0.0))
+    return {dtype: ratio if math.isfinite(ratio) else None for dtype, ratio in found.items()}
+
+
+def first_failure(tally: Tally) -> int | None:
+    """Return the number of judged runs up to the first failing one, the least of all targets; None if none fails."""
+    return min((line.first for line in tally.targets.values() if line.first), default=None)
 
 
 def solution_ruling(
     solution: str, kernel: str, tally: Tally, book: FindingBook, measuring: Measuring | None,
     accepting: Mapping[str, Accepts], *, untried: str = "", refuses: str = "", interrupted: bool = False,
-    beyond: Beyond | None = None,
+    beyond: Beyond | None = None, bugs: Sequence[FoundBug] = (), exam: Exam | None = None,
 ) -> SolutionRuling:  # fmt: skip
     """Return the ruling on the solution that a kernel was made of. It is undecided if the solution was `untried`, and
     wrong if it `refuses` inputs that come with the problem; both texts say why."""
@@ -240,12 +364,20 @@ def solution_ruling(
         "" if said == "right" or (failures and not refuses) else reason, records,
         tuple(accepting[name] for name in own.targets if name in accepting), right_as_words, beyond=beyond,
         alike={name: dict(line.alike) for name, line in own.targets.items() if line.alike}, axes=axes_of(own),
+        exam=exam, first_failure=first_failure(own), bugs=tuple(bugs),
     )  # fmt: skip
 
 
 def axes_of(tally: Tally) -> Mapping[str, Mapping[str, int]]:
     """Return which values judged runs had of each axis; nothing where no run was judged."""
     return told(line.axes for line in tally.targets.values()) if tally.judged else {}
+
+
+def scored(each: SolutionRuling) -> SolutionRuling:
+    """Return the ruling with its score. Without an exam, the solution has passed everything, if anything was judged."""
+    share = each.exam.share if each.exam is not None else float(each.judged > 0)
+    is_whole = each.verdict == "right" and not (each.exam is not None and each.exam.refuses)
+    return replace(each, score=1.0 if is_whole else share / 2)
 
 
 def in_modes(each: SolutionRuling, mode: str, other: str) -> SolutionRuling:
@@ -276,15 +408,12 @@ def worst_of(verdicts: Iterable[Said]) -> Said:
     return max(verdicts, key=_RANK.index, default="did not run")
 
 
-_SAID: Mapping[Exit, Said] = {Exit.OK: "right", Exit.FINDINGS: "wrong", Exit.NOTHING_RAN: "did not run"}
-"""The verdict on a solution by its exit code. Any other code means undecided: nothing fails, but not all was judged."""
-
-
 def schema() -> dict[str, Any]:
     """Return the JSON schema of a ruling."""
     said = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"kernelfuzz ruling {VERSION}",
+        "exit_codes": {str(int(code)): meaning for code, meaning in EXITS.items()},
         **msgspec.json.schema(Ruling),
     }
     found: dict[str, Any] = json.loads(json.dumps(said))  # a default may be a tuple
@@ -293,138 +422,3 @@ def schema() -> dict[str, Any]:
 
 if __name__ == "__main__":
     print(json.dumps(schema(), indent=1))
-
-
-_BY = " by replay"
-
-
-def summary(ruling: Ruling, elapsed: float, *, verbose: bool = False) -> str:
-    """Return a line for each solution, and what was not seen; if it is `verbose`, which values of each axis ran."""
-    lines, by = list[str](), _BY if ruling.oracle == "replay" else ""
-    for each in ruling.solutions:
-        lines.append(f"{each.verdict:<12} {each.solution}  {_why(each, by)}")
-        lines += [f"  {measured.text}" for measured in each.measured]
-        lines += [f"  {beside.text}" for beside in each.accepts if beside.text]
-        lines += [f"  {each.right_as}"] if each.right_as else []
-        lines += [*_beyond(each), *_in_modes(each, ruling), *_at_own_shapes(each), *causes_told(each, ruling.mode)]
-        lines += full_size_told(each.full_size)
-        lines += _bits(each)
-        lines += [f"  {text_of(name, values)}" for name, values in each.axes.items()] if verbose else []
-    floors = ", or ".join(f"{share:.1e} in {dtype}" for dtype, share in ruling.detection_floor.items())
-    said = f"half of all outputs that are off by this share of their value are noticed: {floors}"
-    floor = said if floors else "not known, as no output of an ordinary case is judged"
-    lines += [f"detection floor: {floor}"] if ruling.cases else []
-    ran = f"{largest_text(ruling.largest)}; " if ruling.largest else ""
-    lines += [f"{ran}{never_text(ruling.never_ran, larger=bool(ran))}"] if ran or ruling.never_ran else []
-    lines += [*ruling.not_exercised, *([ruling.guarantee] if ruling.guarantee else [])]
-    return "\n".join(
-        [*lines, f"{counted(ruling.cases, 'case')} in {elapsed:.1f} s, seed {ruling.seed}, pack {ruling.pack}"]
-    )
-
-
-def _why(each: SolutionRuling, by: str) -> str:
-    if each.verdict == "wrong" and each.failing:
-        return f"{each.failing:,} of {counted(each.judged, 'run')}{by} {'fails' if each.judged == 1 else 'fail'}"
-    if each.verdict != "right":
-        return each.reason
-    errors = ", ".join(f"{ratio:.0%} in {dtype}" for dtype, ratio in each.largest_error.items())
-    return f"{counted(each.judged, 'run')}{by}{f', largest error {errors} of what is allowed' if errors else ''}"
-
-
-def _in_modes(each: SolutionRuling, ruling: Ruling) -> list[str]:
-    """Return the lines about a solution in both modes of a module, training and evaluation; [] if one was judged."""
-    other = each.other_mode
-    if other is None:
-        return []
-    said = f"{other.verdict} {ruling.other_mode}: {_why(other, _BY)}"
-    lines = [f"  {each.verdict} {ruling.mode}; {said}"]
-    return [*lines, *(f"    {line.strip()}" for some in other.failures for line in some["said"].splitlines())]
-
-
-def _bits(each: SolutionRuling) -> list[str]:
-    """Return which configurations give the bits of the first one, and which others."""
-    same = [name for name, counts in each.alike.items() if not counts.get(OTHER)]
-    others = [name for name, counts in each.alike.items() if counts.get(OTHER)]
-    first = "its first configuration"
-    words = {f"the same bits as in {first}": same, f"other bits than in {first}, within what is allowed": others}
-    return [f"  {what}: {and_more(names)}" for what, names in words.items() if names]
-
-
-def _beyond(each: SolutionRuling) -> list[str]:
-    """Return the lines about inputs that lack a property which all inputs of the task have."""
-    if each.beyond is None or not each.beyond.text:
-        return []
-    how = "  to have what is wrong beyond counted: --any-values"
-    return [f"  {each.beyond.text}", *([how] if each.verdict == "right" else [])]
-
-
-def _at_own_shapes(each: SolutionRuling) -> list[str]:
-    """Return the lines about a solution at the shapes that come with its task."""
-    own = each.own_shapes
-    if own is None:
-        return []
-    if own.verdict not in ("right", "wrong"):
-        if each.full_size is not None and each.full_size.judged:  # its line says more
-            return []
-        return [f"  not judged at the task's own shapes: {own.reason}"]
-    count = f"{own.failing or own.judged:,} of {counted(own.judged, 'run')}, by replay"
-    but = f", but for {own.changed}" if own.changed else ""
-    lines = [f"  {own.verdict} at the task's own shapes ({shapes_text(own.shapes)}{but}): {count}"]
-    if own.verdict == "wrong":
-        return [*lines, *(f"    {line.strip()}" for some in own.failures for line in some["said"].splitlines())]
-    if each.failing:
-        lines += ["  the shapes that it fails at are the judge's; they count, as the reference takes them, too"]
-    alone = "  to judge it at the task's own shapes alone: --own-shapes"
-    return [*lines, *([] if each.verdict == "right" else [alone])]
-
-
-def causes_told(each: SolutionRuling, mode: str) -> list[str]:
-    """Return the lines about possible causes: conditions under which a wrong solution is right."""
-    # A solution that folds its weights at construction is right only with the weights of its construction.
-    seeded = "right where both are constructed from one seed and nothing is trained or loaded, as KernelBench does; "
-    told = {
-        f"  {seeded}wrong with other weights": each.one_seed,
-        f"  right if it is kept {mode.partition(',')[0]}, as Model is: only its mode is wrong": each.kept_mode,
-    }
-    return [line for line, by in told.items() if by is not None and by.verdict == "right"]
-
-
-def full_size_told(full: FullSize | None) -> list[str]:
-    """Return the lines about a solution at the full size of its task."""
-    if full is None:
-        return []
-    if full.verdict not in ("right", "wrong"):
-        return [f"  not judged at full size: {full.reason}"]
-    count = f"{full.judged:,} of {counted(full.elements, 'element')} judged, by replay"
-    lines = [f"  {full.verdict} at the task's own shapes ({shapes_text(full.shapes)}): {count}"]
-    return [*lines, *(f"    {line.strip()}" for line in full.failure.splitlines())]
-
-
-def shapes_text(shapes: Mapping[str, Sequence[int]]) -> str:
-    """Return the shapes of inputs in words, such as "x 4x8, scale scalar"."""
-    return ", ".join(f"{name} {'x'.join(map(str, shape)) or 'scalar'}" for name, shape in shapes.items())
-
-
-def failures_told(kernel: str, failures: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the text of the smallest case that a replay found wrong."""
-    smallest = sorted(failures, key=lambda each: sum(map(math.prod, each["shapes"].values())))[:1]
-    return [f"FAIL  {kernel}  {each['said']}\n  {each['case']}, by replay" for each in smallest]
-
-
-def not_given(tally: Tally, targets: Sequence[Target]) -> list[str]:
-    """Return the lines on targets that judged only some cases: runs without a verdict, and cases too large for slow
-    targets. The number of missed cases is known only for a lone target, which should be given all."""
-    reasons, late = dict[str, str](), slow_targets_of(targets)
-    for target in targets:
-        line = tally.targets.get(target.id)
-        if target.size_limit is None or line is None or not line.judged:
-            continue
-        missed = tally.cases - line.judged - line.not_run
-        count = f" {missed:,} of {counted(tally.cases, 'case')}:" if len(targets) == 1 else ""
-        waited = ", and those for which quick targets did not wait for it" if target.id in late else ""
-        larger = target.size_limit.beyond(OPS[target.kernel.op])
-        if missed > 0:
-            reasons[target.id] = f"slow:{count} {larger}{waited}"
-    alike = by_reason(reasons).items()
-    given = [f"not given to {and_more(ids)}, which {'are' if len(ids) > 1 else 'is'} {why}" for why, ids in alike]
-    return [*partly_run_lines(tally.targets.values()), *given]

@@ -15,6 +15,7 @@ from typing import Any
 from fuzz.core.adapters.signature import belonging
 from fuzz.tasks.readers.source import (
     TaskError,
+    UnreadSolutionsError,
     chosen_function,
     definitions,
     files_in,
@@ -89,12 +90,30 @@ def _is_shown(path: Path, against: str, statement: Statement) -> bool:
 
 
 def solutions_of(words: tuple[str, ...], statement: Statement, against: str) -> Solutions:
-    """Return the solutions in the named files and folders by kernel, each with its words. Raises TaskError."""
-    found = dict[str, tuple[str, Solution]]()
+    """Return the solutions in the named files and folders by kernel, each with its words. Raises
+    UnreadSolutionsError."""
+    found, unread = dict[str, tuple[str, Solution]](), dict[str, str]()
     for each in files_in(words):
-        solution = solution_of(each, statement, against)
-        found[kernel_name(solution.name, [*found])] = each, solution
+        try:
+            solution = solution_of(each, statement, against)
+            found[kernel_name(solution.name, [*found])] = each, solution
+        except TaskError as error:
+            unread[each] = str(error)
+    if unread:
+        raise UnreadSolutionsError(unread)
     return found
+
+
+def check_calls(solutions: Solutions, statement: Statement, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+    """Raise UnreadSolutionsError if some solutions cannot be called with these inputs and outputs."""
+    unread = dict[str, str]()
+    for words, solution in solutions.values():
+        try:
+            solution.written(statement, inputs, outputs)
+        except TaskError as error:
+            unread[words] = str(error)
+    if unread:
+        raise UnreadSolutionsError(unread)
 
 
 def _beside(text: str, others: Iterable[str]) -> str:

@@ -30,6 +30,15 @@ class TaskError(UsageError):
     """Raised for a statement or a solution that cannot be read. The message says which, and what to do."""
 
 
+class UnreadSolutionsError(TaskError):
+    """Raised for solutions that cannot be read or called; others may be."""
+
+    def __init__(self, reasons: Mapping[str, str]) -> None:
+        """Say why, by the words that name each of them."""
+        super().__init__("\n".join(reasons.values()))
+        self.reasons = reasons
+
+
 def text_of(path: Path) -> str:
     """Return the text of a file. Raises TaskError."""
     try:
@@ -210,7 +219,10 @@ def begun(solutions: tuple[str, ...], against: str, output: Path, *, untrusted: 
     """Start the servers from which workers of solutions are forked. Their sandboxes show the folders that solutions
     will be written to; these are made now, and removed at the end if nothing was written to them. Raises TaskError if a
     solution cannot be read, before time is spent on the statement."""
-    made, files = list[Path](), [framework_in(words) for words in files_in(solutions)]
+    made, named, files = list[Path](), files_in(solutions), list[tuple[str, str]]()
+    for words in named:
+        with suppress(*([TaskError] if len(named) > 1 else [])):  # it is reported with the rulings on the others
+            files.append(framework_in(words))
     with suppress(TaskError, CacheError, OSError):  # an unreadable statement is reported when it is read
         folder, taken = output / name_in(against), list[str]()
         for name, framework in files if len(files) <= _MOST and not (untrusted and unusable()) else ():

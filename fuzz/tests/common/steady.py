@@ -11,6 +11,7 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from fuzz.core.base import __version__
 
+_SECONDS = (r'"seconds": \{[^}]*\}', '"seconds": {}')
 _STEADY = (
     (r"\b\d+(\.\d+)?(e-\d+)? (s|ms|CPU seconds)\b", r"N \3"),
     (r"\b(\d+:)?\d+:\d\d\b", "M:SS"),
@@ -22,6 +23,7 @@ _STEADY = (
     (r"\b[\d,]+ MB\b", "N MB"),
     (r"^ *\"?not exercised, as there is no GPU: .*\n", ""),
     (r"[ \t]+$", ""),
+    _SECONDS,
 )
 """What differs from run to run, and what stands for it."""
 
@@ -41,6 +43,11 @@ def steady(text: str, *folders: Path) -> str:
     for pattern, instead in _STEADY:
         text = re.sub(pattern, instead, text, flags=re.MULTILINE)
     return text
+
+
+def but_for_seconds(ruling: str) -> str:
+    """Return a ruling in JSON without what its phases took."""
+    return re.sub(*_SECONDS, ruling)
 
 
 def words_of_page(page: str) -> str:

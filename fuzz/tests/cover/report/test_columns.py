@@ -11,7 +11,8 @@ import fuzz
 from fuzz.cli import app
 from fuzz.report.wrapping import wrapped_text
 from fuzz.tasks.check.setup import GIVEN, Options
-from fuzz.tasks.judge.ruling import Ruling, SolutionRuling, summary
+from fuzz.tasks.judge.ruling import Ruling, SolutionRuling
+from fuzz.tasks.judge.words import summary
 
 _WIDTH = 80
 _NAME = "a_root_mean_square_of_rows_that_has_a_name_of_many_columns"
@@ -68,7 +69,7 @@ def test_what_a_check_and_a_judge_say_is_broken_between_words(
     ruling = Ruling(
         6, "undecided", "reference.py", "said", "formula", "", 1, 4, f"/tmp/{_NAME}", {}, {"f32": 1e-6, "f16": 1e-3},
         {}, ("larger cases", "several threads", "autograd", "evaluation mode"), (f"left out: {_NAME}",) * 3,
-        (solution,), "", "",
+        (solution,), "", "", 11, {},
     )  # fmt: skip
     _is_narrow(wrapped_text(summary(ruling, 1.0), _WIDTH))
 

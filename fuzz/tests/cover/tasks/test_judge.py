@@ -103,6 +103,8 @@ def test_a_solution_may_be_judged_at_the_shapes_of_its_task_alone(cli_here: Cli,
     [ruled] = json.loads(done.stdout)["solutions"]
     assert (done.returncode, ruled["verdict"], ruled["failing"]) == (1, "wrong", 0), done.stderr
     assert (ruled["own_shapes"]["verdict"], ruled["own_shapes"]["shapes"]) == ("wrong", {"input_": [64, 96]})
+    assert [(each["verdict"], each["failure"]) for each in ruled["bugs"]] == [("FAIL_NUMERIC", None)]
+    assert ruled["score"] == 0.5, "it passes all that was searched, and is wrong"
 
 
 def test_what_is_typed_for_more_time_judges_the_same() -> None:

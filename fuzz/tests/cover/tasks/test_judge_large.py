@@ -101,9 +101,9 @@ def test_no_case_is_begun_after_the_time_for_all(tmp_path: Path, monkeypatch: py
     meant = meant_of(lambda x: x * 2, "x=b n", None, {}, "finite", ("f32",))
     op = op_of(meant, "it", 1)
     replay, seconds = PreparedReplay(_asked(tmp_path), meant, op, {}, tmp_path, ()), count()
-    assert replay.run(20, 1, (), Console(quiet=True)).replay.cases == 20
+    assert replay.run(20, 1, (), Console(quiet=True))[1].replay.cases == 20
     monkeypatch.setattr("fuzz.tasks.judge.replay.time.process_time", lambda: float(next(seconds)))
-    assert replay.run(20, 1, (), Console(quiet=True), 1.5).replay.cases == 1
+    assert replay.run(20, 1, (), Console(quiet=True), 1.5)[1].replay.cases == 1
 
 
 def test_more_time_is_taken_for_more_cases_alone(tmp_path: Path) -> None:

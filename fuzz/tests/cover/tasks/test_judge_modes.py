@@ -15,7 +15,8 @@ import fuzz
 from fuzz.tasks.check.setup import GIVEN, Options
 from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.own import in_other_mode, own_shapes, with_causes, with_mode
-from fuzz.tasks.judge.ruling import SolutionRuling, causes_told
+from fuzz.tasks.judge.ruling import SolutionRuling
+from fuzz.tasks.judge.words import causes_told
 from fuzz.tasks.readers.formats import statements_of
 from fuzz.tasks.readers.solution import Solution, solutions_of
 from fuzz.tasks.readers.statement import Mode, Statement, modes_of

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fuzz.tests.common.running import KERNELFUZZ, Running, eventually
 from fuzz.tests.common.solutions import CHEATS, HONEST, REFERENCE
+from fuzz.tests.common.steady import but_for_seconds
 from fuzz.tests.conftest import Cli
 
 _NUMPY = "import os\nimport numpy as np\n"
@@ -49,5 +50,5 @@ def test_what_a_hostile_solution_does_changes_no_other_ruling(cli: Cli, tmp_path
         server.ended()
     right = {*HONEST, "reads", "writes"}
     assert said == {name: "right" if name in right else "wrong" for name in sources}
-    assert (again.returncode, again.stdout) == (cold.returncode, cold.stdout)
+    assert (again.returncode, but_for_seconds(again.stdout)) == (cold.returncode, but_for_seconds(cold.stdout))
     assert not any((Path(each) / "poison").exists() for each in ("/tmp", "/dev/shm", tmp_path))
