@@ -51,7 +51,7 @@ Asked = tuple[FormulaProblem, bool, Sequence[Query]]
 
 _Ask = tuple[FormulaProblem, bool, Query, int, int]
 """A problem, whether it is structured, a query about it, and the indices (problem, query) of the answer."""
-_FILLED = 1 << 14
+_FILLED = 1 << 12
 """The largest number of elements by which joined problems may be filled up to add another one. Filling up more takes
 longer than a separate group, whose calls of NumPy take two milliseconds, or ten for attention."""
 

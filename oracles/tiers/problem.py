@@ -63,6 +63,7 @@ class FormulaProblem:
         self._present = frozenset((*problem.inputs, *problem.outputs, *self.parameters))
         self.tensors = {name: self._canonical(name, array) for name, array in problem.inputs.items()}
         self._nearest: dict[object, Nearest] = {}
+        self._settled: dict[Contract, Contract] = {}
 
     @lazy
     def alike(self) -> tuple[Hashable, Hashable]:
@@ -183,7 +184,9 @@ class FormulaProblem:
 
     def settled(self, contract: Contract) -> Contract:
         """Return the contract settled for the dtypes of this problem's operands."""
-        return contract if contract.is_settled else contract.settled(self._given, self._dtypes)
+        if (found := self._settled.get(contract)) is None:
+            found = self._settled[contract] = contract.settled(self._given, self._dtypes)
+        return found
 
     @lazy
     def _given(self) -> Mapping[str, str]:

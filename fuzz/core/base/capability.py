@@ -286,9 +286,9 @@ class Capability:
     def takes(self, dim: str, size: int) -> bool:
         """Whether a dimension may have this extent."""
         op = OPS[self.op]
-        if op.fixed.get(dim, size) != size or op.whole({dim: size}) is None or (size == 0 and not self.empty):
+        if op.fixed.get(dim, size) != size or size % self.step(dim) or (size == 0 and not self.empty):
             return False
-        return size <= self.able.max.get(dim, size) and size % self.step(dim) == 0
+        return size <= self.able.max.get(dim, size) and op.whole({dim: size}) is not None
 
     def step(self, dim: str) -> int:
         """Return the number that the extent of a dimension must be a multiple of."""

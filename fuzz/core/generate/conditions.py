@@ -4,6 +4,7 @@ Also which pairs of conditions have held together."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from fuzz.core.base.feature import Feature, Label, label_words
@@ -30,6 +31,7 @@ SHAPE = frozenset(("n", "rows", "row remainder", "next to a power", "axis", "ran
 """The kinds of conditions that the shape of a case decides."""
 
 
+@lru_cache(1 << 14)  # ops share most labels
 def of_label(label: tuple[Feature, Any]) -> tuple[Condition, ...]:
     """Return the conditions that follow from a coverage label, or () if there are none."""
     kind, value = label

@@ -126,6 +126,8 @@ def fitted(sketch: Sketch) -> Sketch:
     if not outer or len(outer) != rank - 1:
         outer = spread_over(rows, rank - 1)
     axis = min(sketch.axis, rank - 1) if op.any_axis else rank - 1
+    if (rank, axis, outer) == (sketch.rank, sketch.axis, sketch.outer):
+        return sketch
     return replace(sketch, rank=rank, axis=axis, outer=outer)
 
 

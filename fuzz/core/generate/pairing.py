@@ -5,14 +5,17 @@ a shard for one capability aim at the same part, so that a shard need not keep t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fuzz.core.base.capability import Capability
 from fuzz.core.base.draw import Draw
-from fuzz.core.base.feature import Feature, Label, label_words
+from fuzz.core.base.feature import Feature, Kind, Label, label_words
 from fuzz.core.base.stream import Dice
 from fuzz.core.generate.capabilities import dtype_pairs
 from fuzz.core.generate.conditions import SAME, SHAPE, Condition, Pair, Together, conditions_of, of_label
@@ -26,6 +29,12 @@ from fuzz.core.generate.space import space_of
 from fuzz.core.generate.steering import steer_as_shaped
 from oracles.operand import OUTER
 from oracles.ops import OPS, remembered
+
+_BARRED_BY: Mapping[Kind, Sequence[Kind]] = {
+    "alias": ("presence", "layout"), "dtype": ("dtype",), "layout": ("rank",), "recipe": ("parameter",),
+    "stack": ("rank", "rows"),
+}  # fmt: skip
+"""The kinds of conditions that those of a kind may make impossible; an absent tensor may do this to any."""
 
 
 class Pairing:
@@ -45,23 +54,38 @@ class Pairing:
         self._kinds: dict[Feature, list[Condition]] = {}
         for condition in self._labels:
             self._kinds.setdefault(condition[0], []).append(condition)
-        self.all: Sequence[Pair] = tuple(self._pairs())
-        self._bits = [(self._conditions.bits[one], self._conditions.bits[other]) for one, other in self.all]
-
-    def _pairs(self) -> Iterator[Pair]:
-        bits = self._conditions.bits
         together = Together()
         for _, holding in self._shapes:
             together.see(holding)
+        bits = self._conditions.bits
         shaped = [each for each in self._conditions.all if each[0].kind in SHAPE and bits[each] in together.beside]
-        for one, other in combinations((*shaped, *self._labels), 2):
-            if one[0] == other[0]:
-                continue
-            if other[0].kind in SHAPE:
-                if together.has(bits[one], bits[other]):
-                    yield one, other
-            elif not self._contradict(one, other) and not self._contradict(other, one):
-                yield one, other
+        self._every: Sequence[Condition] = (*shaped, *self._labels)
+        self._bits = [bits[each] for each in self._every]
+        # Ten thousand pairs: as tuples, making them and collecting garbage among them took longest.
+        self._ones, self._others = np.triu(self._meeting(together, len(shaped)), 1).nonzero()
+
+    def _meeting(self, together: Together, shaped: int) -> NDArray[np.bool_]:
+        """Return, for each two conditions, whether both can hold. The first `shaped` ones are about the shape: these
+        can hold with each other if they did in `together`."""
+        every, of_kind, features = self._every, dict[str, list[int]](), dict[Feature, int]()
+        for place, each in enumerate(every):
+            of_kind.setdefault(each[0].kind, []).append(place)
+        kinds = np.array([features.setdefault(each[0], len(features)) for each in every])
+        found: NDArray[np.bool_] = kinds[:, None] != kinds
+        for one, other in combinations(range(shaped), 2):
+            found[one, other] &= together.has(self._bits[one], self._bits[other])
+        for one, condition in enumerate(every):
+            barred = of_kind if condition[0].kind == "presence" else _BARRED_BY.get(condition[0].kind, ())
+            for other in (place for kind in barred for place in of_kind.get(kind, ())):
+                if self._contradict(condition, every[other]):
+                    found[one, other] = found[other, one] = False
+        return found
+
+    @property
+    def all(self) -> Sequence[Pair]:
+        """All pairs."""
+        places = zip(self._ones.tolist(), self._others.tolist(), strict=True)
+        return [(self._every[one], self._every[other]) for one, other in places]
 
     def _contradict(self, one: tuple[Feature, Any], other: tuple[Feature, Any]) -> bool:
         """Whether the first condition makes the second impossible."""
@@ -89,18 +113,19 @@ class Pairing:
 
     def part(self, turn: int) -> int:
         """Return the number of pairs in the part that a turn aims at."""
-        return len(range(turn % PARTS, len(self.all), PARTS))
+        return len(range(turn % PARTS, len(self._ones), PARTS))
 
     def visited(self, turn: int, before: int, cases: Iterable[Iterable[Label]]) -> int:
         """Return the visited pairs of the turn's part as bits: the pairs `before`, and those met by these cases."""
-        together, part = Together(), self._bits[turn % PARTS :: PARTS]
+        together, part = Together(), slice(turn % PARTS, None, PARTS)
+        ones, others = self._ones[part].tolist(), self._others[part].tolist()
         for labels in cases:
             together.see(self._conditions.holding(labels))
-        left, beside = ~before & ((1 << len(part)) - 1), together.beside
+        left, beside, bits = ~before & ((1 << len(ones)) - 1), together.beside, self._bits
         while left:
             lowest = left & -left
-            one, other = part[lowest.bit_length() - 1]
-            if beside.get(one, 0) & other:
+            place = lowest.bit_length() - 1
+            if beside.get(bits[ones[place]], 0) & bits[others[place]]:
                 before |= lowest
             left ^= lowest
         return before
@@ -113,7 +138,8 @@ class Pairing:
         for _ in range(place % waiting.bit_count()):
             waiting &= waiting - 1
         number = (waiting & -waiting).bit_length() - 1
-        return self.all[turn % PARTS + number * PARTS]
+        at = turn % PARTS + number * PARTS
+        return self._every[self._ones[at]], self._every[self._others[at]]
 
     def draw(self, sketch: Sketch, pair: Pair, turn: int, dice: Dice, more: Dice) -> Draw:
         """Return a draw in which the pair holds. The conditions of all other kinds are random, so other pairs are
