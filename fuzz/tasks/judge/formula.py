@@ -32,7 +32,7 @@ from fuzz.core.generate.search import Search, batches
 from fuzz.core.generate.turn import Made
 from fuzz.core.judge.values import problem_of
 from fuzz.references.derive import ANY, FINITE, Derived
-from fuzz.references.examples import DRAWN, samples_of, seen_in
+from fuzz.references.examples import samples_of, seen_in
 from fuzz.report.brief import Provenance
 from fuzz.report.outline import run_outline
 from fuzz.report.totals import not_exercised
@@ -113,7 +113,8 @@ class FormulaJudge:
         rulings = {
             kernel: solution_ruling(
                 words, kernel, tally, book, None if driven is None else driven.measuring, self.accepting,
-                untried=self.untried.get(kernel, ""), refuses=self.refuses.get(kernel, ""), interrupted=interrupted,
+                untried=self.untried.get(kernel, ""), refuses=self.refuses.get(kernel, ""),
+                interrupted=interrupted and not stop.is_over,
                 beyond=None if driven is None else driven.beyond.get(kernel),
             )
             for kernel, (words, _) in self.solutions.items()
@@ -129,7 +130,7 @@ class FormulaJudge:
             [f"more than {counted(tally.cases, 'case')}"] if interrupted else [],
             largest=outline.outcome.largest, never=tuple(outline.outcome.never),
             told=[failure.told(verbose=view.verbose, width=view.width) for failure in outline.failures],
-            code=outline.outcome.code if shaken else None,
+            code=outline.outcome.code if shaken else None, untried=self.untried,
         )  # fmt: skip
 
 
@@ -154,7 +155,7 @@ def formula_judge(asked: Asked, problem: Statement, found: Derived, solutions: S
     }  # fmt: skip
     refuses = {name: refused_example(each, problem) for name, each in by_kernel.items() if problem.module is None}
     always = {} if problem.draw is None else seen_in(found, samples_of(problem.draw))
-    task = Task(chosen(asked, kernels), Data((), always, DRAWN), measures=True)
+    task = Task(chosen(asked, kernels), Data((), always, problem.source), measures=True)
     return FormulaJudge(asked, problem, solutions, found, folder, task, accepting, untried, refuses)
 
 

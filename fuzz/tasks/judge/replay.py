@@ -25,7 +25,7 @@ from fuzz.core.generate.observed import words_of
 from fuzz.core.laws.registry import declared
 from fuzz.findings.tally import TargetTally, never_decided
 from fuzz.references.dims import shapes_text
-from fuzz.references.examples import DRAWN, samples_of
+from fuzz.references.examples import samples_of
 from fuzz.references.parameters import titled
 from fuzz.references.replay.cases import REPLAYED, WEAKER, Meant, ReplayCase, ReplayError, keeping, meant_of
 from fuzz.references.replay.oracle import ABLE, NOTHING_PROMISED, SPARE, Replay, Shapes, op_of
@@ -155,7 +155,7 @@ class ReplayJudge:
         how = ", ".join([
             *([f"at the shapes that come with it{but}"] if problem.own else []),
             *([f"as it cannot be read: {self.why.removeprefix(f'{title} cannot be read: ')}"] if self.why else []),
-            *([f"kept as in {DRAWN}: {words_of(meant.kept)}"] if meant.kept else []),
+            *([f"kept as in {problem.source}: {words_of(meant.kept)}"] if meant.kept else []),
         ])  # fmt: skip
         return f"{title}: {shapes} -> {', '.join(each.name for each in self.plan.op.outputs)}, replayed, {how}"
 
@@ -167,7 +167,7 @@ class ReplayJudge:
     def run(self, seed: int, view: JudgeView, stop: Interruption) -> JudgeRun:
         """Judge cases, and return the results. Raises TaskError."""
         began, asked, own = time.monotonic(), self.plan.asked, self.problem.own is not None
-        most = self.plan.affordable(seed) if own and self.why else asked.replays
+        most = asked.replays if not (own and self.why) else stop.within(lambda: self.plan.affordable(seed)) or 1
         laws = laws_of(self.plan.targets) if most >= min(_PROBED, asked.replays) else ()
         run = self.plan.run(most, seed, laws, view.screen, asked.replay_s, stop)
         seen, cases, rulings = run.replay, run.replay.cases, self.plan.rulings(run)

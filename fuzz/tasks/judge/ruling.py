@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -30,6 +30,9 @@ from oracles.ops import OPS
 
 VERSION = 7
 Said = Literal["right", "wrong", "undecided", "did not run"]
+ALONE = "at the task's own shapes alone"
+_ENOUGH = 4
+"""If one in so many of the cases that were asked for was judged in the time, that is enough for a verdict."""
 _RANK: tuple[Said, ...] = ("right", "undecided", "did not run", "wrong")
 
 
@@ -83,7 +86,7 @@ class SolutionRuling:
     """Each bug as described by `explanation.schema.json`. By a replay, only the smallest failing case: its shapes,
     recipes and dtype, the worst element, its value, the expected value, and the allowed error."""
     reason: str
-    """Why the solution did not run, or why the verdict is undecided; else ''."""
+    """Why the solution did not run, why the verdict is undecided, or what a right one was not judged by; else ''."""
     measured: tuple[Measured, ...] = ()
     """What was measured of the solution, on each of its targets."""
     accepts: tuple[Accepts, ...] = ()
@@ -200,6 +203,14 @@ class JudgeRun:
     """The text for people about what fails."""
     code: Exit | None = None
     """The exit code, if it differs from the verdict's."""
+    untried: Collection[str] = ()
+    """The kernels that refuse the shapes of all cases."""
+
+    def is_enough(self, asked: Asked, *, own: bool) -> bool:
+        """Whether the cases are enough for a verdict: a quarter of those asked for, or one at a task's `own` shapes."""
+        if own:
+            return any(each.judged for each in self.rulings.values())
+        return self.cases * _ENOUGH >= (asked.replays if self.guarantee else asked.cases)
 
 
 def of_kernel(tally: Tally, kernel: str) -> Tally:
@@ -255,14 +266,25 @@ def in_modes(each: SolutionRuling, mode: str, other: str) -> SolutionRuling:
     return replace(each, axes={**each.axes, MODE: ran}) if each.axes and ran else each
 
 
-def in_time(asked: Asked, rulings: Sequence[SolutionRuling], missed: Sequence[str]) -> tuple[SolutionRuling, ...]:
-    """Return the rulings. If there was no time for everything, each solution that is not wrong so far is undecided."""
+def in_time(
+    asked: Asked, rulings: Sequence[SolutionRuling], missed: Sequence[str], *, enough: bool
+) -> tuple[SolutionRuling, ...]:
+    """Return the rulings. If there was no time for everything, a solution that is not wrong so far is undecided, unless
+    `enough` was judged, or it is right at the shapes that come with the task; the reason says what was not judged."""
     if asked.max_time is None or not missed:
         return tuple(rulings)
     [reason] = not_in_time(asked, missed)
-    return tuple(
-        each if each.verdict == "wrong" else replace(each, verdict="undecided", reason=reason) for each in rulings
-    )
+
+    def judged(each: SolutionRuling) -> SolutionRuling:
+        if each.verdict in ("wrong", "undecided"):
+            return replace(each, reason=each.reason or reason) if each.verdict == "undecided" else each
+        if enough and each.verdict == "right":
+            return replace(each, reason=each.reason or reason)
+        if any(own is not None and own.verdict == "right" for own in (each.own_shapes, each.full_size)):
+            return replace(each, verdict="right", reason=f"right {ALONE}: {reason}")
+        return replace(each, verdict="undecided", reason=reason)
+
+    return tuple(map(judged, rulings))
 
 
 def not_in_time(asked: Asked, missed: Sequence[str]) -> list[str]:
@@ -303,6 +325,7 @@ def summary(ruling: Ruling, elapsed: float, *, verbose: bool = False) -> str:
     lines, by = list[str](), _BY if ruling.oracle == "replay" else ""
     for each in ruling.solutions:
         lines.append(f"{each.verdict:<12} {each.solution}  {_why(each, by)}")
+        lines += [f"  {each.reason}"] if each.verdict == "right" and each.reason else []
         lines += [f"  {measured.text}" for measured in each.measured]
         lines += [f"  {beside.text}" for beside in each.accepts if beside.text]
         lines += [f"  {each.right_as}"] if each.right_as else []
