@@ -141,7 +141,7 @@ def drive(
         runner.begun = begun
     elif measuring is not None:
         measuring.measure()  # kernels run in this process, where nothing can go on beside a search
-    if task.data.known or task.replay is not None:
+    if task.data.known:
         from fuzz.campaign.corpus.folder import entries_of, in_batches
 
         runner.replay(in_batches(map(entries_of, task.data.known)))
@@ -150,9 +150,8 @@ def drive(
         runner.wait_for_workers()
         if task.replay is None:
             runner.run(task.op, session.seed)
-        else:
-            groups = task.replay.entries(session, enough)
-            runner.replay(in_batches(groups) if session.here is None else groups)
+        else:  # one by one: a batch that a limit of time cuts off is lost, and a case may take seconds
+            runner.replay(task.replay.entries(session, enough))
     if taken is not None and not book.buckets:
         runner = session.runner(targets)
         runner.replay([[Entry(taken.refused)]])

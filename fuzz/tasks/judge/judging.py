@@ -49,7 +49,7 @@ from fuzz.tasks.readers.source import TaskError, files_in
 from oracles.op import Op
 
 _T = TypeVar("_T")
-_READING, _OWN, _SEARCHING = 1 / 3, 1 / 2, 3 / 4
+_READING, _OWN, _SEARCHING = 1 / 3, 2 / 3, 3 / 4
 """With a limit of time, the largest shares of the time left: for reading the reference, then for the task's own shapes,
 then for the other cases. The rest is for what comes after them."""
 _VARIED = 4
@@ -141,9 +141,10 @@ def _ruled(asked: Asked, by: FormulaJudge | ReplayJudge, view: JudgeView, stop: 
     problem, own, missed = by.problem, dict[str, OwnShapes](), list[str]()
     if problem.module is not None and problem.own is None:
         with stop.sooner(_OWN):
-            found = stop.within(lambda: own_shapes(asked, problem, by.solutions, seed, view.screen, stop=stop))
-        own.update(found or {})
-        missed += ["the task's own shapes"] if found is None else []
+            found = stop.within(lambda: own_shapes(asked, problem, by.solutions, seed, view.screen, stop=stop)) or {}
+            late = stop.is_over and not any(each.judged for each in found.values())
+        own.update({} if late else found)
+        missed += ["the task's own shapes"] if late else []
     with stop.sooner(_SEARCHING if own else 1.0):
         run = by.run(seed, view, stop)
     missed += run.missed
