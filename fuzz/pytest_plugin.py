@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from fuzz.tasks.check.check import PackTarget
-    from fuzz.tasks.check.plan import Seed
+    from fuzz.tasks.check.setup import Seed
 
 _FIXTURE = "kernelfuzz_target"
 _MARKER = "kernelfuzz_pack"
@@ -54,7 +54,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"{_MARKER}(folder): the pack whose targets the fixture {_FIXTURE} goes through")
-    from fuzz.tasks.check.plan import EXPLAIN_S, GIVEN, Options
+    from fuzz.tasks.check.setup import EXPLAIN_S, GIVEN, Options
 
     chosen = config.getoption
     explain = _seconds("explain-time", chosen("--kernelfuzz-explain-time"))
@@ -73,7 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    from fuzz.tasks.check.plan import GIVEN, Options
+    from fuzz.tasks.check.setup import GIVEN, Options
 
     GIVEN.options, GIVEN.console = Options(), None
 
@@ -104,7 +104,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Add to the test's report what its checks ran and did not exercise; so it arrives from any process."""
     yield
-    from fuzz.tasks.check.plan import GIVEN
+    from fuzz.tasks.check.setup import GIVEN
 
     for line in GIVEN.passed:
         item.user_properties.append((_PASSED, line))
@@ -161,7 +161,7 @@ def _folder(metafunc: pytest.Metafunc) -> Path:
 
 
 def _seed(text: str | None) -> Seed:
-    from fuzz.tasks.check.plan import RANDOM
+    from fuzz.tasks.check.setup import RANDOM
 
     if text is None or text == RANDOM:
         return text  # type: ignore[return-value]

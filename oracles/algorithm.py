@@ -25,7 +25,7 @@ from oracles.formula.trace import FormulaError, Node, Trace, ordered, run, trace
 from oracles.op import Op
 
 FORMULA = "formula"
-"""The name of the formula's own way to calculate a local, beside the names of algorithms."""
+"""The name that stands for the formula's own way to calculate a local, where algorithms are named."""
 _BITS = 400
 _AGREE = mpmath.ldexp(1, -200)
 """The relative difference, calculated with `_BITS` bits, up to which two algorithms have the same exact value."""

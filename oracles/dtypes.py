@@ -98,8 +98,9 @@ class Format(Dtype):
     def overflow(self) -> tuple[int, int]:
         """Return the smallest magnitude that rounds past `max`, as (mantissa, exponent) for mantissa * 2^exponent: for
         f64 no float64 holds that magnitude."""
-        mantissa, exponent = _integer(self.max, self.precision)
-        return 2 * mantissa + (2 if self.ties == "towards zero" else 1), exponent - 1
+        fraction, exponent = math.frexp(self.max)
+        mantissa = int(math.ldexp(fraction, self.precision))
+        return 2 * mantissa + (2 if self.ties == "towards zero" else 1), exponent - self.precision - 1
 
     @lazy
     def limit(self) -> float:
@@ -112,8 +113,7 @@ class Format(Dtype):
 
     @lazy
     def endless(self) -> Format:
-        """Return this format with a larger range of exponents, which ends where float64 would overflow; float64 for
-        float64."""
+        """Return this format with a larger range of exponents, which ends where float64 would overflow."""
         if self.name == DOUBLE.name:
             return self
         most = math.ldexp(2 - 2.0 ** (1 - self.precision), _ENDLESS)
@@ -150,14 +150,6 @@ class Integer(Dtype):
     highest: int
 
 
-def _integer(value: float, precision: int) -> tuple[int, int]:
-    """Return `value` as (mantissa, exponent) with a mantissa of `precision` bits."""
-    numerator, denominator = value.as_integer_ratio()
-    exponent = numerator.bit_length() - denominator.bit_length() + 1 - precision
-    mantissa = numerator >> exponent if exponent >= 0 else numerator << -exponent
-    return mantissa, exponent
-
-
 _ROWS: Sequence[Dtype] = (
     Format("f32", "float32", 4, 24, -126, float.fromhex("0x1.fffffep127")),
     Format("f16", "float16", 2, 11, -14, 65504.0),
@@ -187,8 +179,8 @@ CUTS: Mapping[str, Format] = {
     name: CutFormat(name, "", SINGLE.itemsize, 11, SINGLE.emin, float.fromhex("0x1.ffcp127"), ties=ties)
     for name, ties in _TIES.items()
 }
-"""Further formats to which locals may be rounded at a point, all TF32: rounded as `cvt.rna.tf32` does, rounded to
-nearest even, or cut as tensor cores read f32, which ignore its last 13 bits."""
+"""Further formats, variants of TF32, to which locals may be rounded at a point: rounded as `cvt.rna.tf32` does, rounded
+to nearest even, or cut off as by tensor cores, which ignore the last 13 bits of f32."""
 FLOATS = tuple(FORMATS)
 COMPUTED = tuple(name for name, each in FORMATS.items() if not each.only_stores)
 """The names of the formats that kernels calculate in."""
@@ -199,7 +191,7 @@ INDICES = tuple(name for name in INTEGERS if DTYPES[name].itemsize > 2)
 """The integer dtypes of places along a dimension, of 32 bits and more: most dimensions are longer than 8 bits can
 count, and torch takes no index of 16 bits."""
 CODED = tuple(name for name in INTEGERS if name not in INDICES and name != "bool")
-"""The integer dtypes whose values are numbers by default, such as codes of a quantised row."""
+"""The integer dtypes whose values are numbers unless declared otherwise, such as the codes of a quantised row."""
 ITEMSIZE: Mapping[str, int] = {name: each.itemsize for name, each in DTYPES.items()}
 """The bytes of one element of each dtype."""
 

@@ -65,7 +65,7 @@ class Enclosure:
     inner: tuple[F64, F64]
     outer: tuple[F64, F64]
     nan: Flags | None = None
-    """For each element `FORBIDDEN`, `ALLOWED` or `REQUIRED`; None if no element may be NaN."""
+    """Whether NaN is `FORBIDDEN`, `ALLOWED` or `REQUIRED`, for each element; None if no element may be NaN."""
     zero: Mask | None = None
     """Mask of the elements that may also be zero; None if there are no such elements."""
     unjudged: Mask | None = None
@@ -159,7 +159,7 @@ class Enclosure:
 
 
 def concatenated(parts: Sequence[Enclosure]) -> Enclosure:
-    """Return the parts joined along their first axis."""
+    """Return the enclosures of parts of an output, joined along their first axis."""
     if len(parts) == 1:
         return parts[0]
     first = parts[0]
@@ -217,7 +217,7 @@ def at_some(mask: Mask, enclosure: Enclosure) -> Enclosure:
 
 
 def preferred(mask: Mask, first: Enclosure, own: Enclosure) -> Enclosure:
-    """Return the enclosure that is `first` where the mask is set, with `own` as its `beside`, and `own` elsewhere."""
+    """Return an enclosure that is `first` where the mask is set, with `own` as its `beside`, and `own` elsewhere."""
 
     def chosen(a: Any, b: Any) -> Any:
         if a is None and b is None:

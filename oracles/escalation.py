@@ -83,8 +83,8 @@ def _tell(step: PreciseProgress, began: float) -> None:
 def narrowed(
     comparison: OutputComparison, got: F64, alone: Callable[[int], tuple[slice, Mask, Mask]], began: float
 ) -> OutputComparison:
-    """Return the comparison with fewer unsure elements: without those that the precise tier's own forms decide, row by
-    row. `alone` returns, for a row, a part of the output that contains it, and the masks of its elements that certainly
+    """Return the comparison with fewer unsure elements: the precise tier's own forms decide some of them, row by row.
+    `alone` returns, for a row, a part of the output that contains the row, and the masks of its elements that certainly
     conform and certainly fail. Rows are left unsure once the time since it `began` is over."""
     failing, unsure, ratio = comparison.failing.copy(), comparison.unsure.copy(), comparison.ratio.copy()
     known = 0

@@ -17,7 +17,7 @@ from oracles.formula.expansion import arrangements
 from oracles.formula.trace import Trace
 from oracles.op import Op
 from oracles.summation import Lanes, Pairwise, Sequential, Summation, Tiles
-from oracles.tiers.reading import reading
+from oracles.tiers.prepared import prepared
 
 ORDERS: Sequence[Summation] = (
     Sequential(), Lanes(4, 1, "scalar"), Lanes(8, 1, "scalar"), Lanes(4, 4, "scalar"), Lanes(8, 4, "scalar"),
@@ -150,4 +150,4 @@ def _graphs(op: Op) -> list[Trace]:
     """Return the graph of the op's own formula with all operands, then its graph with each algorithm."""
     present = frozenset((*(each.name for each in op.operands), *(each.name for each in op.parameters)))
     ways = [((local, way),) for local, each in op.algorithms.items() for way in each]
-    return [reading(op, present, frozenset(), algorithm).trace for algorithm in ((), *ways)]
+    return [prepared(op, present, frozenset(), algorithm).trace for algorithm in ((), *ways)]

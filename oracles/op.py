@@ -131,7 +131,7 @@ class Op:
         return tuple(dim for dim in self.inputs[0].axes if dim != OUTER)
 
     @lazy
-    def turns(self) -> bool:
+    def any_axis(self) -> bool:
         """Whether the row of a case may lie along any axis of the first input: true if its dimensions are "... n".
         Every tensor with the same dimensions then has its row along the same axis."""
         return self.inputs[0].axes == (OUTER, self.row)
@@ -144,7 +144,7 @@ class Op:
     @lazy
     def columns(self) -> frozenset[str]:
         """Return the names of inputs with one element for each place along the row, if the first input is "... n"."""
-        return frozenset(each.name for each in self.inputs if self.turns and each.axes == (self.row,))
+        return frozenset(each.name for each in self.inputs if self.any_axis and each.axes == (self.row,))
 
     @lazy
     def dimensions(self) -> Mapping[str, OpDim]:
@@ -212,7 +212,7 @@ class Op:
         always = [each for each in self.operands if not each.optional]
         shared = {dim for dim in self.named if all(dim in each.axes for each in always)}
         named = (dim for dim in self.named if dim not in self.fixed and (dim in last or dim not in shared))
-        return *((OUTER,) if self.turns else ()), *named
+        return *((OUTER,) if self.any_axis else ()), *named
 
     @lazy
     def batch_name(self) -> str:
@@ -341,7 +341,7 @@ class Op:
         columns. Return () if the grid does not fit the first input, or if an extent is unknown or impossible."""
         known, rank = {*self.inner, *extents}, len(grid) if OUTER in self.inputs[0].axes else len(self.inner)
         missing = {*self._by_name[name].axes} - known - {OUTER, *self.made}
-        misplaced = axis != rank - 1 and not self.turns
+        misplaced = axis != rank - 1 and not self.any_axis
         misplaced |= bool(self.made) and self.whole({**self.sizes(grid, axis), **extents}) is None
         if not len(self.inner) <= len(grid) == rank or misplaced or missing or not self.has_fixed(grid, axis, extents):
             return ()

@@ -59,7 +59,8 @@ SAMPLE = 64
 
 
 class OracleDisagreement(RuntimeError):  # noqa: N818 (not an error of the caller)
-    """The two tiers contradict each other, which is an error in the oracle. No judgement of the run can be trusted."""
+    """The two tiers contradict each other, which is an error in the oracle. No judgement of the session can be
+    trusted."""
 
 
 class GaveUp(RuntimeError):  # noqa: N818 (an answer, not a mistake)
@@ -75,7 +76,8 @@ class OutputCheck:
     worst_index: tuple[int, ...] | None
     """The element with the largest err/budget; None for an empty output."""
     worst_ratio: float
-    """The err/budget of that element. It is at most 1 if and only if the output passes."""
+    """The largest err/budget of the output's elements, at `worst_index`. It is at most 1 if and only if the output
+    passes."""
     failing: int = 0
     """The number of failing elements."""
     contradicts: bool = False

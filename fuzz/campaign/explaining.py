@@ -80,8 +80,8 @@ def explain_findings(
     shrinks: bool = True,
     clock: Callable[[], float] | None = None,
 ) -> None:
-    """Explain the findings of the book and group them by cause, whatever stopped the run; an interruption keeps what is
-    known by then. With an `origin`, a terminal shows each failure in short as soon as it is explained. Without
+    """Explain the findings of the book and group them by cause, whatever stopped the session; an interruption keeps
+    what is known by then. With an `origin`, a terminal shows each failure in short as soon as it is explained. Without
     `shrinks`, each case stays as found, and only changes to it are tried. `seconds` is processor time, or time by
     `clock`. Calls that hang are not waited for."""
     clock = clock or Spent()

@@ -76,7 +76,7 @@ class Measuring:
                 self.right_as[target.id] = right_as(smallest, target.contract)
                 continue
             if (case := wrong(target, runs, lambda: time.monotonic() > ends)) is not None:
-                session.runner([target], search=False).replay([[Entry(case)]])
+                session.runner([target], search=False).run_entries([[Entry(case)]])
                 continue
             case = contradicted(self.pool, target, self.records[target.id], runs, lambda: time.monotonic() > ends)
             if case is not None:

@@ -30,12 +30,12 @@ from fuzz.findings.tally import whereabouts
 from fuzz.report.console import bare_table
 
 _TWIN_ONE_IN = 2
-"""One case in this many gets a twin: more than in a run, since a mutant must be found in few cases."""
+"""One case in this many gets a twin: more than in a search, since a mutant must be found in few cases."""
 
 
 @dataclass
-class MutantRun:
-    """One mutant and its base, on one target."""
+class MutantHunt:
+    """The hunt for one mutant, whose base must pass, on one target."""
 
     mutant: Mutant
     target: Target
@@ -55,7 +55,7 @@ class MutantRun:
         return self.killed_by is not None and not self.trouble
 
     def see(self, judge: EntryJudge) -> None:
-        """Judge mutant and base on one case, and by its law if it is a twin. The run ends if the base fails, or if the
+        """Judge mutant and base on one case, and by its law if it is a twin. The hunt ends if the base fails, or if the
         mutant fails where its trigger does not hold."""
         if self.killed_by is not None or self.trouble or self.target.id not in judge.outcomes:
             return
@@ -96,22 +96,22 @@ class MutantRun:
 
 @dataclass
 class MutantResult:
-    """The runs of one mutant on all of its targets."""
+    """The hunts for one mutant, on all of its targets."""
 
     mutant: Mutant
-    runs: list[MutantRun] = field(default_factory=list)
+    hunts: list[MutantHunt] = field(default_factory=list)
     not_run: str = ""
     """The reason why one of the targets did not run."""
 
     @property
     def passed(self) -> bool:
         """Whether the mutant was killed on all of its targets, for the right reason, and its base passed."""
-        return bool(self.runs) and not self.not_run and all(run.ok for run in self.runs)
+        return bool(self.hunts) and not self.not_run and all(each.ok for each in self.hunts)
 
     @property
     def failed(self) -> bool:
         """Whether the mutant survived on a target, or was killed for another reason."""
-        return any(not run.ok for run in self.runs)
+        return any(not each.ok for each in self.hunts)
 
 
 def chosen_mutants(pack: Pack, expression: str | None) -> Sequence[Mutant]:
@@ -139,47 +139,47 @@ def hunt(
     """Search until every target of the mutant has killed it, the limit of cases is reached, or a stop is wanted."""
     base = pack.kernel(mutant.base)
     pairs = zip(expand([mutant.apply(base)]), expand([base]), strict=True)
-    runs = [
-        MutantRun(mutant, target, twin)
+    hunts = [
+        MutantHunt(mutant, target, twin)
         for target, twin in pairs
         if any(fnmatchcase(target.id, pattern) for pattern in mutant.targets)
     ]
-    targets = [target for run in runs for target in (run.target, run.base)]
+    targets = [target for each in hunts for target in (each.target, each.base)]
     with started(targets, jobs, err) as pool:
         missing = not_running(pool)
         broken = {name: reason for name, reason in missing.items() if is_broken(pool, name)}
-        for run in runs:
-            run.trouble = next((broken[each.id] for each in (run.target, run.base) if each.id in broken), "")
-        result = MutantResult(mutant, [run for run in runs if run.trouble or run.target.id not in missing])
+        for each in hunts:
+            each.trouble = next((broken[each.id] for each in (each.target, each.base) if each.id in broken), "")
+        result = MutantResult(mutant, [each for each in hunts if each.trouble or each.target.id not in missing])
         result.not_run = next((reason for name, reason in missing.items() if name not in broken), "")
         pool.watch = late(lambda: stop.overdue)
-        if result.runs:
-            _search(pool, base, result.runs, seed, max_cases, stop)
-    for run in result.runs:
-        if run.killed_by is None and not run.trouble:
-            run.trouble = f"survived {counted(run.cases, 'case')}"
+        if result.hunts:
+            _search(pool, base, result.hunts, seed, max_cases, stop)
+    for each in result.hunts:
+        if each.killed_by is None and not each.trouble:
+            each.trouble = f"survived {counted(each.cases, 'case')}"
         elif mutant.needs_history:
-            run.explain()
+            each.explain()
     return result
 
 
 def _search(
-    pool: WorkerPool, base: Kernel, runs: Sequence[MutantRun], seed: int, max_cases: int, stop: Interruption
+    pool: WorkerPool, base: Kernel, hunts: Sequence[MutantHunt], seed: int, max_cases: int, stop: Interruption
 ) -> None:
-    """Take turns of a search for the base until each run has ended."""
-    mutant, targets = runs[0].mutant, [target for run in runs for target in (run.target, run.base)]
-    laws = declared(run.target.kernel for run in runs)
+    """Take turns of a search for the base until each hunt has ended."""
+    mutant, targets = hunts[0].mutant, [target for each in hunts for target in (each.target, each.base)]
+    laws = declared(each.target.kernel for each in hunts)
 
     def see(judge: EntryJudge) -> None:
-        for run in runs:
-            run.see(judge)
+        for each in hunts:
+            each.see(judge)
 
     scope = SearchScope(
         [base], laws, ([target.id for target in targets],), twin_one_in=_TWIN_ONE_IN, guided=mutant.of_size
     )  # fmt: skip
     turn_runner = TurnRunner(pool, targets, scope, see)
     for _ in one_by_one(turn_runner, base.op, seed, max_cases, big_first=mutant.big):
-        if stop.wanted or all(run.killed_by or run.trouble for run in runs):
+        if stop.wanted or all(each.killed_by or each.trouble for each in hunts):
             return
 
 
@@ -214,14 +214,14 @@ class Hunted:
 
 def hunted(result: MutantResult) -> Hunted:
     """Return the record of a result."""
-    mutant, runs = result.mutant, []
-    for run in result.runs:
-        killed = run.killed_by
+    mutant, found = result.mutant, list[HuntedOn]()
+    for each in result.hunts:
+        killed = each.killed_by
         verdict = f"{killed.verdict.value} {killed.broken_law_name}".rstrip() if killed is not None else ""
-        runs.append(HuntedOn(run.target.id, run.cases, verdict, run.where, run.trouble))
+        found.append(HuntedOn(each.target.id, each.cases, verdict, each.where, each.trouble))
     return Hunted(
         mutant.name, mutant.base, mutant.trigger, mutant.provenance, result.passed, result.failed, result.not_run,
-        tuple(runs),
+        tuple(found),
     )  # fmt: skip
 
 
@@ -234,8 +234,8 @@ def mutant_table(results: Sequence[Hunted]) -> Table:
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("caught as, on", overflow="fold")
     for result in results:
-        killed = [run for run in result.targets if run.verdict and not run.trouble]
-        cases = [str(run.cases) for run in killed]
+        killed = [each for each in result.targets if each.verdict and not each.trouble]
+        cases = [str(each.cases) for each in killed]
         spread = f"{min(cases, key=int)}..{max(cases, key=int)}" if len(set(cases)) > 1 else "".join(cases[:1])
         counts = f"{len(killed)} of {counted(len(result.targets), 'target')}"
         table.add_row(
@@ -245,10 +245,10 @@ def mutant_table(results: Sequence[Hunted]) -> Table:
 
 
 def _how(result: Hunted) -> str:
-    troubles = {f"{run.target}: {run.trouble}" for run in result.targets if run.trouble}
+    troubles = {f"{each.target}: {each.trouble}" for each in result.targets if each.trouble}
     if troubles:
         return "; ".join(sorted(troubles))
     if result.not_run:
         return f"NOT_RUN: {result.not_run}"
-    verdicts = sorted({run.verdict for run in result.targets if run.verdict})
+    verdicts = sorted({each.verdict for each in result.targets if each.verdict})
     return f"{', '.join(verdicts)} on {result.targets[0].where}"

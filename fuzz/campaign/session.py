@@ -1,4 +1,4 @@
-"""A session: the part that a run, a gate, a night and a check share, from starting workers to their end."""
+"""A session: what a search, a gate, a night and a check have in common, from starting workers to their end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.console import Console
 
 from fuzz.campaign.search.executor import Crew, Engine
 from fuzz.campaign.search.runner import Runner
-from fuzz.campaign.search.stopping import Interruption, RunLimits, never
+from fuzz.campaign.search.stopping import Interruption, SessionLimits, never
 from fuzz.campaign.search.turn_runner import SearchScope
 from fuzz.campaign.starting import executor_of, note_not_running, restarted, runnable, started
 from fuzz.core.adapters.target import NotRun, Target
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 
 @dataclass
 class Session:
-    """The common part of a run, a gate, a night or a check. Its processes and workers run while it is entered."""
+    """The common part of a search, a gate, a night and a check. Its processes and workers run while it is entered."""
 
     targets: Sequence[Target]
     book: FindingBook
     scope: SearchScope
     seed: int
-    limits: RunLimits
+    limits: SessionLimits
     json: Path | None = None
     """The file for the records of judged runs."""
     jobs: int = 0
@@ -213,8 +213,8 @@ class Session:
     def usual(self) -> str:
         """The reason to print for a target that judged nothing and gives no reason itself."""
         if self.over():
-            return "the run stopped at its first failure"
-        return "the run was interrupted before its turn" if self.interruption.wanted else NO_CASE
+            return "the session stopped at its first failure"
+        return "the session was interrupted before its turn" if self.interruption.wanted else NO_CASE
 
     def tell_troubles(self, outcome: UseOutcome | None = None) -> None:
         """Print which workers were started again, and the errors and missing files of the outcome."""

@@ -108,8 +108,8 @@ def started(
     reasons: bool = True,
 ) -> Iterator[WorkerPool]:
     """Yield a pool whose workers were built, started and attested. With `reasons`, targets that did not start are
-    reported at once, with the remedy; a run reports them at its end. Without `bounded`, slow targets run cases of any
-    size."""
+    reported at once, with the remedy; a search reports them at its end. Without `bounded`, slow targets run cases of
+    any size."""
     from fuzz.core.execute.pool import WorkerPool
 
     with ExitStack() as stack:

@@ -107,7 +107,7 @@ def verify(options: VerifyOptions) -> Exit:
     from fuzz.report import console
     from fuzz.report.outline import tally_broken
     from fuzz.report.table import kernel_lines, print_kernels
-    from fuzz.report.totals import remarks, run_notes
+    from fuzz.report.totals import remarks, session_notes
     from fuzz.report.use_outcome import outcome_of
 
     _make_ops_known(options.pack)
@@ -120,7 +120,7 @@ def verify(options: VerifyOptions) -> Exit:
     with started(targets, options.jobs, console.progress()) as pool:
         tally, untaken = judged(corpus, targets, pool)
     print_kernels(out, kernel_lines(tally))
-    for line in (*run_notes(tally), *untaken):
+    for line in (*session_notes(tally), *untaken):
         out.print(line, style="yellow")
     for each in tally_broken(tally):
         out.print(each.text("", whole=True))

@@ -103,7 +103,7 @@ def _tables() -> Mapping[str, PlainTable]:
             ("exit code", "name", "what it means"), [(str(each.value), each.name, MEANINGS[each]) for each in Exit]
         ),
         "Words of `kernelfuzz judge`": PlainTable(("word", "what it means"), [*RULINGS.items()]),
-        "Words of a run": PlainTable(("word", "what it means"), [*RUNS.items()]),
+        "Words of a report": PlainTable(("word", "what it means"), [*RUNS.items()]),
         "Lines of a failure in full": PlainTable(("line", "what it means"), [*LABELS.items()]),
         "Fields of `Capabilities`": PlainTable(("field", "what it says"), [*FIELDS.items()]),
     }

@@ -38,7 +38,7 @@ def explain_budget(options: BudgetOptions) -> Exit:
 
     For example: kernelfuzz explain-budget b88a1c --pack mine --index 0,3
     """
-    from fuzz.campaign.replay import chosen_case
+    from fuzz.campaign.reproducing import chosen_case
     from fuzz.campaign.starting import select_targets
     from fuzz.core.base.selection import SelectionError
     from fuzz.core.judge.values import problem_of

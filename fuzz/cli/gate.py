@@ -17,7 +17,7 @@ from fuzz.cli.options import given, loaded, pack_words
 
 if TYPE_CHECKING:
     from fuzz.campaign.corpus.accuracy import Ratchet
-    from fuzz.campaign.gate.session import GateRun
+    from fuzz.campaign.gate.session import GateSession
     from fuzz.core.adapters.pack import Pack
 
 
@@ -67,8 +67,8 @@ def gate(options: GateOptions) -> Exit:
     from fuzz.campaign.corpus.accuracy import require_own
     from fuzz.campaign.gate.changes import changes_since, touched
     from fuzz.campaign.gate.known import Before, KnownFailures, before, load_known
-    from fuzz.campaign.gate.session import SEED, GateRun, phases, slow_every
-    from fuzz.campaign.search.stopping import RunLimits
+    from fuzz.campaign.gate.session import SEED, GateSession, phases, slow_every
+    from fuzz.campaign.search.stopping import SessionLimits
     from fuzz.campaign.search.turn_runner import SearchScope
     from fuzz.campaign.session import Session
     from fuzz.campaign.starting import writable
@@ -77,7 +77,7 @@ def gate(options: GateOptions) -> Exit:
     from fuzz.findings.bucket import by_family
     from fuzz.report.brief import Provenance
     from fuzz.report.formats import parse, write_reports
-    from fuzz.report.outline import run_outline
+    from fuzz.report.outline import session_outline
     from fuzz.report.totals import print_gate
     from fuzz.report.totals import remarks as said
     from fuzz.report.use_outcome import UseOutcome
@@ -95,7 +95,7 @@ def gate(options: GateOptions) -> Exit:
     output = writable(options.output)
     earlier = before(options.store, output) if options.store is not None else Before()
     kept = [entry.case for entry in known if entry.case is not None]
-    plan = phases(corpora, [*kept, *(each.path for each in earlier.kept)])
+    known_phases = phases(corpora, [*kept, *(each.path for each in earlier.kept)])
     pack_option, most, began = pack_words(options.pack, options.untrusted), options.max_cases, time.monotonic()
     judged = given(
         max_cases=most if most != GateOptions.max_cases else None, corpora=options.corpora, known=options.known,
@@ -108,27 +108,27 @@ def gate(options: GateOptions) -> Exit:
     if options.store is not None:  # findings are sorted into buckets as the store sorts them
         book = replace(book, name_of=by_family, buckets=dict(earlier.buckets))
     session = Session(
-        targets, book, scope, SEED, RunLimits(None, most), options.json, options.jobs,
+        targets, book, scope, SEED, SessionLimits(None, most), options.json, options.jobs,
         options.case_limit, searched=[target for target in targets if target.kernel.name in reasons],
     )  # fmt: skip
     origin = Provenance(SEED, command, pack_option, since=changes.start)
-    ran = GateRun(session, KnownFailures(known, datetime.now(UTC).date()), reasons, before=earlier)
+    ran = GateSession(session, KnownFailures(known, datetime.now(UTC).date()), reasons, before=earlier)
     session.over = lambda: options.fail_fast and bool(ran.unknown)
     with session:
         with session.interruption:
-            seen = ran.run(plan)
+            seen = ran.run(known_phases)
         if not session.interruption.wanted:
             session.explain(options.explaining.seconds if ran.unknown else None, origin)
         remarks = _remarks(options, ran, seen, corpora, pack)
         earlier.mended.difference_update(bucket.name for bucket in session.book.seen)  # the search found these again
-        idle = options.base is not None and not (changed or options.require) and not ran.takes_any(plan)
+        idle = options.base is not None and not (changed or options.require) and not ran.takes_any(known_phases)
         if options.base is not None and not changed:
             remarks.notes.append(changes.unused)
         if idle:
-            remarks.notes.append("nothing to judge: no kernel was changed, and no kept case is there to replay")
+            remarks.notes.append("nothing to judge: no kernel was changed, and no kept case is there to run")
         ran.note_unchanged(options.base)
         outline = replace(
-            run_outline(
+            session_outline(
                 "gate", session.book, targets, session.tally, origin, ran.issue, usual=session.usual,
                 complaints=remarks.complaints, missing=remarks.missing, interrupted=session.interruption.wanted,
                 idle=idle,
@@ -170,19 +170,19 @@ class _Remarks:
     notes: list[str] = field(default_factory=list)
 
 
-def _remarks(options: GateOptions, ran: GateRun, seen: Ratchet, corpora: Path | None, pack: Pack) -> _Remarks:
+def _remarks(options: GateOptions, ran: GateSession, seen: Ratchet, corpora: Path | None, pack: Pack) -> _Remarks:
     """Compare or write the accuracy, and return all remarks, also about known failures and what did not run."""
     from fuzz.campaign.corpus import accuracy
-    from fuzz.campaign.gate.session import unreplayed
+    from fuzz.campaign.gate.session import not_run_files
     from fuzz.campaign.starting import missing_targets, unmatched
 
     strange = _is_of_others(options, corpora)
-    remarks, kernels = _Remarks(notes=[] if strange else unreplayed(corpora)), [each.name for each in pack.kernels]
+    remarks, kernels = _Remarks(notes=[] if strange else not_run_files(corpora)), [each.name for each in pack.kernels]
     stopped = ran.session.over()
     ended = stopped or ran.session.interruption.wanted
     remarks.notes += ["stopped at the first failure"] if stopped else []
     if corpora is None:
-        remarks.notes.append("no corpora are here: nothing kept was replayed, no accuracy compared; see --corpora DIR")
+        remarks.notes.append("no corpora are here: nothing kept was run, no accuracy compared; see --corpora DIR")
     elif options.update_accuracy and not ended:
         remarks.notes.append(accuracy.update(corpora / "accuracy.json", seen, kernels))
     elif accuracy.others(corpora / "accuracy.json", kernels):

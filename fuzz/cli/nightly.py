@@ -68,7 +68,7 @@ class NightlyOptions:
 
 
 def nightly(options: NightlyOptions) -> Exit:
-    """Replay earlier findings and kept cases, then search all ops on all targets with fresh seeds, for a time.
+    """Run earlier findings and kept cases, then search all ops on all targets with fresh seeds, for a time.
 
     Findings, counts and coverage are saved twice a second, so that a kill or a full disk loses nothing; --resume
     continues such a night. It ends with a page, STATE/report.html.
@@ -148,12 +148,12 @@ def _warn(err: Console, line: str) -> None:
 
 def _opened(options: NightlyOptions, engine: Engine, pack: Pack) -> Opened:
     """Return the night to work on. Raises StateError if the night to resume has ended."""
-    from fuzz.campaign.nightly.opening import RESUMABLE, latest_night, open_night, place_of
+    from fuzz.campaign.nightly.opening import RESUMABLE, folder_digest, latest_night, open_night
     from fuzz.findings.state import StateError
     from fuzz.report.night import command_again
     from fuzz.report.records import environment
 
-    place = place_of(options.state)
+    place = folder_digest(options.state)
     before = latest_night(engine, place) if options.resume else None
     limit_s = options.max_time or (before.limit_s if before else _LIMIT_S)
     command = _repeated(options, limit_s)

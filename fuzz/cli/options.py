@@ -151,7 +151,8 @@ KeptCase = Annotated[
     ),
 ]
 Findings = Annotated[
-    Path, typer.Option("--findings", help="The folder that has the findings: a run's --output, or a nightly's --state.")
+    Path,
+    typer.Option("--findings", help="The folder that has the findings: the --output of `run`, or a nightly's --state."),
 ]
 Untrusted = Annotated[
     bool,

@@ -55,20 +55,20 @@ def repro(options: ReproOptions) -> Exit:
     from oracles.summation import NumericsError
 
     try:
-        return _replayed(options)
+        return _reproduced(options)
     except (PackError, SelectionError, BuildError, NumericsError) as error:  # at another commit it may work
         console.print_lines(console.progress(), [f"kernelfuzz: {error}"])
         return Exit.CANNOT_JUDGE
 
 
-def _replayed(options: ReproOptions) -> Exit:
+def _reproduced(options: ReproOptions) -> Exit:
     """Run and report the case, and return the exit code. Errors of packs, selections and builds are passed on."""
-    from fuzz.campaign import replay
+    from fuzz.campaign import reproducing
     from fuzz.campaign.starting import started
     from fuzz.explain.explanation import Explanation
     from fuzz.explain.facts import explanation_of
     from fuzz.explain.finding import Finding
-    from fuzz.explain.trial.trial import replayed
+    from fuzz.explain.trial.trial import reproduced
     from fuzz.findings.database import open_known
     from fuzz.findings.database_store import fetch
     from fuzz.report import console
@@ -80,55 +80,55 @@ def _replayed(options: ReproOptions) -> Exit:
 
     out, err = console.results(), console.progress()
     width = console.room(out)
-    replay.check_name(options.script)
+    reproducing.check_name(options.script)
     if options.store is not None:
         fetch(open_known(options.store), options.case, options.findings)
-    file = replay.case_path(options.case, options.findings, options.pack, "--store" if options.store else "")
+    file = reproducing.case_path(options.case, options.findings, options.pack, "--store" if options.store else "")
     check, command = None, [] if options.pack is None else command_of(options.pack)
     if command:
         check = retrieved(command, file)
     elif options.pack is None and file is not None:
         refuse_alone(file, "repro")
     pack = loaded(options.pack, untrusted=options.untrusted) if check is None else check.pack
-    chosen = replay.changed(replay.chosen_case(options.case, options.findings, pack), options.change)
+    chosen = reproducing.changed(reproducing.chosen_case(options.case, options.findings, pack), options.change)
     case, found = chosen.case, chosen.found
-    watched = options.sanitize or replay.is_watched(found)
-    targets = replay.fitting_targets(pack, case, options.target, sanitize=watched)
+    watched = options.sanitize or reproducing.is_watched(found)
+    targets = reproducing.fitting_targets(pack, case, options.target, sanitize=watched)
     by_id, limit = {target.id: target for target in targets}, options.case_limit
     in_workers = started(targets, options.jobs, err, limit, bounded=False)
     here = in_workers if check is None or check.here is None else nullcontext(check.here)
     with judging_told(err), here as workers:
-        seen = replayed(workers, by_id, case, chosen.law, chosen.history)
+        seen = reproduced(workers, by_id, case, chosen.law, chosen.history)
     judgements = [each.judgement for each in seen.values()]
     explained = list[Explanation]()
-    for judgement in replay.worth_explaining(judgements, by_id, found):
+    for judgement in reproducing.worth_explaining(judgements, by_id, found):
         shown = seen[judgement.target]
         finding = Finding(shown.case, replace(judgement, outcome=shown.outcome))
         explained.append(explanation_of(finding, by_id[judgement.target]))
     for told in explained:
         if told.verdict.is_finding:
-            console.print_failure(out, brief(replay.with_known(told, found), Commands(), min(width, WIDTH)))
-    lines = [*replay.found_lines(found, case, seen, pack)]
+            console.print_failure(out, brief(reproducing.with_known(told, found), Commands(), min(width, WIDTH)))
+    lines = [*reproducing.found_lines(found, case, seen, pack)]
     console.print_lines(
         out, [*([""] if lines and any(each.verdict.is_finding for each in explained) else []), *lines], hang=HANG
     )
     if len(targets) > 1 and judgements:
-        out.print(replay.verdict_table(judgements))
+        out.print(reproducing.verdict_table(judgements))
     for told in explained:
         out.print(f"\n{full_text(told, Commands(), width=width)}", soft_wrap=True)
     if options.script is not None:
-        judgement = replay.chosen_for_script(options.script, judgements, by_id, found)
+        judgement = reproducing.chosen_for_script(options.script, judgements, by_id, found)
         shown_by = by_id[judgement.target]
         with nullcontext(shown_by) if check is None else check.as_program(shown_by) as alone:
-            replay.write_script(options.script, chosen, judgement, alone)
-        err.print(replay.script_line(options.script, judgement, judgements))
-    write_record(options.json, replay.facts(case, judgements))
+            reproducing.write_script(options.script, chosen, judgement, alone)
+        err.print(reproducing.script_line(options.script, judgement, judgements))
+    write_record(options.json, reproducing.facts(case, judgements))
     ours = [each for each in judgements if each.is_ours]
     for judgement in ours:
         err.print(f"{judgement.target}: {judgement.reason}; please report it")
     if ours:
         return Exit.INTERNAL
-    undecided = replay.undecided(judgements, found, named=bool(options.target))
+    undecided = reproducing.undecided(judgements, found, named=bool(options.target))
     if undecided:
         err.print(undecided)
         return Exit.CANNOT_JUDGE

@@ -62,7 +62,7 @@ def run(options: RunOptions) -> Exit:
     For example: kernelfuzz run --pack mine --max-time 5m
     """
     from fuzz.campaign.search.groups import search_ops
-    from fuzz.campaign.search.stopping import RunLimits
+    from fuzz.campaign.search.stopping import SessionLimits
     from fuzz.campaign.search.turn_runner import SearchScope
     from fuzz.campaign.session import Session
     from fuzz.campaign.starting import missing_targets, unmatched, writable
@@ -72,9 +72,9 @@ def run(options: RunOptions) -> Exit:
     from fuzz.report.brief import Provenance
     from fuzz.report.coverage import print_coverage
     from fuzz.report.formats import parse, write_reports
-    from fuzz.report.outline import run_outline
+    from fuzz.report.outline import session_outline
     from fuzz.report.records import environment
-    from fuzz.report.totals import print_run
+    from fuzz.report.totals import print_session
 
     use_cache(options.cache)
     wanted, records = parse(options.report), options.json is not None
@@ -91,7 +91,7 @@ def run(options: RunOptions) -> Exit:
     )
     command = options.selection.repeated("run", "--seed", str(seed), *pack_option, *limited)
     origin = Provenance(seed, command, pack_option, numbered=True)
-    output, limits, kept = writable(options.output), RunLimits(options.max_time, options.max_cases), None
+    output, limits, kept = writable(options.output), SessionLimits(options.max_time, options.max_cases), None
     warn = partial(console.progress().print, style="yellow")
     if options.store is not None:
         from fuzz.campaign.nightly.remembered import remembered
@@ -121,11 +121,11 @@ def run(options: RunOptions) -> Exit:
         undeclared = session.conclude(elapsed, pairs)
     unsaved = (*session.unsaved, *([] if saved else [f"the store {options.store} was not told everything"]))
     missing = [] if session.over() else missing_targets(tally, options.require)
-    outline = run_outline(
+    outline = session_outline(
         "run", book, targets, tally, origin, usual=session.usual, missing=missing, unsaved=unsaved,
         interrupted=session.interruption.wanted,
     )  # fmt: skip
-    print_run(
+    print_session(
         session.out, outline, tally, book, undeclared, elapsed, session.processes,
         verbose=options.verbose, stopped=session.over(),
     )  # fmt: skip

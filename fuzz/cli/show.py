@@ -37,7 +37,7 @@ def show(options: ShowOptions) -> Exit:
 
     For example: kernelfuzz show b88a1c --pack mine
     """
-    from fuzz.campaign.replay import file_of
+    from fuzz.campaign.reproducing import file_of
     from fuzz.core.base.case import CaseError
     from fuzz.core.base.errors import UsageError
     from fuzz.findings import casefile
@@ -69,7 +69,7 @@ def show(options: ShowOptions) -> Exit:
         return Exit.OK
     pack = pack_words(options.pack, options.untrusted) or file_words(path)
     origin = Provenance(found.run_seed, "", pack, numbered=True)
-    commands = commands_of(told, path, origin, case.origin.place)
+    commands = commands_of(told, path, origin, case.origin.name)
     commands = replace(commands, snippet=f"{commands.show} --snippet")
     out = console.results()
     width = console.room(out)

@@ -1,4 +1,4 @@
-"""What a kernel accepts beyond its declaration, in extents, strides, dtypes and ranks. No answer is a failure."""
+"""What a kernel accepts beyond its declaration: other extents, strides, dtypes, ranks. No answer is a failure."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _MOST_SHORT = 1 << 21
 """The most elements of a case whose extents are all shorter than those in `_LONG`."""
 _ROWS = 2
 _FEWEST = 3
-"""A kernel that takes fewer of the tried extents than this has no pattern that is worth a line. Chosen."""
+"""A kernel that takes fewer of the tried extents than this shows no pattern that deserves a line. Chosen."""
 _REFUSED = (Status.RAISED, Status.REJECTED)
 _OWN = re.compile(
     r"(?:AssertionError|NotImplementedError|RuntimeError|TypeError|ValueError)\b.* \((\S+ line \d+): (assert|raise)\b"
@@ -91,8 +91,8 @@ def own_refusal(outcome: Outcome) -> str:
 
 
 def accepted(pool: Pool, target: Target, refuses: Refuses = _raises, *, long: bool = False) -> Accepted | None:
-    """Return the extents that a kernel takes if along a dimension these are multiples of a power of two, or with `long`
-    at most a length. Return None if it refuses no extent, or if there is no such pattern."""
+    """Return the extents that a kernel takes, if along some dimension they are the multiples of a power of two or, with
+    `long`, those up to some length. Return None if it refuses no extent, or if there is no such pattern."""
     able, steps, refused = target.kernel.capabilities, dict[str, int](), list[Case]()
     most, where = dict[str, int](), dict[str, None]()
     if able.multiple_of or able.max:
@@ -143,7 +143,7 @@ def _sizes(base: Template, dim: str, size: int) -> Mapping[str, int]:
 
 
 def is_few(op: Op, sizes: Mapping[str, int]) -> bool:
-    """Return whether a case with these extents is tried: the op has them, and the oracle can judge that many."""
+    """Return whether a case with these extents is tried: the op has them, and the oracle can judge so many elements."""
     return 0 < sum(_elements(op, sizes, op.inputs)) <= (_MOST_LONG if max(sizes.values()) >= _LONG[0] else _MOST_SHORT)
 
 

@@ -48,7 +48,7 @@ class UnmeasurableError(Exception):
 
 @dataclass(frozen=True)
 class SumBench:
-    """A bench for measuring: a target, and a case with the extents, dtypes, strides and parameters of all its cases."""
+    """A target on which sums are measured, and a case with the extents, dtypes, strides and parameters of all cases."""
 
     pool: Pool
     target: Target

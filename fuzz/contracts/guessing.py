@@ -31,13 +31,13 @@ _LARGE = 2.0**24
 """The large term: in float32, adding one small term to it changes nothing, and adding two together does."""
 _SMALL = 49 / 64
 _NEAR = 8 * SINGLE.u
-"""The relative difference up to which outputs match those of an order, since kernels round at other places too."""
+"""The relative difference up to which outputs match those of an order. Kernels round in other places too."""
 _NOTHING = 0.01
 """A term smaller than this counts as zero."""
 _OFF = 2.0**-8
 """The largest common relative error of all outputs of a kernel whose order is still recognised."""
 _APART = 3.0
-"""How many times `_allowed` the outputs of a plain loop and of some other order must differ; else no guess is made."""
+"""The outputs of a plain loop and of another order must differ by this many times `_allowed`, else no guess is made."""
 _AS_NEAR = 0.1
 _WORK = 1 << 19
 _ROWS = 48
@@ -54,7 +54,8 @@ class _Elements:
     small: float
     nothing: float = 0.0
     balanced: bool = False
-    """Whether the elements' mean is about 0: then two are large, of opposite sign, and so are half the small ones."""
+    """Whether the mean of the elements is about 0. Then two elements are large, with opposite signs, and half of the
+    small ones have the opposite sign."""
 
 
 _ELEMENTS = (
@@ -141,7 +142,7 @@ class _Guessing:
 
     @lazy
     def swamps(self) -> bool:
-        """Whether the largest term of each row is as much larger than the small terms as intended."""
+        """Whether the largest term of each row exceeds the small terms by as much as intended."""
         values = self.bench.exact(self.cases[0])
         terms = np.ones(())
         for arg in self.node.args:
@@ -231,7 +232,7 @@ class _Guessing:
 
 
 def _scaled(got: Sequence[Arrays], expected: Sequence[Arrays]) -> Sequence[Arrays]:
-    """Return the outputs divided by the factor by which all differ, so that only the errors of the order are left."""
+    """Return the outputs divided by the factor by which all are off, so that only the errors of the order are left."""
     factors = dict[str, float]()
     for name in got[0]:
         with np.errstate(all="ignore"):

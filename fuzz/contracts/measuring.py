@@ -24,8 +24,7 @@ from oracles.ops import OPS
 from oracles.summation import Read, Summation
 
 _LONG, _SHORT = 256, 67
-"""The numbers of terms of the sums to try, until one shows an order: a long sum of whole blocks, a short one with a
-tail."""
+"""The numbers of terms to try until a sum shows an order: a long sum of whole blocks, and a short one with a tail."""
 GUESSED = 1031
 """The number of terms of a sum whose order is guessed: enough to tell known orders apart."""
 _WORK, _MOST_RUNS, _FEW_RUNS = 1 << 24, 1500, 40
@@ -35,7 +34,7 @@ _DRAWS = 4
 
 @dataclass(frozen=True)
 class Seen:
-    """The facts that runs show about the sums along some dimensions."""
+    """The facts about the sums along some dimensions, as seen in runs."""
 
     along: str
     terms: int
@@ -81,7 +80,7 @@ def measured(pool: Pool, target: Target, contract: Contract) -> Measured:
 
 
 def _facts(bench: SumBench, along: str, found: Measured) -> Measured:
-    """Return the record `found` with the facts added that sums along these dimensions show."""
+    """Return the record `found`, extended by the facts that sums along these dimensions show."""
     own = [each for each in carriers(bench) if each.node.label == along]
     fused = next((each for each in map(is_fused, own) if each is not None), None)
     found = replace(
@@ -100,8 +99,8 @@ def _least(*bits: int | None) -> int | None:
 
 
 def orders_at(bench: SumBench, *only: str) -> tuple[dict[str, Seen], dict[str, str]]:
-    """Return the orders of all sums, by their dimensions, at the extents of the bench's case; and for the other sums,
-    why their order is unknown. `only` limits the dimensions."""
+    """Return the orders of all sums, by their dimensions, at the extents of the bench's case; and for sums of unknown
+    order the reasons. `only` limits the dimensions."""
     nodes = [node for node in bench.trace.nodes if node.kind in SUMS]
     own = {each.node: each for each in carriers(bench)}
     orders, unread = dict[str, Seen](), dict[str, str]()
@@ -115,7 +114,7 @@ def orders_at(bench: SumBench, *only: str) -> tuple[dict[str, Seen], dict[str, s
 
 
 def _order(bench: SumBench, along: str, nodes: list[Node], own: Mapping[Node, Carrier]) -> Seen:
-    """Return the result with the longest chain among all sums along these dimensions. Raises UnmeasurableError."""
+    """Return the facts about all sums along these dimensions, with the longest chain. Raises UnmeasurableError."""
     most = min(_FEW_RUNS if bench.target.slow else _MOST_RUNS, _WORK // max(1, math.prod(bench.extents.values())))
     chain, seen, left = 0, list[Tree](), list[Node]()
     for node in nodes:
@@ -238,7 +237,7 @@ def product_bits(carrier: Carrier) -> int | None:
 
 
 def is_fused(carrier: Carrier) -> bool | None:
-    """Return whether products are added to a sum unrounded; None if nothing shows."""
+    """Return whether products are added to a sum without being rounded; None if nothing shows."""
     bench, half = carrier.bench, carrier.n // 2
     others = [name for name in bench.floats if name != carrier.name and name not in carrier.zeros]
     axes = [bench.trace.tensors[name] for name in others]

@@ -210,7 +210,7 @@ class UnreadableSumError(Exception):
 
 @dataclass
 class _Path:
-    """A term, and the parts of the sum that meet it on the way to the total, one or several at each addition."""
+    """A term, and the parts of the sum that are added to it on the way to the total, one or more at each addition."""
 
     term: int
     met: list[list[_Path]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Runs of one kernel, judged under any contract: which contracts allow them, and how much wider one of two is."""
+"""Runs of one kernel that can be judged under any contract: which contracts allow them, and how wide contracts are."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from oracles.rounding import half_gap
 from oracles.summation import NumericsError
 
 _LEAST = math.log(1e-300)
-"""The smallest logarithm of a width: stands for the width of a value that must be exact."""
+"""The smallest logarithm of a width. It stands for the width of a value that must be exact."""
 _SOME = 256
 """The most elements of one run that `strays` returns, so that no large run decides alone."""
 
@@ -51,7 +51,7 @@ class TargetRun:
     """The elements that contradict the declared contract, in the output that contradicts it most; None if it passes."""
     output: str = ""
     target: Target | None = None
-    """The target, whose vector width completes contracts; if None, contracts are used unchanged."""
+    """The target, whose vector length completes contracts. None: contracts are used unchanged."""
     _ratios: dict[Contract, float | None] = field(default_factory=dict, init=False, repr=False)
     _widths: dict[Contract, float] = field(default_factory=dict, init=False, repr=False)
 
@@ -81,7 +81,7 @@ class TargetRun:
         return self.judge.oracle.truth.op.settled(contract)
 
     def tells(self, contract: Contract, other: Contract) -> bool:
-        """Return whether the two contracts differ for this run, and not only in how they name a dtype."""
+        """Return whether the two contracts differ for this run in more than the name of a dtype."""
         try:
             return self.settled(contract) != self.settled(other)
         except NumericsError:  # nothing is calculated in the dtype in which its first input is stored
@@ -211,7 +211,7 @@ class Runs:
         return against is None
 
     def computes(self, contract: Contract) -> frozenset[str]:
-        """Return the dtypes that the kept runs are calculated in under a contract."""
+        """Return the dtypes in which the kept runs are calculated under a contract."""
         return frozenset(run.settled(contract).compute for run in self.kept)
 
     def tell(self, contract: Contract, other: Contract) -> bool:
@@ -282,7 +282,7 @@ def gathered(pool: Pool, target: Target, seed: int, most: int, over: Callable[[]
 
 
 def _always(op: Op) -> int:
-    """Return the number of elements of the tensors whose extents are fixed, such as the weights of a module."""
+    """Return the number of elements of the tensors that have fixed extents, such as the weights of a module."""
     return sum(math.prod(op.fixed[dim] for dim in each.axes) for each in op.operands if {*each.axes} <= op.fixed.keys())
 
 

@@ -42,7 +42,7 @@ _LOOKED_AT = 4
 
 
 def wrong(target: Target, runs: Sequence[TargetRun], over: Callable[[], bool]) -> Case | None:
-    """Return the smallest designed case that contradicts the contract itself; None if there is none. Designed cases
+    """Return the smallest designed case that contradicts the declared contract; None if there is none. Designed cases
     have extents that a search does not draw, at which a kernel may be wrong."""
     told = [run for run in runs if run.case.origin.recipe == GIVEN and _is_fair(run.case)]
     for run in sorted(_uncertain(told, target.contract), key=lambda each: each.case.elements):
@@ -54,7 +54,7 @@ def wrong(target: Target, runs: Sequence[TargetRun], over: Callable[[], bool]) -
 
 
 def _is_fair(case: Case) -> bool:
-    """Whether the op allows the values of a designed case in all inputs that have rows."""
+    """Whether the op allows the values of a designed case, in every input that has rows."""
     op = OPS[case.op]
     rows = (op.operand(name) for name in case.inputs if op.has_rows(name))
     return all(each.integers or each.values in _ANYTHING for each in rows)
@@ -80,7 +80,7 @@ def contradicted(
 
 
 def _uncertain(runs: Sequence[TargetRun], contract: Contract) -> Sequence[TargetRun]:
-    """Return the runs that may contradict a contract; the oracle settles together those that certainly do not."""
+    """Return the runs that may contradict a contract. The oracle settles together those that certainly do not."""
     queries = [(run, query) for run in runs if (query := run.query(contract)) is not None]
     settle({run.judge.oracle: (query,) for run, query in queries})
     return [run for run, query in queries if query not in run.judge.oracle.known]
@@ -113,7 +113,7 @@ def _tells(order: SumOrder, terms: int) -> bool:
 
 
 def _there(bench: SumBench, lenient: Contract) -> Contract | None:
-    """Return the contract tightened by what is measured at the extents of the bench's case; None if nothing is."""
+    """Return the contract, tightened by what is measured at the bench's extents; None if nothing is measured there."""
     try:
         orders, _ = orders_at(bench)
         casts = casts_at(bench, lenient)

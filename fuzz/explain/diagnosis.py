@@ -26,7 +26,7 @@ from fuzz.explain.stages.declaration import LEAST, Fitting, fitting
 from fuzz.explain.stages.explain import explain
 from fuzz.explain.stages.mechanisms import LOSSY, mechanism
 from fuzz.explain.trial.family import Family
-from fuzz.explain.trial.trial import KeepsStateError, Observed, Trials, replayed, traits_for, unset_read
+from fuzz.explain.trial.trial import KeepsStateError, Observed, Trials, reproduced, traits_for, unset_read
 from fuzz.explain.trial.unsteady import unsteady
 
 SECONDS = 45.0
@@ -155,7 +155,7 @@ def diagnose(
     target = by_id[judgement.target]
     seen: dict[str, Observed] = {}
     if not fresh:  # in a running worker any target may fail because of what it remembers
-        seen = replayed(pool, by_id, case, family.law)
+        seen = reproduced(pool, by_id, case, family.law)
         # If a rule of another finding covers the case, failures on other targets belong to that finding.
         ours = {n: e for n, e in seen.items() if not _is_known(case, by_id[n], family, known)}
         target = _cheapest(by_id, ours, judgement, family)
@@ -175,11 +175,11 @@ def diagnose(
         told = _mechanism(replace(trials, out_of_time=allowance.stop), small, fits)
         unset = unset_read(trials, small)
         changing = _unsteady(trials, small) if unset is None else None
-    seen = replayed(pool, by_id, small, family.law)  # again: a smaller case may fail on more
+    seen = reproduced(pool, by_id, small, family.law)  # again: a smaller case may fail on more
     if shown is not None and shown.verdict is Verdict.TIMEOUT and not _ran(seen.get(target.id)):
         # The running worker has hung too often to get more cases, and `own` has a shorter limit than a case.
         with workers([target], pool.limits.get(target.id)) as patient:
-            seen |= replayed(patient, by_id, small, family.law)
+            seen |= reproduced(patient, by_id, small, family.law)
     verdicts = {name: each.judgement.verdict.value for name, each in seen.items()}
     within_its_limit = shown is not None and shown.verdict is Verdict.TIMEOUT and _ran(seen.get(target.id))
     if shown is None or not family.holds(shown) or within_its_limit:
@@ -196,7 +196,7 @@ def diagnose(
     if attribution.configuration:
         alike = {name for name, each in judgements.items() if family.holds(each)}
         further = sorted(trials.failing(), key=lambda each: each.elements)[-_OTHER_FAILURES:]
-        failing = {name for other in further for name in _failing(replayed(pool, by_id, other, family.law), siblings)}
+        failing = {name for other in further for name in _failing(reproduced(pool, by_id, other, family.law), siblings)}
         attribution = attribution if failing <= alike else replace(attribution, configuration="")
     whole = allowance.shrinks and not clock.stopped
     diagnosis = Diagnosis(

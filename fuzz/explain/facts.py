@@ -160,7 +160,7 @@ def so_far(conclusion: Conclusion) -> str:
 def _is_shown(rule: Rule, changes: Sequence[Counterfactual]) -> bool:
     """Return whether each condition on memory or on a parameter is confirmed by a single change that makes the case
     pass. Only rules about values need this: in them such a condition is more often than not learned by chance."""
-    if not any(atom.trait.row.about == "values" for atom in rule.atoms):
+    if not any(atom.trait.topic.about == "values" for atom in rule.atoms):
         return True
     passing = {each.subject for each in changes if each.passing}
     asked = (_CHANGED_BY.get(atom.trait.kind, "").format(atom.trait.subject) for atom in rule.atoms)
@@ -200,7 +200,7 @@ def _smallest(case: Case, judgement: Judgement, diagnosis: Diagnosis | None) -> 
 
 def _call(case: Case) -> Call:
     """Return the arguments of the kernel's call. The axis is left out if the op has only one."""
-    has_axis, told = case.op not in OPS or OPS[case.op].turns, without_probe(case.params)
+    has_axis, told = case.op not in OPS or OPS[case.op].any_axis, without_probe(case.params)
     params = {name: _parameter(value) for name, value in told.items() if has_axis or name != AXIS}
     inputs = {name: _input(tensor) for name, tensor in case.inputs.items()}
     return Call(params, inputs, {name: _output(case, output) for name, output in case.outputs.items()})

@@ -62,7 +62,7 @@ class Finding:
     needs earlier calls."""
     judgement: Judgement
     verdicts: Mapping[str, str] = field(default_factory=dict)
-    """The verdicts on the case by target: first those of the other targets in the same run; after the explanation,
+    """The verdicts on the case by target: first those of the other targets in the same session; after the explanation,
     those of all targets on the small case."""
     history: tuple[Case, ...] = ()
     """The calls that must come before the case, in one process."""

@@ -107,7 +107,7 @@ class CommandProgram:
             if (said := lines.get(word, "nothing")) != wanted:
                 raise BuildError(f"{kernel.source.name}: its hello says {word}={said}, and {wanted} is wanted")
         if _digest(kernel) != self.digest:
-            raise AttestationError(f"{kernel.source} is not what it was when the run began")
+            raise AttestationError(f"{kernel.source} is not what it was when the session began")
         own = (f"{name} {value}" for name, value in lines.items() if name not in ("protocol", "op", "pid"))
         return CommandAttestation(self.digest, kernel.source.name, ", ".join(own))
 

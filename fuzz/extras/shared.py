@@ -108,7 +108,7 @@ class SharedProgram(CProgram):
         if found.unloadable:
             raise BuildError(f"{self.library.path.name}: {_why(found.unloadable, self.library)}")
         if self.library.changed:
-            raise AttestationError(f"{self.library.path} is not what it was when the run began")
+            raise AttestationError(f"{self.library.path} is not what it was when the session began")
         return replace(found, loaded=f"{self.library.path.name} {self.library.digest[:16]}")
 
 

@@ -27,13 +27,13 @@ than a night has for it. Chosen, not measured."""
 _MOST_CAUSES = 6
 """The most buckets of one kernel and family, so that a kernel that is wrong everywhere is not reported in pieces."""
 _MOST_ERRORS = 3
-"""The most internal errors of one run whose cases are kept: a single cause could otherwise fill the disk."""
+"""The most internal errors of one session whose cases are kept: a single cause could otherwise fill the disk."""
 
 
 @dataclass
 class FindingBook:
-    """The buckets of a run. All failures of one kernel and family first share a bucket. When their causes are known,
-    each cause has its own bucket, and failures that no cause's rule covers go to another one."""
+    """The buckets of a session. All failures of one kernel and family first share a bucket. When their causes are
+    known, each cause has its own bucket, and failures that no cause's rule covers go to another one."""
 
     store: Store
     source: Callable[[], Source]
@@ -46,8 +46,8 @@ class FindingBook:
     """The buckets by name."""
     batch: Unsaved = field(default_factory=Unsaved)
     """The changes since the last commit to the store."""
-    replaying: dict[str, str] = field(default_factory=dict)
-    """The name of the bucket that each kept case belongs to, by the case's digest, while kept cases are replayed."""
+    running_again: dict[str, str] = field(default_factory=dict)
+    """The name of the bucket that each kept case belongs to, by the case's digest, while kept cases are run again."""
     trouble: str = ""
     """The reason why a case file could not be written; '' if all were. The finding itself is not lost."""
     errors: list[str] = field(default_factory=list)
@@ -198,12 +198,12 @@ class FindingBook:
         self._keep(bucket, found, bucket.source, pending=bucket.pending)
 
     def _bucket_for(self, kernel: str, case: Case, judgement: Judgement) -> str:
-        """Return the name of the bucket for a failing run: the one that a replayed case belongs to, else one whose rule
+        """Return the name of the bucket for a failing run: the one that a kept case belongs to, else one whose rule
         covers the case, else one that is not sorted yet, else one without a rule, which cannot be told apart; else a
         new one."""
-        base, replayed = self.name_of(kernel, judgement), self.replaying.get(case.digest, "")
-        if replayed and base_of(replayed) == base:
-            return replayed
+        base, kept = self.name_of(kernel, judgement), self.running_again.get(case.digest, "")
+        if kept and base_of(kept) == base:
+            return kept
         mine = {name: bucket for name, bucket in self.buckets.items() if base_of(name) == base}
         shared = {
             name: bucket

@@ -155,7 +155,8 @@ class Bucket:
 
 
 def by_verdict(kernel: str, judgement: Judgement) -> str:
-    """Return the bucket name for a kernel, verdict and broken law, under which a run reports unexplained failures."""
+    """Return the bucket name for a kernel, verdict and broken law, under which a session reports unexplained
+    failures."""
     words = (kernel, judgement.verdict.value.lower(), judgement.broken_law_name)
     return "-".join(word for word in words if word)
 

@@ -1,4 +1,4 @@
-"""Case files: readable JSON with exact bits and a digest. They replay without Hypothesis, under any NumPy."""
+"""Case files: readable JSON with exact bits and a digest. They run again without Hypothesis, under any NumPy."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ def _parse_explanation(found: Mapping[str, Any]) -> Explanation | None:
 def _parse_law(found: Mapping[str, Any], case: Case) -> LawCheck | None:
     if "law" not in found:
         if found["verdict"] == "FAIL_LAW":
-            raise CaseError("found.law: missing, so that there is no law to replay")
+            raise CaseError("found.law: missing, so that there is no law to check")
         return None
     record = member(found, "law", "found.law")
     name, key = text(record, "name", "found.law"), text(record, "key", "found.law")

@@ -132,7 +132,7 @@ class BucketTotals:
     sightings: dict[str, int]
     """The number of failing runs in this night, by target."""
     status: str
-    """'new' or 'still fails' if it failed in this night, 'passes now' if its kept case was replayed and passed, else
+    """'new' or 'still fails' if it failed in this night, 'passes now' if its kept case ran again and passed, else
     'not seen'."""
     count: int
     """The number of failing runs in all nights."""

@@ -20,7 +20,7 @@ from fuzz.explain.finding import Finding
 from fuzz.explain.rule.rule import Rule, Traits
 from fuzz.explain.trial.family import Family
 from fuzz.explain.trial.kinship import are_kin
-from fuzz.explain.trial.trial import OutOfTimeError, Trials, replayed, traits_for
+from fuzz.explain.trial.trial import OutOfTimeError, Trials, reproduced, traits_for
 from fuzz.findings import casefile
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket, family_of
@@ -104,7 +104,7 @@ class Explainer:
             return
         if case is None or kept is None or kept.target not in self._by_id or kept.history:
             return
-        seen = replayed(self.pool, self._by_id, case, kept.law)
+        seen = reproduced(self.pool, self._by_id, case, kept.law)
         if kept.target in seen and seen[kept.target].judgement.verdict.is_finding:
             verdicts = {name: each.judgement.verdict.value for name, each in seen.items()}
             bucket.finding = Finding(case, seen[kept.target].judgement, verdicts, told=kept.explanation)
@@ -299,5 +299,5 @@ class Explainer:
     def _verdicts(self, finding: Finding) -> dict[str, str]:
         if finding.diagnosis is not None:
             return dict(finding.verdicts)
-        seen = replayed(self.pool, self._by_id, finding.case, finding.judgement.broken_law)
+        seen = reproduced(self.pool, self._by_id, finding.case, finding.judgement.broken_law)
         return {name: each.judgement.verdict.value for name, each in seen.items()}

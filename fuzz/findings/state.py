@@ -80,7 +80,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 USUAL = Path("findings")
-"""The default folder of a run's case files."""
+"""The default folder of a search's case files."""
 OF_CHECKS = Path(".pytest_cache", "d", "kernelfuzz")
 """The folder for case files of `fuzz.check`, relative to the folder in which pytest runs."""
 SHORTEST = 4

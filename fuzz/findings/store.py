@@ -68,7 +68,7 @@ class Position:
 @dataclass
 class Unsaved:
     """The changes since the last batch. All are counts, maxima, or the latest state of a bucket, so that a batch which
-    cannot be saved waits in memory without growing with the run."""
+    cannot be saved waits in memory without growing with the session."""
 
     cases: Counter[tuple[int, int]] = field(default_factory=Counter)
     """The number of cases, by slice of the night and minute of the night's own time."""
@@ -95,7 +95,7 @@ class Unsaved:
     merged: list[tuple[str, str]] = field(default_factory=list)
     """Pairs of a merged bucket and the bucket that has its findings now, to apply in order, after `sightings`."""
     passed: set[str] = field(default_factory=set)
-    """The buckets whose kept case was replayed and passed."""
+    """The buckets whose kept case ran again and passed."""
     released: list[Path] = field(default_factory=list)
     """The case files that no bucket names any more."""
 

@@ -70,7 +70,7 @@ class NightRow(Base):
     night was begun instead of resuming it. '' while the night can be resumed."""
     version: Mapped[str]
     verb: Mapped[str] = mapped_column(default="nightly", server_default="nightly")
-    """'nightly', or 'run' for a run that a store remembers, which is a night that cannot be resumed."""
+    """'nightly', or 'run' for a search that a store remembers, which is a night that cannot be resumed."""
     command: Mapped[str]
     environment: Mapped[dict[str, Any]]
 
@@ -97,14 +97,14 @@ class SessionRow(Base):
 
 
 class SliceRow(Base):
-    """A part of a night: the replay of what is known, or the search of one op with one seed."""
+    """A part of a night: the run of what is known, or the search of one op with one seed."""
 
     __tablename__ = "slice"
     id: Mapped[int] = mapped_column(primary_key=True)
     night_id: Mapped[int] = mapped_column(ForeignKey("night.id"), index=True)
     number: Mapped[int]
     op: Mapped[str]
-    """The name of the op; '' for the replay."""
+    """The name of the op; '' for what is known."""
     seed: Mapped[int]
     seconds: Mapped[float] = mapped_column(default=0.0)
     done: Mapped[bool] = mapped_column(default=False)
@@ -216,7 +216,7 @@ class BucketRow(Base):
     found_by: Mapped[str]
     """The command that runs the same search again."""
     passed_night: Mapped[int | None] = mapped_column(ForeignKey("night.id"), default=None)
-    """The latest night in which its case was replayed and passed."""
+    """The latest night in which its case ran again and passed."""
 
 
 class SightingRow(Base):
@@ -230,7 +230,7 @@ class SightingRow(Base):
 
 
 class PassRow(Base):
-    """A bucket whose kept case was replayed and passed in one night."""
+    """A bucket whose kept case ran again and passed in one night."""
 
     __tablename__ = "pass"
     bucket_id: Mapped[int] = mapped_column(ForeignKey("bucket.id"), primary_key=True)

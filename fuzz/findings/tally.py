@@ -1,4 +1,4 @@
-"""The counts of a run, by target and in all, with err/budget by row length; and the observers that are told of them."""
+"""The counts of a session, by target and in all, with err/budget by row length; and what observes them."""
 
 from __future__ import annotations
 
@@ -225,8 +225,8 @@ class TargetTally:
             self.findings += 1
         elif judgement.verdict is Verdict.ORACLE_GAVE_UP:
             self.gave_up += 1
-            if case.origin.place and not is_proposed(case.origin):
-                self.undecided = f"{case.op}:{case.origin.place}"
+            if case.origin.name and not is_proposed(case.origin):
+                self.undecided = f"{case.op}:{case.origin.name}"
         elif judgement.worst is not None:
             dtype = next(iter(case.inputs.values())).dtype
             known = self.worst.get(dtype)
@@ -258,11 +258,11 @@ class TargetTally:
 
 @dataclass
 class Tally:
-    """The counts of a run, or of a part of it, for all targets. Tallies of parts can be added."""
+    """The counts of a session, or of a part of it, for all targets. Tallies of parts can be added."""
 
     targets: dict[str, TargetTally] = field(default_factory=dict)
     cases: int = 0
-    replayed: int = 0
+    known: int = 0
     """The number of given cases, which were not drawn; a limit of cases does not count them."""
     laws: Counter[str] = field(default_factory=Counter)
     """The number of comparisons, by law."""
@@ -311,7 +311,7 @@ class Tally:
     def add(self, later: Tally) -> None:
         """Add the counts of a later tally."""
         self.cases += later.cases
-        self.replayed += later.replayed
+        self.known += later.known
         self.laws.update(later.laws)
         for name, line in later.targets.items():
             self.targets.setdefault(name, TargetTally(name, line.kernel)).add(line)

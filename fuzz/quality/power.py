@@ -54,7 +54,7 @@ class ScaledMutant:
 
 def mutants(problem: FormulaProblem, contract: Contract) -> Iterator[ScaledMutant]:
     """Yield a mutant for each thing that can be wrong with a kernel of this formula."""
-    trace = problem.read(contract)[0].trace
+    trace = problem.formulas(contract)[0].trace
     for node in trace.nodes:
         if node.kind in ("sum", "dot"):
             yield _term_of(trace, node)

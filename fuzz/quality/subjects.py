@@ -74,7 +74,7 @@ def kernel_of(
 ) -> Simulated:
     """Return that kernel."""
     settled = problem.settled(contract)
-    inputs = Inputs(trace or problem.read(settled)[0].trace, problem.tensors, problem.parameters)
+    inputs = Inputs(trace or problem.formulas(settled)[0].trace, problem.tensors, problem.parameters)
     return Simulated(inputs, settled, np.random.default_rng(seed), changed=changed)
 
 

@@ -62,9 +62,9 @@ class Array(NDArrayOperatorsMixin):
         raise UnreadableError("a value decides what it does: a formula has no branches")
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._own, name)
         if name == "dtype":
-            return np.dtype(found.name)
+            return np.dtype(str(self._own.tensor.dtype).removeprefix("torch."))
+        found = getattr(self._own, name)
         return (lambda *args, **kwargs: _run(found, args, kwargs)) if callable(found) else _closed(found)
 
     def __getitem__(self, at: Any) -> Any:
@@ -75,6 +75,13 @@ class Array(NDArrayOperatorsMixin):
 
     def __len__(self) -> int:
         return int(self._own.shape[0])
+
+    def astype(self, dtype: Any, **_: Any) -> Any:
+        """Return the array cast to a dtype, also to one that torch has and torch's NumPy lacks."""
+        name = np.dtype(dtype).name
+        if (own := getattr(sys.modules["torch"], name, None)) is None:
+            raise UnreadableError(f"casts to {name}, which torch does not have")
+        return Array(type(self._own)(self._own.tensor.to(own)))
 
 
 def _called(name: str, args: Any, kwargs: Any) -> Any:
@@ -100,10 +107,6 @@ def _eye(n: int, m: int | None = None, k: int = 0, dtype: Any = float) -> Any:
     return (np.arange(n)[:, None] + k == np.arange(n if m is None else m)).astype(dtype)
 
 
-def _identity(n: int, dtype: Any = float) -> Any:
-    return _eye(n, dtype=dtype)
-
-
 def _linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, dtype: Any = float) -> Any:
     place = np.arange(num, dtype=dtype)
     step = (stop - start) / max(num - 1 if endpoint else num, 1)
@@ -124,8 +127,8 @@ def _copied(value: Any, dtype: Any = None, **given: Any) -> Any:
 _ARRAY = np.array
 _MAKERS: Mapping[str, Callable[..., Any]] = {
     **{name: partial(_made_by, name) for name in ("arange", "empty", "full", "ones", "tri", "zeros")},
-    "eye": _eye, "identity": _identity, "linspace": _linspace, "array": _copied, "asarray": _copied,
-    "ascontiguousarray": _copied,
+    "eye": _eye, "identity": lambda n, dtype=float: _eye(n, dtype=dtype), "linspace": _linspace,
+    "array": _copied, "asarray": _copied, "ascontiguousarray": _copied,
 }  # fmt: skip
 """Replacements for functions of NumPy whose arguments do not show that the result should be an array of torch."""
 
@@ -175,7 +178,12 @@ def _at_most(a: Any, b: Any) -> Any:
 
 
 def _run(found: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    return _closed(found(*_given(args), **_given(kwargs)))
+    try:
+        return _closed(found(*_given(args), **_given(kwargs)))
+    except KeyError as error:  # torch's NumPy looks up the dtype of each tensor
+        if not str(error).startswith("torch."):
+            raise
+        raise UnreadableError(f"calculates in {error}, which torch's NumPy lacks: cast to float32 before") from error
 
 
 def _given(value: Any) -> Any:

@@ -18,8 +18,8 @@ from fuzz.core.base.stream import Stream, dice_of
 from fuzz.core.base.text import counted
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.execute.batch import Pool
+from fuzz.core.generate.drawing import draw_from
 from fuzz.core.generate.observed import PROPERTIES, kept_by, observed, words_of
-from fuzz.core.generate.plan import plan
 from fuzz.core.generate.realise import holds_in, realise
 from fuzz.core.generate.sketch import sketched
 from fuzz.core.laws.registry import Entry
@@ -161,7 +161,7 @@ def beside(
 def _cases(capability: Capability, seed: int, kept: Mapping[str, Kept]) -> Iterator[Case]:
     for dice in dice_of(Stream(seed).child("beside examples"), _BESIDE):
         try:
-            case = realise(replace(plan(sketched(capability, dice.below), dice=dice), kept=kept))
+            case = realise(replace(draw_from(sketched(capability, dice.below), dice=dice), kept=kept))
         except CaseError:  # some extents contradict each other
             continue
         if capability.accepts(case) and holds_in(case, kept or None) is bool(kept):

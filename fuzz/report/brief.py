@@ -38,7 +38,7 @@ _LONGER = "5m"
 
 @dataclass(frozen=True)
 class Provenance:
-    """The run that found a failure, and how its user can repeat it."""
+    """The session that found a failure, and how its user can repeat it."""
 
     seed: int
     command: str
@@ -46,7 +46,7 @@ class Provenance:
     pack_option: tuple[str, ...] = ()
     """('--pack', FOLDER) if the kernels are not the built-in ones."""
     numbered: bool = False
-    """Whether a case of the run can be named by seed, op, shard and number."""
+    """Whether a case of the session can be named by seed, op, shard and number."""
     since: str = ""
     """The commit at which the judged change began; '' if everything is judged."""
 

@@ -24,7 +24,7 @@ INTERVAL = 5.0
 
 
 class Started(Struct, frozen=True, tag_field="event", tag="started"):
-    """A search begins, or a replay of kept cases."""
+    """A search begins, or kept cases are run."""
 
     schema: int
     seed: int

@@ -29,7 +29,7 @@ from fuzz.report.totals import not_judged, remarks
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 MOST_RESULTS = 5000
-"""The most results of one run that GitHub shows, by its documentation. It accepts 25,000, and drops those beyond the
+"""The most results of one upload that GitHub shows, by its documentation. It accepts 25,000, and drops those beyond the
 shown ones."""
 FINGERPRINT = "kernelfuzzBucket/v1"
 

@@ -62,9 +62,9 @@ _TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="u
 LABELS: Mapping[str, str] = _TEXTS["labels"]
 """The labels in the full text of a failure."""
 RUNS: Mapping[str, str] = _TEXTS["runs"]
-"""The words of the table, of the first lines of a failure, and of the last lines of a run."""
+"""The words of the table, of the first lines of a failure, and of the last lines of a search."""
 FIELDS: Mapping[str, str] = _TEXTS["fields"]
-"""The fields of `Capabilities` that the end of a run names."""
+"""The fields of `Capabilities` that the end of a search names."""
 GIVEN: Mapping[str, str] = _TEXTS["given"]
 """The kinds of values that are tried in place of those of a smallest case."""
 RULINGS: Mapping[str, str] = _TEXTS["rulings"]
@@ -77,7 +77,7 @@ def glossary() -> Mapping[str, tuple[str, ...]]:
     found = dict[str, tuple[str, ...]]()
     for kind, rows in (
         ("a line of a failure", LABELS),
-        ("a word of a run", RUNS),
+        ("a word of a report", RUNS),
         ("a field of Capabilities", FIELDS),
         ("values of a case with one thing changed", GIVEN),
         ("a recipe for rows", {name: each.summary for name, each in recipes().items()}),

@@ -48,7 +48,7 @@ _STRIDES = {
 
 def _takes(kernel: Kernel) -> str:
     able = kernel.able
-    parts = [f"{able.axis} axis"] if OPS[kernel.op].turns else []
+    parts = [f"{able.axis} axis"] if OPS[kernel.op].any_axis else []
     parts.append(_STRIDES[able.strides])
     if able.aliases:
         parts.append("in place")
@@ -60,7 +60,7 @@ def _places(kernel: Kernel) -> str:
     256'."""
     found: dict[str, dict[str, dict[str, None]]] = {}
     for target in expand([kernel]):
-        known = found.setdefault(target.name.place, {})
+        known = found.setdefault(target.name.site, {})
         for word, value in target.name.settings:
             known.setdefault(word, {})[value] = None
     places = "; ".join(" ".join([where, _said(known)]).strip() for where, known in found.items())

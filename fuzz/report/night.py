@@ -71,7 +71,7 @@ def print_night(
     )
     used = seen.night.used_s
     rate = seen.judged / used if used else 0.0
-    limit = f" of {minutes(seen.night.limit_s)}" if seen.night.limit_s else ""  # a run may end with its cases
+    limit = f" of {minutes(seen.night.limit_s)}" if seen.night.limit_s else ""  # a search may end with its cases
     runs = f"{counted(seen.judged, 'judged run')} of {counted(seen.cases, 'case')} in {minutes(used)}{limit}"
     runs += f" ({rate:,.0f}/s)"
     print_lines(console, [f"{found}: {runs}, night {seen.night.id}, seed {seen.night.seed}"])

@@ -132,7 +132,7 @@ class Failure:
 
     @property
     def fingerprint(self) -> str:
-        """A digest that is the same for a bucket in every run, on every machine, and at any line of the source."""
+        """A digest that is the same for a bucket in every session, on every machine, and at any line of the source."""
         words = ("kernelfuzz", self.kernel, self.verdict.value, self.law)
         return hashlib.sha256("/".join(words).encode(errors="replace")).hexdigest()[:32]
 
@@ -212,7 +212,7 @@ def target_lines(targets: Iterable[Target], tally: Tally, usual: str = NO_CASE) 
     return tuple(lines)
 
 
-def run_outline(
+def session_outline(
     verb: str,
     book: FindingBook,
     targets: Sequence[Target],
@@ -227,7 +227,7 @@ def run_outline(
     interrupted: bool = False,
     idle: bool = False,
 ) -> Outline:
-    """Return the outline of a run. `known` is a function that returns the issue of a known failure, or ''."""
+    """Return the outline of a session. `known` is a function that returns the issue of a known failure, or ''."""
     by_id, failures = {target.id: target for target in targets}, []
     for bucket in book.seen:
         failures.append(_failure(bucket, by_id[bucket.judgement.target], origin, known(bucket)))
@@ -247,7 +247,7 @@ def run_outline(
 def _failure(bucket: Bucket, target: Target, origin: Provenance, known: str) -> Failure:
     """Return a bucket in the form of reports."""
     judgement, targets = bucket.judgement, tuple(sorted(bucket.targets))
-    commands = commands_of(bucket.told, bucket.path, origin, bucket.case.origin.place)
+    commands = commands_of(bucket.told, bucket.path, origin, bucket.case.origin.name)
     change = change_of(target.kernel, origin.since)
     return Failure(
         bucket.kernel, judgement.verdict, judgement.broken_law_name, targets, bucket.count,
@@ -263,7 +263,7 @@ def tally_broken(tally: Tally) -> list[Broken]:
 def broken_failures(
     broken: Sequence[Broken], kernels: Mapping[str, Kernel], origin: Provenance | None = None
 ) -> list[Failure]:
-    """Return broken kernels as failures. With the origin of a run, long texts are cut if there are several."""
+    """Return broken kernels as failures. With the origin of a session, long texts are cut if there are several."""
     found = []
     for each in broken:
         words = ("run", *(origin.pack_option if origin else ()), "--target", each.targets[0], "--max-cases", "1")

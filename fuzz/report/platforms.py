@@ -1,4 +1,4 @@
-"""The facts of platforms: those that a run relies on, as lines, and all of them, as a table."""
+"""The facts of platforms: those that a session relies on, as lines, and all of them, as a table."""
 
 from __future__ import annotations
 

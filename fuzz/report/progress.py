@@ -137,8 +137,8 @@ def progress_line(tally: Tally, elapsed: float, max_time: float | None, max_case
 def _counted(tally: Tally, max_cases: int | None) -> list[str]:
     if max_cases is None:
         return [counted(tally.cases, "case")]
-    replayed = [f"{counted(tally.replayed, 'case')} replayed"] if tally.replayed else []
-    return [*replayed, f"{tally.cases - tally.replayed:,} of {counted(max_cases, 'case')}"]
+    known = [f"{counted(tally.known, 'known case')}"] if tally.known else []
+    return [*known, f"{tally.cases - tally.known:,} of {counted(max_cases, 'case')}"]
 
 
 def first_failure(kernel: str, case: Case, judgement: Judgement, elapsed: float) -> str:

@@ -43,7 +43,7 @@ class RecordLog(Observer):
         except OSError as error:
             raise UsageError(f"--json {path}: cannot be written: {error.strerror}") from error
         self.trouble = ""
-        """The reason why the file is incomplete; '' if it is complete. The run goes on in either case."""
+        """The reason why the file is incomplete; '' if it is complete. The session goes on in either case."""
 
     def __enter__(self) -> RecordLog:
         return self

@@ -36,7 +36,7 @@ def script_of(
 ) -> Script:
     """Return the content of the program for a finding. Raises UsageError if no program can show it."""
     cases = (*history, case)
-    if any(each.reaches_far for each in cases):
+    if any(each.exceeds_memory for each in cases):
         raise UsageError("--script: a tensor larger than memory needs the worker's sparse mapping: use repro itself")
     if not target.kernel.shares_memory and not all(each.apart for each in cases):
         raise UsageError("--script: tensors that share memory in part are shown by a C kernel only: choose its target")

@@ -83,7 +83,7 @@ def _one_row(told: Explanation, case: Case) -> Mapping[str, Tensor] | None:
         return None
     rank, axes = len(case.outputs[worst.output].layout.shape), op.operand(worst.output).axes
     outer = rank - len(axes) + 1
-    if axes[:1] != (OUTER,) or outer < 1 or (op.turns and case.params.get(AXIS) not in (-1, rank - 1)):
+    if axes[:1] != (OUTER,) or outer < 1 or (op.any_axis and case.params.get(AXIS) not in (-1, rank - 1)):
         return None
     place = tuple(slice(at, at + 1) for at in worst.index[:outer])
     found = {name: _at(tensor, place) if op.operand(name).axes[:1] == (OUTER,) else tensor

@@ -1,4 +1,4 @@
-"""The table at the end of a run: a line for each kernel, with -v for each target too, as wide as the terminal."""
+"""The table at the end of a session: a line for each kernel, with -v for each target too, as wide as the terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The totals of a run: the table, the failures, the targets that did not run, and the outcome."""
+"""The totals of a session: the table, the failures, the targets that did not run, and the outcome."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from fuzz.report.outline import Outline
 
 _GROUPS = 3
-"""The number of groups of kernels with missing declarations that are named, so that the end of a run stays short."""
+"""The number of groups of kernels with missing declarations that are named, so that the end of a report stays short."""
 _NAMED = 6
 """The number of kernels that the last line names."""
 _FEW_LINES = 4
-"""The most lines about what was not exercised at the end of a run, unless -v asks for all."""
+"""The most lines about what was not exercised at the end of a report, unless -v asks for all."""
 
 
 def law_line(tally: Tally) -> str:
@@ -49,7 +49,7 @@ def never_text(ways: Sequence[str], *, larger: bool = True) -> str:
     return f"never ran: {', '.join([*['larger cases'] * larger, *ways])}"
 
 
-def run_notes(tally: Tally, *, verbose: bool = False, usual: str = NO_CASE) -> list[str]:
+def session_notes(tally: Tally, *, verbose: bool = False, usual: str = NO_CASE) -> list[str]:
     """Return lines about what the table does not show: targets that did not run, or not always, and runs that the
     oracle could not decide. `usual` is the reason for targets that judged nothing and give no reason."""
     targets = tally.targets.values()
@@ -146,7 +146,7 @@ def _undeclared_words(found: Undeclared) -> str:
     return "; ".join(f"{', '.join(values)} ({field})" for field, values in found.items() if values)
 
 
-def print_run(
+def print_session(
     out: Console, outline: Outline, tally: Tally, book: FindingBook, undeclared: UndeclaredByOp, elapsed: float,
     processes: str, *, verbose: bool = False, stopped: bool = False,
 ) -> None:  # fmt: skip
@@ -176,7 +176,7 @@ def print_run(
 def _print_table(out: Console, tally: Tally, notes: Iterable[str], *, verbose: bool, usual: str) -> None:
     """Print the table and its notes; long notes are broken between words."""
     print_kernels(out, kernel_lines(tally), tally if verbose else None)
-    print_lines(out, (*run_notes(tally, verbose=verbose, usual=usual), *notes), "yellow")
+    print_lines(out, (*session_notes(tally, verbose=verbose, usual=usual), *notes), "yellow")
 
 
 def _print_unexercised(out: Console, undeclared: UndeclaredByOp, *, verbose: bool) -> None:

@@ -46,8 +46,8 @@ class OutputBound:
     exact: Any
     """The exact value of each element, rounded to float64."""
     tail: Any
-    """The exact value minus `exact`, for elements whose exact value is known to about 100 bits, as for outputs of
-    float64. 0 for elements that float64 suffices to judge: there, `exact` has the rounding errors of float64."""
+    """The exact value minus `exact`, for elements whose exact value is known to about 100 bits, as in float64 outputs.
+    It is 0 for elements that float64 suffices to judge: their `exact` has the rounding errors of float64."""
     low: Any
     high: Any
     """The smallest (`low`) and the largest value that a correct kernel may return, in the output's dtype; NaN if only

@@ -1,4 +1,4 @@
-"""The demonstration: a kernel with a bug, an ordinary test that it passes, and the finding of a search."""
+"""The demonstration: a kernel with a bug, an ordinary test that it passes, and the failure that a search finds."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from fuzz.explain.explanation import Explanation
 from fuzz.findings import casefile
 from fuzz.report.brief import Commands, brief
 from fuzz.tasks.check.check import CheckFailed, check
-from fuzz.tasks.check.plan import GIVEN
 from fuzz.tasks.check.request import Arrays
+from fuzz.tasks.check.setup import GIVEN
 
 BLOCK = 4
 

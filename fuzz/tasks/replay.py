@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fuzz.campaign.search.stopping import Interruption, RunLimits
+from fuzz.campaign.search.stopping import Interruption, SessionLimits
 from fuzz.campaign.session import Session
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.errors import InternalError
@@ -18,7 +18,7 @@ from fuzz.tasks.task import Task, drive
 
 
 @dataclass(frozen=True)
-class ReplayRun:
+class ReplayResults:
     """The results of a replay."""
 
     replay: Replay
@@ -35,14 +35,14 @@ def run_replay(
     replay: Replay,
     targets: Sequence[Target],
     seed: int,
-    limits: RunLimits,
+    limits: SessionLimits,
     folder: Path,
     laws: Sequence[str] = (),
     *,
     enough: Callable[[Tally], bool] = lambda tally: False,
     stop: Interruption | None = None,
     **how: Any,
-) -> ReplayRun:
+) -> ReplayResults:
     """Judge cases until a limit is reached, `enough` says so, or a stop is wanted. `how` are further arguments of the
     session. Cases of internal errors are written to the folder. Raises ReplayError, InternalError, and UsageError if
     the only kernel cannot be called."""
@@ -54,4 +54,4 @@ def run_replay(
         stop.within(lambda: drive(task, session, enough=enough))
     if book.errors:
         raise InternalError("\n".join(book.errors))
-    return ReplayRun(replay, session.tally, book)
+    return ReplayResults(replay, session.tally, book)

@@ -90,8 +90,8 @@ class Task:
         return FindingBook(FileStore(folder), lambda: Source(seed), name_of=lambda _, each: each.target, keeps=False)
 
     def scope(self, laws: Sequence[str], *, probed: bool = False) -> SearchScope:
-        """Return the scope of a search that tries these laws. Where they are `probed`, it tries them more often, and
-        counts the values of axes."""
+        """Return the scope of a search that tries these laws. With `probed`, it tries them more often, and counts which
+        values its cases had on each axis of `fuzz.findings.axes`."""
         kernels = [*{target.kernel.name: target.kernel for target in self.searched}.values()]
         return SearchScope(kernels, tuple(laws), twin_one_in=PROBED_ONE_IN if probed else ONE_IN, axes=probed)
 
@@ -144,21 +144,21 @@ def drive(
     if task.data.known:
         from fuzz.campaign.corpus.folder import entries_of, in_batches
 
-        runner.replay(in_batches(map(entries_of, task.data.known)))
+        runner.run_entries(in_batches(map(entries_of, task.data.known)))
     again = bool(tally.findings)
     if not again:
         runner.wait_for_workers()
         if task.replay is None:
             runner.run(task.op, session.seed)
         else:  # one by one: a batch that a limit of time cuts off is lost, and a case may take seconds
-            runner.replay(task.replay.entries(session, enough))
+            runner.run_entries(task.replay.entries(session, enough))
     if taken is not None and not book.buckets:
         runner = session.runner(targets)
-        runner.replay([[Entry(taken.refused)]])
+        runner.run_entries([[Entry(taken.refused)]])
     failed = {each.kernel for each in book.buckets.values()}
     sound = [each for each in targets if each.kernel.name not in failed]
     if task.looks_far and sound and not session.interruption.wanted:
-        session.runner(sound).replay([_wrong_far(pool, sound, session)])
+        session.runner(sound).run_entries([_wrong_far(pool, sound, session)])
     session.draw_no_more()
     if measuring is not None:
         with session.err.status("looking at what was measured ..."):

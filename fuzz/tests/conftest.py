@@ -31,7 +31,7 @@ from fuzz.core.adapters.target import Target
 from fuzz.core.base.case import Case
 from fuzz.core.base.outcome import Outcome
 from fuzz.core.execute.pool import WorkerPool
-from fuzz.tasks.check.plan import GIVEN, Options
+from fuzz.tasks.check.setup import GIVEN, Options
 from fuzz.tests.common.own_pack import unknown_afterwards
 from fuzz.tests.common.planted import ANYTHING, HEAD, Run, c_program, c_target
 from fuzz.tests.common.python_planted import TORCH_HEAD, RunPython, indented, outcomes, python_target

@@ -38,7 +38,7 @@ LEAST = 181 / 256
 LEAST_BITS = int(np.float64(LEAST).view(np.int64))
 
 TINY = 2.0**-1022
-"""The least normal number."""
+"""The smallest positive normal number."""
 
 
 def nearest(x: F64) -> tuple[F64, I64]:

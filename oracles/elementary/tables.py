@@ -128,7 +128,7 @@ def _coarse(number: int) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class QuarterTurn:
+class AngleTables:
     """Tables of `sin` and `cos`: pi/2 in pieces of 30 bits, 2/pi, and sine and cosine of j/ANGLES for -`most` <= j <=
     `most`."""
 
@@ -140,14 +140,14 @@ class QuarterTurn:
 
 
 @cache
-def turns() -> QuarterTurn:
+def angles() -> AngleTables:
     """Return the tables of `sin` and `cos`."""
     quarter = fixed(lambda: mpmath.pi / 2)
     most = 101
     grid = range(-most, most + 1)
     sine = doubled(fixed(lambda j: mpmath.sin(mpf(j) / ANGLES), j) for j in grid)
     cosine = doubled(fixed(lambda j: mpmath.cos(mpf(j) / ANGLES), j) for j in grid)
-    return QuarterTurn(pieces(quarter, 29, 30, 8), float(Fraction(1 << PLACES, quarter)), most, sine, cosine)
+    return AngleTables(pieces(quarter, 29, 30, 8), float(Fraction(1 << PLACES, quarter)), most, sine, cosine)
 
 
 @cache

@@ -98,7 +98,7 @@ class _Nodes:
         return plus | more, minus | less
 
     def meets_its_opposite(self, node: Node) -> bool:
-        """Whether a node adds some term and also subtracts it."""
+        """Whether some term is both added and subtracted to make a node."""
         plus, minus = self._signs[node]
         return bool(plus & minus)
 

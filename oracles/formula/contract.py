@@ -45,7 +45,7 @@ class Within:
         return f"{self.ulp:g}{grows} ulp{', subnormals flushed' if self.flushes else ''}"
 
     def wider(self, other: Within) -> Within:
-        """Return the bound that allows whatever either of the two bounds allows."""
+        """Return the bound that allows everything that one of the two bounds allows."""
         growth, flushes = max(self.growth, other.growth), self.flushes or other.flushes
         return Within(max(self.ulp, other.ulp), growth, flushes)
 
@@ -72,9 +72,10 @@ FLUSHES_BF16: Final = "flush bf16"
 MAYBE = "maybe "
 """A prefix of a point's dtype: some kernels round there, and some do not."""
 ALL, EXPANDED = "*", "expanded"
-"""The key of an arrangement of the whole formula in `Contract.algorithms`, and the arrangement that multiplies out."""
+"""The key in `Contract.algorithms` for an arrangement of the whole formula, and the name of the arrangement that
+multiplies out."""
 COLLECTED = "first factor", "last factor"
-"""The arrangements that multiply out, and then take the first or the last common factor out of several terms."""
+"""The arrangements that multiply out and then take a common factor out of several terms: the first, or the last."""
 STEPS = "from one end", "from the other end"
 """The arrangements that write a blend of two values as a step from either value: see `oracles.formula.expansion`."""
 LERP = tuple(f"{way}, by a rounded number" for way in STEPS)
@@ -130,7 +131,7 @@ class Contract:
     accumulator may also start with c, as BLAS does with beta = 1, so that c is rounded as often as any other term. With
     'any' the terms of `a + b - c + d` may also be added in any order, including the terms of sums among them."""
     wider: bool = False
-    """Whether any operation may be in a wider dtype than stated, with operands not rounded to the stated one."""
+    """Whether any operation may be calculated in a wider dtype than stated, without rounding its operands first."""
     fused: bool = True
     """Whether a product may go into a sum without being rounded."""
     expanded: Literal[False, True, "lerp"] = False
@@ -153,7 +154,7 @@ class Contract:
     """Which of several equal elements a selection returns: the one that the formula says, as `argmax` of torch returns
     the first, or any of them."""
     saturate: bool = False
-    """Whether the last cast turns overflow into the largest finite number."""
+    """Whether the last cast returns the largest finite number in place of an overflow."""
     zeros: Literal["ieee", "any"] = "ieee"
     """Whether zeros must have the sign of IEEE arithmetic, or may have any sign."""
     platform: Literal["fills", "widens", "none"] = "fills"
@@ -222,7 +223,7 @@ class Contract:
 
     @lazy
     def is_settled(self) -> bool:
-        """Whether the contract is the same for operands of any dtypes."""
+        """Whether no word in the contract stands for a dtype, so that it is the same for operands of any dtypes."""
         return not self.words and self.denormals != FLUSHES_BF16
 
     @lazy
@@ -234,9 +235,10 @@ class Contract:
         return [*named, *({**each, ALL: way} for each in named for way in _ARRANGED[self.expanded])]
 
     def unrounded(self, inputs: Mapping[str, str]) -> Contract | None:
-        """Return the contract of kernels that calculate the formula as it is written, in f64, and round only at the end
-        and at points where every kernel rounds. The contract must be settled, for inputs of these dtypes. Returns None
-        if the contract has `dtypes`, or a `compute` of fewer bits than `widest` of the inputs."""
+        """Return this contract narrowed to kernels that calculate the formula as it is written, in float64, and round
+        only at the end and at points where every kernel rounds. None if the contract has `dtypes`, or if its `compute`
+        is neither float64 nor the `widest` dtype of the inputs. `inputs` are the dtypes of the inputs by name; the
+        contract must be settled for them."""
         if self.dtypes or self.compute not in (widest(inputs.values()), DOUBLE.name):
             return None
         points = {name: dtype for name, dtype in self.points.items() if not dtype.startswith(MAYBE)}

@@ -26,14 +26,14 @@ CONTRACTIONS: tuple[Kind, ...] = ("dot", "online_dot")
 """Kinds of nodes that sum up the products of their first two arguments."""
 _EXACT: tuple[Kind, ...] = ("where", "point", "negate", "max", "at_most", "less", "take", "ranked", "place")
 EITHER, FIRST, LAST = 0.0, 1.0, 2.0
-"""Which place is chosen among those of equal elements: any, the first, or the last."""
+"""Which place is chosen if several elements are equal: any of their places, the first, or the last."""
 SELECTS: tuple[Kind, ...] = ("ranked", "place")
 COMPARED: tuple[Kind, ...] = ("at_most", "less")
 TOLD: tuple[Kind, ...] = ("at_most", "less", "place")
 """Kinds of nodes whose values are conditions or places."""
 
 READS: ContextVar[bool] = ContextVar("READS", default=False)
-"""Whether a formula is being run on nodes, to make its graph."""
+"""Whether a formula is now run on nodes to make its graph."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Formulas whose tensors hold finite numbers: here two formulas are equal if they differ only for infinities."""
+"""Keys of formulas whose tensors hold finite numbers: formulas that differ only for infinities have the same key."""
 
 from __future__ import annotations
 

@@ -31,9 +31,9 @@ class Shares:
     """All shares in a formula, exponentials divided by their sum, and means that they weight."""
 
     below: Mapping[Node, Node] = field(default_factory=dict)
-    """For each node that subtracts the maximum of values from the values, the node of the maximum."""
+    """For each node that is the difference of values and their maximum: the node of the maximum."""
     masses: Mapping[Node, Node] = field(default_factory=dict)
-    """For each sum of exponentials of such differences, the node of the maximum."""
+    """For each node that is a sum of exponentials of such differences: the node of the maximum."""
     means: Mapping[Node, Mean] = field(default_factory=dict)
 
 
@@ -52,14 +52,15 @@ def shares_of(nodes: Sequence[Node]) -> Shares:
 
 
 def may_be_product(node: Node) -> bool:
-    """Whether a value is a product, perhaps chosen, moved or negated: a difference may use it unrounded."""
+    """Whether a value is a product, or chosen from, moved from or the negative of one. A difference may use the
+    unrounded product."""
     if node.kind == "where":
         return any(map(may_be_product, node.args[1:]))
     return node.kind == "multiply" or (node.kind in ("point", "negate", "take") and may_be_product(node.args[0]))
 
 
 def _or_number(node: Node) -> Node:
-    """Return the value that `where(maximum <= -inf, number, value)` guards; other nodes unchanged."""
+    """Return the `value` in `where(maximum <= -inf, number, value)`; return other nodes unchanged."""
     return node.args[2] if _is_guarded(node) else node
 
 

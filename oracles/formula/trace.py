@@ -126,7 +126,7 @@ def online_dot(share: Node, value: Operand, dim: Along) -> Node:
 
 
 def exponential_of(share: Node) -> Node:
-    """Return the exponential that a share is, without the `point` around it."""
+    """Return the exponential that a share is made of: the share itself, or the argument of a `point`."""
     return share.args[0] if share.kind == "point" else share
 
 
@@ -265,7 +265,7 @@ class Trace:
 
     @lazy
     def added(self) -> frozenset[Node]:
-        """Return the arguments of additions. If one is a product, a kernel may add it without rounding it."""
+        """Return the nodes that are arguments of additions. If one is a product, a kernel may add it unrounded."""
         found = (node for node in self.nodes if node.kind in ("add", "subtract", "sum"))
         return frozenset(arg for node in found for arg in node.args)
 
@@ -292,8 +292,8 @@ class Trace:
     @lazy
     def joined(self) -> frozenset[Node]:
         """Return the nodes that are summed over one of their dimensions, alone or as a factor, and are also used
-        elsewhere. Their errors enter both the sum and the other use, see `oracles.formula.affine.errors`. Factors of
-        squares are left out, since they matter little there."""
+        outside that sum. Their errors enter both, see `oracles.formula.affine.errors`. Factors of squares are left out,
+        since they matter little there."""
         found = set[Node]()
         for node in self.nodes:
             if node.kind in ("sum", *CONTRACTIONS):
@@ -330,7 +330,7 @@ def trace(formula: Formula, tensors: Mapping[str, Sequence[str]], parameters: Se
 
 
 _OWN = (__name__, Node.__module__)
-"""Modules whose functions build nodes: their local variables are no locals of a formula."""
+"""The modules whose functions build nodes. The local variables of these functions are not locals of a formula."""
 
 
 def run(function: Callable[..., Any], given: Mapping[str, Node]) -> tuple[Any, Mapping[str, Node]]:

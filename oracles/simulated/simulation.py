@@ -422,7 +422,7 @@ def simulate(of: Problem, contract: Contract, random: np.random.Generator) -> Ma
     """Return the outputs of one random kernel with this contract: any allowed algorithm and order, fused or not."""
     op = FormulaProblem(of)
     settled = op.settled(contract)
-    ways = op.read(settled)
+    ways = op.formulas(settled)
     inputs = Inputs(ways[int(random.integers(len(ways)))].trace, op.tensors, op.parameters)
     order = ORDERS[int(random.integers(len(ORDERS)))]
     return returned(of, Simulated(inputs, settled, random, order, bool(random.integers(2))))

@@ -29,7 +29,8 @@ class Centres:
     """The centres of all nodes of a formula. A node has one value for each row, or one for each element of a row."""
 
     def __init__(self, units: Sequence[tuple[RowGroup, FormulaPlan]]) -> None:
-        """Calculate the centres for parts of problems with their plans, whose outputs are made of the same nodes."""
+        """Calculate the centres of parts of problems. Each part comes with its plan; the outputs of all plans are made
+        of the same nodes."""
         self.units, self.nodes, self._dims = units, units[0][1].nodes, units[0][1].trace.dims
         self.rows = Ragged.of(problem.rows for problem, _ in units)
         """The rows of each problem."""
@@ -37,7 +38,7 @@ class Centres:
         self.elements = Ragged(self.rows.spread(self.lengths))
         """The elements of each row."""
         self.lost = np.zeros(len(self.elements.lengths), bool)
-        """Mask of the rows with a rounding that overflows, but need not be infinite in every kernel."""
+        """Mask of the rows in which a rounding overflows, although it need not overflow to infinity in every kernel."""
         self.values: dict[Node, F64] = {}
         """The values of each node, by row or by element, as flat arrays."""
         self._taken: dict[tuple[Node, int], F64] = {}
@@ -64,7 +65,8 @@ class Centres:
 
     @lazy
     def _kept(self) -> Mapping[Node, Sequence[int | None]]:
-        """Return, for additions of a zero, the index of the operand that the sum equals in each problem, or None."""
+        """Return, for each addition in which some problem adds a zero, the index of the operand that equals the sum, by
+        problem; None for problems that add no zero there."""
         nodes = dict.fromkeys(node for _, plan in self.units for node in plan.same)
         return {
             node: [node.args.index(plan.same[node]) if node in plan.same else None for _, plan in self.units]
@@ -84,7 +86,7 @@ class Centres:
         return found
 
     def _of_each(self, keys: Sequence[_Key], values: Callable[[_Key], F64], of_rows: bool) -> F64:
-        """Return the values of all problems, where each problem takes those of its key."""
+        """Return the values of all problems. `keys` has one key for each, and `values` returns the values for a key."""
         first, *others = dict.fromkeys(keys)
         found = values(first)
         for other in others:
@@ -142,7 +144,7 @@ class Centres:
 
     @lazy
     def special(self) -> Mask:
-        """Return the mask of rows in which a calculated value of the row is infinite or NaN."""
+        """Return the mask of rows in which a value that was calculated for the row is infinite or NaN."""
         of_rows = (self.values[node] for node in self.nodes if node.args and self.is_of_rows(node))
         return ~np.isfinite(sum(np.abs(values) for values in of_rows) + np.zeros(len(self.elements.lengths)))
 

@@ -36,8 +36,8 @@ class Conformance(OutputValues):
     """The allowed outputs of a formula under one contract."""
 
     def enclosure(self, output: str, *, alone: bool = False) -> Enclosure:
-        """Return the conformance sets of all elements of an output, in its shape; with `alone`, as the precise tier of
-        this object has them: both have the same forms then, so that only exact values may differ from float64's."""
+        """Return the conformance sets of all elements of an output, in its shape. With `alone` they are those of the
+        precise tier, except that the exact values are float64's: both tiers then use the same forms."""
         key = self.inputs.trace.outputs[output], self.outputs[output], self.axes(output), alone
         if key not in self._enclosures:
             with np.errstate(all="ignore"):
@@ -87,7 +87,8 @@ class Conformance(OutputValues):
         return found if closed is None else closed.enclosure(found, share)
 
     def _replace(self, output: str, ends: list[F64], others: Iterable[F64], dtype: Format) -> None:
-        """Replace the ends that do not follow from centre and half-width. Ends are in order, the lowest first."""
+        """Replace the ends of elements whose allowed values do not follow from centre and half-width. Ends are in
+        order, the lowest first."""
         for place, end in enumerate(others):
             new = self._rounded(self.shaped(output, end), end, dtype)
             ends[place] = np.where(np.isnan(new), ends[place], new)
@@ -155,8 +156,8 @@ class Conformance(OutputValues):
         return np.where(wrong, REQUIRED, np.where(beyond, ALLOWED, FORBIDDEN)).astype(np.int8)
 
     def _unsure(self, output: str, ends: Sequence[F64], beyond: Mask, dtype: Format, alone: bool) -> Mask | None:
-        """Return the mask of elements that only the precise tier can decide: where an overflow may leave NaN, where
-        float64 decides a choice by chance, and, for f64, where double-double leaves its range."""
+        """Return the mask of elements that only the precise tier can decide: those where an overflow may leave NaN or
+        the error of float64 decides a choice, and, for f64, those whose values leave the range of double-double."""
         found = self._beyond(ends[0], ends[3], dtype) != self._beyond(ends[1], ends[2], dtype)
         if self.wide and beyond.any():
             found = found | beyond & np.isfinite(self.shaped(output, self._kept(output).centre))
@@ -180,7 +181,7 @@ class Conformance(OutputValues):
         return np.asarray(np.isinf(low) | np.isinf(high))
 
     def unjudged(self, output: str) -> Mask | None:
-        """Return the mask of elements that the contract leaves open; None if there are none."""
+        """Return the mask of elements that the contract leaves unjudged; None if there are none."""
         if output not in self._marks:
             self._marks[output] = self._marked(output)
         return self._marks[output]
@@ -190,8 +191,8 @@ class Conformance(OutputValues):
         return {}
 
     def _marked(self, output: str) -> Mask | None:
-        """Return the mask of elements that the contract leaves open: an overflow on the way or in the last cast may
-        change them, or their errors are unbounded."""
+        """Return the mask of elements that the contract leaves unjudged: their errors are unbounded, or an overflow on
+        the way or in the last cast may change them."""
         kept, width = self._kept(output), self._widths[output]
         marked = np.isnan(width) | np.isinf(width)
         # Infinities in the formula itself count as numbers.
@@ -214,12 +215,12 @@ class Conformance(OutputValues):
         return marked if marked.any() else None
 
     def _closed(self, output: str) -> Closed | None:
-        """Return the known allowed values of elements that the form leaves open; None if there are none."""
+        """Return the allowed values of elements that no form bounds but whose values are known, or None."""
         self.unjudged(output)
         return self._outcomes.get(output)
 
     def is_closed(self, output: str) -> bool:
-        """Whether allowed values are known for some elements that the form leaves open."""
+        """Whether allowed values are known for some elements that no form bounds."""
         return self._closed(output) is not None
 
     @lazy
@@ -227,8 +228,8 @@ class Conformance(OutputValues):
         return {}
 
     def _closed_at(self, output: str, marked: Mask) -> Closed | None:
-        """Return the known allowed values of elements that the form leaves open, except where float64 decides by
-        chance."""
+        """Return the allowed values of elements that no form bounds but whose values are known all the same, except
+        where the error of float64 decides a choice."""
         outcome = self.budget.outcome(output, self.outputs[output])
         if outcome is None:
             return None
@@ -275,19 +276,20 @@ class Closed:
     others: NDArray[np.uint8]
 
     def __post_init__(self) -> None:
-        """Set both ends to an allowed infinity, or else to NaN, where no number is allowed."""
+        """Set both ends to infinity where it is allowed, and otherwise to NaN, so that no number is allowed."""
         infinite = np.select([(self.others & PLUS) != 0, (self.others & MINUS) != 0], [np.inf, -np.inf], np.nan)
         for name in ("low", "high"):
             object.__setattr__(self, name, np.where(self.low <= self.high, getattr(self, name), infinite))
 
     @lazy
     def nan(self) -> Flags:
-        """Return for each element `FORBIDDEN`, `ALLOWED` or `REQUIRED` NaN."""
+        """Return, for each element, whether NaN is `FORBIDDEN`, `ALLOWED` or `REQUIRED`."""
         may = np.where((self.others & NAN) != 0, ALLOWED, FORBIDDEN)
         return np.where(np.isnan(self.low), REQUIRED, may).astype(np.int8)
 
     def enclosure(self, own: Enclosure, share: float) -> Enclosure:
-        """Return the enclosure with the known elements replaced by these values, which are exact to within `share`."""
+        """Return the enclosure `own` with the elements in `where` replaced by the values from `low` to `high`. These
+        two ends have a relative error of at most `share`."""
 
         def without(values: Any, other: Any = 0) -> Any:
             return None if values is None else np.where(self.where, np.asarray(other, values.dtype), values)

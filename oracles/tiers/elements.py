@@ -36,8 +36,9 @@ class Elements:
     def decided(
         self, output: str, row: int, got: F64, contract: Contract, structured: bool
     ) -> tuple[slice, Mask, Mask]:
-        """Return the slice of an output's first axis that is looked at with a row of it, and the masks of elements
-        there that certainly conform, and certainly fail, by `bounds` with `once`. This needs no mpmath."""
+        """Return the part of an output, as a slice of its first axis, that is decided together with a row, and two
+        masks of the elements there: those that certainly conform, and those that certainly fail, by `bounds` with
+        `once`. This needs no mpmath."""
         conformance, _ = self._of_element(output, (row,), self.problem.settled(contract), structured)
         part = slice(row, row + 1) if self.problem.plain.separate else slice(None)
         with np.errstate(all="ignore"):
@@ -84,7 +85,8 @@ class Elements:
     def _of_element(
         self, output: str, index: tuple[int, ...], contract: Contract, structured: bool
     ) -> tuple[Union, tuple[int, ...]]:
-        """Return the conformance for one element, of its row alone if rows are separate, and the index in it."""
+        """Return the conformance that bounds one element, and the element's index in it. If rows are separate, it is
+        the conformance of the element's row alone."""
         if self.problem.plain.separate:
             key = contract, structured, index[0]
             if key not in self._rows:

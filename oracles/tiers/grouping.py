@@ -1,5 +1,5 @@
-"""Groups of queries for screens. The rows of a group fit into a processor core's cache, and cost as many calls as one
-row. A problem with more rows is split."""
+"""Groups of queries for screens. The rows of a group fit into the cache of a processor core, and all of them together
+take as many calls of NumPy as one row. A problem with more rows is split."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class RowGroup:
 
 @dataclass(eq=False)
 class Ask:
-    """A question about a group: whether outputs of a kernel pass under a contract, by the plan for it."""
+    """A query about a part of a group: whether the outputs of a kernel pass under a contract, by the plan for both."""
 
     part: int
     plan: FormulaPlan

@@ -52,8 +52,8 @@ Asked = tuple[FormulaProblem, bool, Sequence[Query]]
 _Ask = tuple[FormulaProblem, bool, Query, int, int]
 """A problem, whether it is structured, a query about it, and the indices (problem, query) of the answer."""
 _FILLED = 1 << 14
-"""The most elements by which joined problems may be filled up to add another one. More would cost longer than a
-separate group, which takes two milliseconds of calls of NumPy, and ten for attention."""
+"""The largest number of elements by which joined problems may be filled up to add another one. Filling up more takes
+longer than a separate group, whose calls of NumPy take two milliseconds, or ten for attention."""
 
 
 @dataclass(eq=False)
@@ -108,8 +108,8 @@ class _Group(ABC):
         return {name: self._together(name, [one[name] for one in each], self.problems) for name in each[0]}
 
     def got(self, name: str, asks: Sequence[tuple[int, Query, int, int]]) -> tuple[Places, NDArray[Any], Places]:
-        """Return the places along the first axis of an output that queries ask about, the values that kernels returned
-        there, and the end of each query among them."""
+        """Return three things for the queries about an output: the places along its first axis that they ask about, the
+        values that kernels returned there, and where the values of each query end."""
         counts = np.array([part.places for part in self.parts])
         starts = np.cumsum(counts) - counts
         places = np.concatenate([np.arange(starts[at], starts[at] + counts[at]) for at, *_ in asks])
@@ -132,7 +132,7 @@ class _Group(ABC):
 
     @abstractmethod
     def _with(self, problem: FormulaProblem) -> tuple[int, ...]:
-        """Return `widest` as it would be with another problem."""
+        """Return the extents `widest` after adding a problem."""
 
     @abstractmethod
     def _places_of(self, problem: FormulaProblem) -> int:
@@ -188,8 +188,8 @@ class _BesideGroup(_Group):
         return int(np.ravel_multi_index(place, [problem.sizes[dim] for dim in dims]))
 
     def filled(self, problem: FormulaProblem) -> float:
-        """Return the number of filled-up elements that another problem would add. It is infinite also if an extent that
-        follows from others would not be the filled-up one."""
+        """Return the number of filled-up elements that another problem would add. It is infinite if they are too many,
+        or if an extent that follows from others would not be the filled-up extent."""
         counts, sizes = problem.plain.trace.counts, dict(zip(problem.sizes, self._with(problem)[1:], strict=True))
         with suppress(FormulaError):
             whole = completed(counts, {dim: size for dim, size in sizes.items() if dim not in counts})
@@ -250,7 +250,7 @@ def _key(problem: FormulaProblem, structured: bool, contract: Contract) -> Hasha
     about = (filled, problem.numbers(contract)) if joins else (alone, structured)
     # Algorithms make a formula for each set of outputs; the number of formulas depends on whether all inputs are
     # finite.
-    ways = () if contract.follows else (*problem.problem.outputs, len(problem.read(contract)))
+    ways = () if contract.follows else (*problem.problem.outputs, len(problem.formulas(contract)))
     return about, ways, _apart_from_sums(settled) if problem.joins_orders(contract) else settled
 
 

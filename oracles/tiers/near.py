@@ -23,8 +23,8 @@ from oracles.rounding import round_to
 from oracles.tiers.plan import FormulaPlan, Site
 
 _ROOM = 4.0
-"""The factor below the largest number up to which this shortcut is used: kernels' values are so close to exact ones
-that none of them overflows then."""
+"""The factor by which values must stay below the largest number for this shortcut to be used. The values of kernels are
+so close to the exact ones that none of them overflows then."""
 
 
 def _largest(values: F64) -> float:

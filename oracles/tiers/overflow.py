@@ -64,21 +64,21 @@ class Way:
         )  # fmt: skip
 
     def _free(self, output: str) -> Mask:
-        """Return the mask of elements at which any number is right, because errors of such large values are unknown:
-        half-widths have the range of float64."""
+        """Return the mask of elements at which any number is right. The errors of such large values are unknown, since
+        half-widths leave the range of float64."""
         unjudged, beyond = self.endless.unjudged(output), self._lost(output)
         if self.own.wide:
             beyond = beyond | _is_outside(self.endless.enclosure(output), self.endless.quick(output))
         return beyond if unjudged is None else beyond | unjudged
 
     def _lost(self, output: str) -> Mask:
-        """Return the mask of elements for which float64 overflows on the way too: its result, such as 0 after a
+        """Return the mask of elements for which float64 overflows on the way too, so that its result, such as 0 after a
         division, means nothing."""
         return self._left(output, self.endless.quick)
 
     @lazy
     def _overflown(self) -> Mapping[Node, Mask]:
-        """Return masks, by node, of values that are made from a value that overflows in float64."""
+        """Return, by node, the mask of elements that are calculated from a value that overflows in float64."""
         budget = self.endless.budget
         return dependent(budget.inputs, {node: _origin(budget, node) for node in budget.forms})
 
@@ -92,7 +92,7 @@ class Way:
 
     @lazy
     def _poles(self) -> Mapping[Node, Mask]:
-        """Return masks, by node, of values that depend on a pole which some kernels meet, with bounded errors."""
+        """Return, by node, the mask of elements that depend on a pole which some kernels meet, with bounded errors."""
         budget = self.endless.budget
         return dependent(budget.inputs, {node: _met(budget, node) for node in budget.forms if node.args})
 
@@ -116,7 +116,8 @@ class Way:
         return found if mpmath.isnan(centre) else replace(number, low=centre, high=centre)
 
     def wild(self, output: str) -> Mask:
-        """Return the mask of elements at which a kernel may overflow, and so use another value than it stores."""
+        """Return the mask of elements at which a kernel may overflow on the way, so that it calculates with another
+        value than the one it stores."""
         budget = self.own.budget
         seeds = {node: _may_overflow(budget, node) for node in budget.forms}
         return self.own.shaped(output, dependent(budget.inputs, seeds)[self.own.made(output)])
@@ -137,7 +138,7 @@ class Way:
         return _overflows(self.own.budget)
 
     def _reached(self, output: str) -> Mask | None:
-        """Return the mask of elements at which the formula with its overflow forbids the exact value, or None."""
+        """Return the mask of elements whose exact value the formula with its overflow forbids, or None."""
         if output not in self._found:
             self._found[output] = self._compared(output)
         return self._found[output]
@@ -168,8 +169,8 @@ class Way:
         return self._left(output, self._without)
 
     def _left(self, output: str, values: Callable[[str], F64]) -> Mask:
-        """Return the mask of elements that are made from a value that overflows in float64; for kernels in f64 only
-        those at which these `values` are infinite or NaN."""
+        """Return the mask of elements that are calculated from a value that overflows in float64. For kernels in f32 it
+        has only the elements at which these `values` are infinite or NaN."""
         overflown = self.endless.shaped(output, self._overflown[self.endless.made(output)])
         return overflown & ~np.isfinite(values(output)) if self.own.wide else overflown
 
@@ -194,7 +195,7 @@ def _met(budget: Budget, node: Node) -> Mask:
 
 
 def _may_overflow(budget: Budget, node: Node) -> Mask:
-    """Return where an operation on numbers may have an infinite or NaN result without meeting a pole."""
+    """Return the mask of elements at which an operation on numbers may give infinity or NaN without meeting a pole."""
     no = np.zeros((1,) * len(budget.inputs.trace.dims), bool)
     mask = either([budget.forms[node]])
     if mask is None or not node.args:
@@ -212,7 +213,7 @@ def _overflows(budget: Budget) -> bool:
 
 
 def _origin(budget: Budget, node: Node) -> Mask:
-    """Return where an operation returns infinity or NaN although its arguments are numbers; poles do not count."""
+    """Return the mask of elements at which an operation on numbers returns infinity or NaN; poles do not count."""
     wild: Mask = ~np.isfinite(budget.forms[node].centre)
     if not node.args or node.is_exact:
         return np.zeros_like(wild)

@@ -35,8 +35,8 @@ def enclosure_of(outputs: OutputValues, output: str, kept: Form, dtype: Format) 
 
 
 def _known_better(outputs: OutputValues, output: str, ranks: Ranks) -> Ranks:
-    """Return the ranks of elements by double-double, for kernels in float64: errors of a float64 centre are as large as
-    theirs."""
+    """Return the ranks of elements as double-double gives them, for kernels in float64: there the error of a float64
+    centre is as large as the errors of kernels."""
     table = outputs.made(output).args[0]
     values, form = outputs.wide_value(table), outputs.budget.forms[table]
     if not isinstance(values, DoubleDouble) or (form.is_exact and form.bits <= DOUBLE.precision):
@@ -60,7 +60,8 @@ def _unjudged(outputs: OutputValues, output: str, kept: Form) -> Mask | None:
 
 
 def bounds_of(outputs: OutputValues, output: str, at: Sequence[int], kept: Form, dtype: Format) -> Bounds:
-    """Return the bounds of one place, from the exact values of all elements among which it is chosen."""
+    """Return the bounds of one element of an output of places: its place in the exact order, and all places that
+    correct kernels may return instead, from the exact values of all elements along the axis."""
     ranks, marked = kept.ranks, _unjudged(outputs, output, kept)
     assert ranks is not None
     if marked is not None and marked[tuple(at)]:
@@ -80,7 +81,7 @@ class RowOrder(NamedTuple):
 
 
 def _row(outputs: OutputValues, output: str, place: Mapping[str, int], ranks: Ranks) -> tuple[RowOrder, int]:
-    """Return the order of the elements along the ranked axis, and the rank whose element the output has here."""
+    """Return the order of the elements along the ranked axis, and the rank of the element that is at this place."""
     exact, node = outputs.exactly(output)
     while node.kind == "point":
         (node,) = node.args

@@ -23,15 +23,16 @@ from oracles.operand import OUTER
 from oracles.summation import is_biased
 
 ERROR, WORST, TINY, LIMIT, LAST, SINK = range(6)
-"""Indices of a node's numbers: the relative error of its rounding, or of its sum; the sum's error in the worst case;
-the smallest and the largest magnitudes for which they hold; the error that is left if its rounding is the output's own;
-and how large its sink (`FormulaPlan.sinks`) must be if the node is smaller."""
+"""Indices of the numbers of a node. ERROR: the relative error of its rounding, or of its sum. WORST: the error of the
+sum in the worst case. TINY and LIMIT: the smallest and the largest magnitudes for which these errors hold. LAST: the
+error that is left if its rounding is that of the output. SINK: how large its sink (`FormulaPlan.sinks`) must be where
+the node is below TINY."""
 ROOM = 4.0
-"""The factor by which magnitudes must stay below overflow; above underflow it is half of this. No kernel's value
-differs from the exact one by as much."""
+"""The factor by which magnitudes must stay below overflow, and twice the factor by which they must stay above
+underflow. No value of a kernel differs from the exact one by as much."""
 
 _NOTHING = 2.0**56
-"""The factor by which a value must be smaller than another to be negligible when added to it."""
+"""The factor by which a value must be smaller than another one to be negligible in their sum."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,9 @@ class FormulaPlan:
     contract: Contract
     structured: bool
     tensors: Mapping[str, str]
-    """The dtypes of the tensors."""
+    """The dtypes of the inputs, by name."""
     outputs: Mapping[str, str]
+    """The dtypes of the outputs, by name."""
     zeros: frozenset[str]
     """The names of parameters that are zero."""
     values: dict[Node, PlannedValue] = field(default_factory=dict)
@@ -67,7 +69,8 @@ class FormulaPlan:
     same: dict[Node, Node] = field(default_factory=dict)
     """For each sum with an operand that is always zero, the other operand, which the sum equals."""
     apart: list[Node | None] = field(default_factory=list)
-    """Nodes whose errors may not be in proportion to their values; None for the formula. Screens need none."""
+    """Nodes whose errors may not be in proportion to their values; None stands for the formula as a whole. A screen can
+    judge only if the list is empty."""
     sums: dict[Node, Format] = field(default_factory=dict)
     """For each sum, the format in which it overflows."""
     _known: dict[int, F64] = field(default_factory=dict)
@@ -80,14 +83,14 @@ class FormulaPlan:
 
     @lazy
     def nodes(self) -> tuple[Node, ...]:
-        """Return the nodes of which the outputs are made, in an order that is the same for all sets of outputs."""
+        """Return the nodes that the outputs are made of, in an order that is the same for all sets of outputs."""
         made = {*ordered(self.made(output) for output in self.outputs)}
         return tuple(node for node in ordered((*self.trace.locals.values(), *made)) if node in made)
 
     @lazy
     def sinks(self) -> Mapping[Node, Node]:
-        """Return products, sums and quotients that in the end are only added to another value, each with this addition,
-        its sink: their underflow is mostly negligible there."""
+        """Return the products, sums and quotients that are only used, in the end, as a term of an addition; each with
+        that addition, its sink. The underflow of such a value is mostly negligible in its sink."""
         found: dict[Node, Node] = {}
         for node in reversed(self.nodes):
             (user,) = uses if len(uses := [*dict.fromkeys(self.trace.uses[node])]) == 1 else (node,)
@@ -105,7 +108,7 @@ class FormulaPlan:
 
     @lazy
     def _of_no_sum(self) -> F64:
-        """Return the numbers of all nodes for rows of one element; only those of sums depend on the length."""
+        """Return the numbers of all nodes for rows of one element. Only those of sums depend on the length of rows."""
         return np.array([self._numbers(node, 1) for node in self.nodes]).T
 
     def numbers(self, n: int) -> F64:
@@ -118,8 +121,8 @@ class FormulaPlan:
 
     @lazy
     def guesses(self) -> bool:
-        """Whether a point rounds a value that differs between kernels. Kernels may then have other numbers there, which
-        centres do not consider."""
+        """Whether a point rounds a value that differs between kernels, so that they may have other numbers than
+        centres."""
         return any(node.kind == "point" and not self.values[node.args[0]].exact for node, _ in self.rounded)
 
     def made(self, output: str) -> Node:
@@ -139,8 +142,8 @@ class FormulaPlan:
     @lazy
     def narrows(self) -> bool:
         """Whether each output has fewer bits than the dtype in which it is calculated. Then most correct outputs are
-        their exact values, rounded: measured, 71% of 940 gradients. Of other outputs 12% are, so that finding out takes
-        longer than it saves."""
+        the exact values, rounded: 71% of 940 gradients, as measured. Of other outputs only 12% are, so that looking
+        takes longer than it saves."""
         return all(judged(dtype).u > self.dtype(self.made(name)).u for name, dtype in self.outputs.items())
 
     @lazy
@@ -286,7 +289,8 @@ def _known(plan: FormulaPlan, node: Node) -> PlannedValue:
 
 
 def _added(plan: FormulaPlan, node: Node, args: Sequence[PlannedValue], positive: bool) -> PlannedValue:
-    """Return the facts about an addition. All kernels have the same sum of exact operands; others must not cancel."""
+    """Return the facts about an addition. If both operands are exact, all kernels have the same sum; if not, the
+    operands must not cancel."""
     dtype = plan.dtype(node)
     if plan.contract.addend != "last" and not plan.trace.started.isdisjoint(node.args):
         plan.apart.append(node)  # errors are in proportion to terms

@@ -33,14 +33,14 @@ from oracles.rounding import name_of
 from oracles.tiers.conformance import Conformance
 from oracles.tiers.near import Nearest
 from oracles.tiers.plan import FormulaPlan, planned
-from oracles.tiers.reading import Reading, reading
+from oracles.tiers.prepared import PreparedFormula, prepared
 from oracles.tiers.union import Union, joined
 from oracles.tiers.values import dependent
 
 _CHUNK = 1 << 15
 """The elements of the first input that are enclosed at once: intermediate values fit into a processor's caches."""
 _KEPT = 1 << 20
-"""The most elements of an array with all dimensions for which the values of a problem without rows are kept."""
+"""The most elements of an array with all dimensions for which values of a problem without separate rows are kept."""
 
 
 class FormulaProblem:
@@ -77,12 +77,12 @@ class FormulaProblem:
         return (own, sizes, tuple(self.parameters.items())), (own, single)
 
     @lazy
-    def plain(self) -> Reading:
-        """Return the reading of the op's own formula."""
-        return reading(self.of_op, self._present, self._stacked, ())
+    def plain(self) -> PreparedFormula:
+        """Return the op's own formula, prepared."""
+        return prepared(self.of_op, self._present, self._stacked, ())
 
-    def read(self, contract: Contract, joined: Joined = ALONE) -> list[Reading]:
-        """Return the readings of the formula with each combination of algorithms that the contract allows."""
+    def formulas(self, contract: Contract, joined: Joined = ALONE) -> list[PreparedFormula]:
+        """Return the prepared formula for each combination of algorithms that the contract allows."""
         present = self._present.union(joined.outputs)
         if contract.follows and present == self._present and not joined.beside:
             return [self.plain]
@@ -92,10 +92,10 @@ class FormulaProblem:
             tuple(sorted((local, way) for local, way in algorithm.items() if local in known or local == ALL))
             for algorithm in contract.algorithms
         )
-        found = (reading(self.of_op, present, self._stacked, algorithm, joined.beside) for algorithm in each)
+        found = (prepared(self.of_op, present, self._stacked, algorithm, joined.beside) for algorithm in each)
         ways = [*{id(way.trace): way for way in found}.values()]  # algorithms of absent locals change nothing
         if len(ways) > 1 and self._holds_numbers(self.settled(contract)):
-            first = dict[Hashable, Reading]()
+            first = dict[Hashable, PreparedFormula]()
             for way in ways:
                 first.setdefault(way.of_numbers, way)
             return [*first.values()]
@@ -116,7 +116,7 @@ class FormulaProblem:
 
     def plan(self, contract: Contract, structured: bool) -> FormulaPlan | None:
         """Return the plan by which a screen judges the problem; None if it cannot."""
-        if len(self.read(contract)) > 1:  # depends on values: not for shared plans
+        if len(self.formulas(contract)) > 1:  # depends on values: not for shared plans
             return None
         plans = self._plans[structured]
         if contract not in plans:
@@ -124,11 +124,11 @@ class FormulaProblem:
         return plans[contract]
 
     def _planned(self, contract: Contract, structured: bool) -> FormulaPlan | None:
-        (reading,) = self.read(contract)
+        (formula,) = self.formulas(contract)
         if not all(self.arrangement.sizes.values()):
             return None
         (tensors, outputs, zeros), settled = self._screened, self.settled(contract)
-        return planned(FormulaPlan(reading.trace, settled, structured, dict(tensors), dict(outputs), frozenset(zeros)))
+        return planned(FormulaPlan(formula.trace, settled, structured, dict(tensors), dict(outputs), frozenset(zeros)))
 
     @lazy
     def _plans(self) -> Sequence[dict[Contract, FormulaPlan | None]]:
@@ -157,13 +157,13 @@ class FormulaProblem:
         return tuple(inputs), tuple(self.problem.outputs.items()), tuple(zeros)
 
     def joins_orders(self, contract: Contract) -> bool:
-        """Whether contracts that only differ in the orders of sums may be judged together."""
-        return all(each.joins_orders for each in self.read(contract))
+        """Whether the problem may be judged together with others whose contracts differ in the orders of sums alone."""
+        return all(each.joins_orders for each in self.formulas(contract))
 
     def numbers(self, contract: Contract) -> Hashable:
-        """Return a key that is equal for problems that are evaluated alike although lengths or parameters differ. An
-        algorithm may multiply by the length although the op's own formula does not."""
-        ways, bits = self.read(contract), dict[str, int]()
+        """Return a key that is equal for problems that are evaluated alike although their lengths or parameters differ.
+        It covers all algorithms: one may multiply by the length although the op's own formula does not."""
+        ways, bits = self.formulas(contract), dict[str, int]()
         if matter := frozenset[str]().union(*(each.calculates_with for each in ways)):
             sizes = {"": self.length} if self.plain.separate else {dim: self.sizes[dim] for dim in sorted(matter)}
             bits = {dim: bits_of(size) for dim, size in sizes.items()}
@@ -179,7 +179,7 @@ class FormulaProblem:
             contract.mean == "reciprocal"
             and min(form(each).precision for each in (contract.compute, *contract.dtypes.values())) < SINGLE.precision
         )
-        return not (contract.is_wide or inverts) and all(each.joins_lengths for each in self.read(contract))
+        return not (contract.is_wide or inverts) and all(each.joins_lengths for each in self.formulas(contract))
 
     def settled(self, contract: Contract) -> Contract:
         """Return the contract settled for the dtypes of this problem's operands."""
@@ -278,7 +278,7 @@ class FormulaProblem:
         outputs, outer = joined.outputs or self.problem.outputs, (BESIDE,) if joined.beside else ()
         dims = {name: (*outer, *self.of_op.operand(name).axes) for name in outputs}
         parameters: Mapping[str, float | F64] = {**self.parameters, **joined.parameters}
-        ways = (Inputs(reading.trace, tensors, parameters, joined.lengths) for reading in self.read(contract, joined))
+        ways = (Inputs(each.trace, tensors, parameters, joined.lengths) for each in self.formulas(contract, joined))
         absent = [each.name for each in self.of_op.inputs if each.name not in self.problem.inputs]
         complete = not any(is_addend(self.of_op, name) for name in absent)
         members = [
@@ -298,7 +298,8 @@ class FormulaProblem:
         return Union(members, unrounded)
 
     def whole(self, contract: Contract, structured: bool) -> Union:
-        """Return the allowed outputs under a settled contract. They are kept until another contract is asked about."""
+        """Return the allowed outputs of all rows at once, under a settled contract. The last result is kept until
+        another contract, or another `structured`, is asked for."""
         if (contract, structured) not in self._whole:
             self._whole.clear()
             self._whole[contract, structured] = self.conformance(contract, structured, self.tensors, self._exact)
@@ -330,7 +331,8 @@ class FormulaProblem:
 
     @lazy
     def _rounding(self) -> set[tuple[Contract, str]]:
-        """Return pairs of a contract and an output that is made from values which all kernels round alike."""
+        """Return a set of pairs of a contract and an output, at first empty: those in which the output is known to be
+        made from values that all kernels round to the same number."""
         return set()
 
     def rows_of(self, rows: slice) -> Mapping[str, NDArray[Any]]:

@@ -31,7 +31,8 @@ from oracles.tiers.relative import RowBounds
 
 _U64 = 2.0**-53
 _SAME = 2.0**-36
-"""The relative error of widths, compared with those of forms: errors must be smaller than widths by as much."""
+"""The relative error of the widths of a screen, compared with the half-widths of forms. A screen lets an output pass
+only if its errors are smaller than the width by at least this much."""
 
 
 def certain(asked: Sequence[Asked]) -> list[list[Answer]]:
@@ -58,7 +59,7 @@ def _worst(before: Answer, later: Answer) -> Answer:
 
 
 def _rounded(problem: FormulaProblem, structured: bool, contract: Contract, received: Received) -> Answer:
-    """Return the answer for outputs that are the exact values, rounded once; None for others."""
+    """Return the answer if the outputs are the exact values, rounded once; None if they are not."""
     plan = plan_of(problem, contract, structured)
     if plan is None or not (plan.narrows or plan.is_wide):  # wide ones take longest otherwise
         return None
@@ -77,7 +78,7 @@ class _Decided:
         counts = centres.rows.lengths
         problems = np.array([ask.part for ask in self.asks])
         self.of_ask = Ragged(counts[problems])
-        """The rows of each ask. The arrays below have one element for each of these rows."""
+        """The rows of all asks, as one segment for each. The arrays below have one element for each of these rows."""
         self.at = self.of_ask.places_from(centres.rows.starts[problems])
         """The places of these rows in the centres."""
         self.problems = problems

@@ -60,15 +60,15 @@ class Alone(Budget):
         return more(carried, own.spread) if own.spread.any() else carried
 
     def _is_passed(self, node: Node) -> bool:
-        """Whether a node is an inner addition of a chain that is added in any order: the chain's last addition has the
-        errors of all."""
+        """Whether a node is an inner addition of a chain whose terms may be added in any order. The last addition of
+        the chain stands for the errors of all its additions."""
         assert self.whole is not None
         outputs = self.inputs.trace.outputs.values()
         return node in self.whole.within and len(self.inputs.trace.uses[node]) == 1 and node not in outputs
 
     def _left(self, read: ReadFormula, node: Node) -> ReadFormula:
-        """Return the arguments of a node. Where rounding makes kernels' values equal or neighbours, only the share of
-        the errors that is left is kept."""
+        """Return the arguments of a node. Where rounding gives all kernels the same number, or neighbouring ones, an
+        argument keeps only the share of its errors that the rounding leaves."""
         assert self.whole is not None
         places = [place for place in range(len(node.args)) if (node, place) in self.whole.read.held]
         if not places:
@@ -256,7 +256,7 @@ def _exactly(form: Form) -> Form:
 
 
 def _groups(trace: Trace, output: str) -> Mapping[str, list[Node]]:
-    """Return the nodes by the local for which they are calculated: their own name, or that of their first use."""
+    """Return the nodes by the local that they are calculated for: their own, or that of their first use."""
     names = dict[Node, str]()
     for node in reversed(trace.nodes):
         uses = [names[use] for use in trace.uses.get(node, ()) if use in names]

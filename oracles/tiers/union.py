@@ -33,8 +33,8 @@ class Union:
 
     members: Sequence[Conformance]
     unrounded: Callable[[], Sequence[Conformance]]
-    """A function that returns conformances to the op's own formula, calculated in many bits, and to its exact value if
-    the contract may exclude it; () if the contract demands fewer bits."""
+    """A function that returns the conformances of kernels that calculate in many bits: to the op's own formula, and to
+    its exact value if the contract may exclude that. It returns () if the contract does not allow that many bits."""
 
     @lazy
     def _ways(self) -> Sequence[Way]:
@@ -57,8 +57,8 @@ class Union:
         return joined(self._once(output))
 
     def decided(self, output: str, got: F64) -> tuple[Mask, Mask]:
-        """Return the masks of elements that certainly conform and that certainly fail by what `bounds` of this object
-        returns with `once`: both have the same forms."""
+        """Return two masks of elements: those that certainly conform, and those that certainly fail, by `bounds` with
+        `once`. Both use the same forms."""
         each = [*self._once(output, alone=True)] if self.rounds(output) else []
         each += [way.enclosure(output, alone=True) for way in self._ways]
         found = [compare(one, got) for one in (joined(each), *each)]
@@ -71,7 +71,7 @@ class Union:
             yield found if nothing is None else at_some(~nothing, found)
 
     def _says_nothing(self, way: Way, output: str) -> Mask | None:
-        """Return the mask of elements for which `unrounded` allows anything, since the exact value is no number."""
+        """Return the mask of elements for which `unrounded` allows any value, since their exact value is no number."""
         found, others = way.enclosure(output), len(self._unrounded) > 1
         if found.unjudged is None or (others and way.own.sharp):  # the other conformance says more
             return found.unjudged

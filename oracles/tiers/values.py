@@ -65,7 +65,8 @@ class OutputValues:
 
     @property
     def wide(self) -> bool:
-        """Whether the centre must be in double-double, since errors of one in float64 would be too large."""
+        """Whether the centre must be calculated in double-double, since a centre in float64 would have errors as large
+        as those of kernels."""
         return self.budget.wide
 
     def shape(self, output: str) -> tuple[int, ...]:
@@ -101,7 +102,7 @@ class OutputValues:
 
     @lazy
     def _replaces(self) -> Mapping[str, bool]:
-        """Whether centres on the way to an output are replaced, see `Budget.replaced`; by output."""
+        """Return, by output, whether `Budget.replaced` replaces a centre on the way to it."""
         nodes = {node for node, _ in self.budget.replaced}
         return {output: not nodes.isdisjoint(ordered([self.made(output)])) for output in self.outputs}
 
@@ -241,7 +242,7 @@ def dependent(
 
 
 def _taken(inputs: Inputs, node: Node, mask: Mask) -> Mask:
-    """Return a table's mask at the taken places, or along the whole axis if the places depend on a tensor."""
+    """Return the mask of the elements that an index takes from a table, or of all if the places depend on a tensor."""
     (axis,), index = inputs.axes(node), node.args[1]
     if not mask.any() or mask.shape[axis] == 1 or any(each.kind == "tensor" for each in ordered([index])):
         return _reduced(inputs, node, mask)

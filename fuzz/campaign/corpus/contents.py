@@ -11,7 +11,7 @@ from pathlib import Path
 from fuzz.campaign.corpus.accuracy import load_accuracy
 from fuzz.campaign.corpus.folder import ACCURACY, CASE, Kept, entries_of, in_batches, json_files, kind_of, load
 from fuzz.campaign.search.runner import Runner
-from fuzz.campaign.search.stopping import RunLimits
+from fuzz.campaign.search.stopping import SessionLimits
 from fuzz.campaign.search.turn_runner import SearchScope
 from fuzz.campaign.starting import note_not_running
 from fuzz.core.adapters.target import Target
@@ -91,11 +91,11 @@ def checked(folder: Path) -> SoundCorpus:
 def judged(corpus: SoundCorpus, targets: Sequence[Target], pool: WorkerPool) -> tuple[Tally, list[str]]:
     """Judge every case on these targets. Return the tally, and a line for each case that no kernel accepts."""
     with tempfile.TemporaryDirectory() as scratch:
-        runner = Runner(pool, targets, RunLimits(), book_in(Path(scratch), 0), SearchScope((), tuple(LAWS)))
+        runner = Runner(pool, targets, SessionLimits(), book_in(Path(scratch), 0), SearchScope((), tuple(LAWS)))
         untaken = _Untaken()
         runner.observers = [untaken]
         note_not_running(runner.tally, targets, pool)
-        return runner.replay(in_batches(corpus.groups)), untaken.lines
+        return runner.run_entries(in_batches(corpus.groups)), untaken.lines
 
 
 class _Untaken(Observer):

@@ -51,7 +51,7 @@ class Known:
     target: str = "*"
     """A glob for the targets on which the failure is expected."""
     case: Path | None = None
-    """A case file that shows the failure. The gate replays it, and so notices when the failure is fixed."""
+    """A case file that shows the failure. The gate runs it, and so notices when the failure is fixed."""
 
     def covers(self, kernel: str, verdict: str, law: str, target: str) -> bool:
         """Whether the entry covers a finding."""
@@ -65,7 +65,7 @@ class Known:
 
 @dataclass
 class KnownFailures:
-    """The entries of known failures, and which of them were seen in this run."""
+    """The entries of known failures, and which of them were seen in this session."""
 
     entries: Sequence[Known]
     today: date
@@ -91,7 +91,7 @@ class KnownFailures:
         return lines
 
     def notes(self, judged: Collection[str], searched: Collection[str]) -> list[str]:
-        """Return lines about the entries that were not looked for in this run."""
+        """Return lines about the entries that were not looked for in this session."""
         return [
             f"known failure not looked for: {entry}; name a case file that shows it"
             for entry in self.entries

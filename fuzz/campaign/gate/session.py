@@ -1,4 +1,4 @@
-"""One run of the gate: the corpora on every kernel, then a search of fixed length for kernels that the change
+"""One session of the gate: the corpora on every kernel, then a search of fixed length for kernels that the change
 touches."""
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ AFTER_FINDING = 200
 SLOW_CASES = 256
 """About how many cases of a search slow targets run: an interpreter would otherwise take most of a gate's time."""
 
-_REPLAYED = ("regressions", "historical")
-"""The folders of a corpus that a gate replays."""
+_RUN = ("regressions", "historical")
+"""The folders of a corpus that a gate runs."""
 _KEPT = ("trophies", "accuracy.json")
 """Other parts of a corpus. Trophies belong to kernels of other packs, and a night finds them again."""
 
@@ -49,7 +49,7 @@ def slow_every(max_cases: int) -> int:
 
 @dataclass(frozen=True)
 class Phase:
-    """A named part of the plan. A group is a case, and its twin if there is one."""
+    """A named part of what a gate runs. A group is a case, and its twin if there is one."""
 
     name: str
     groups: tuple[list[Entry], ...]
@@ -64,21 +64,21 @@ def phases(corpora: Path | None, known: Sequence[Path]) -> tuple[Phase, ...]:
     if not corpora.is_dir():
         made = f"kernelfuzz corpus add CASE --corpora {corpora} makes it"
         raise CorpusError(f"--corpora {corpora}: no such folder; {made}")
-    kept = [Phase(name, _groups(kept_cases(corpora / name)) if (corpora / name).is_dir() else ()) for name in _REPLAYED]
+    kept = [Phase(name, _groups(kept_cases(corpora / name)) if (corpora / name).is_dir() else ()) for name in _RUN]
     return tuple(_without_repeats([failures, *kept]))
 
 
-def unreplayed(corpora: Path | None) -> list[str]:
-    """Return a line about the files of a corpus that no gate replays, if there are any."""
+def not_run_files(corpora: Path | None) -> list[str]:
+    """Return a line about the files of a corpus that no gate runs, if there are any."""
     if corpora is None:
         return []
     places = {path: path.relative_to(corpora).parts[0] for path in json_files(corpora)}
-    aside = [path for path, place in places.items() if place not in (*_REPLAYED, *_KEPT)]
+    aside = [path for path, place in places.items() if place not in (*_RUN, *_KEPT)]
     if not aside:
         return []
     more = f" and {len(aside) - 1} more" if len(aside) > 1 else ""
-    replayed = ", ".join(f"{name}/" for name in _REPLAYED)
-    return [f"not replayed: {aside[0]}{more}: a gate replays {replayed} only; see kernelfuzz corpus add"]
+    folders = ", ".join(f"{name}/" for name in _RUN)
+    return [f"not run: {aside[0]}{more}: a gate runs {folders} only; see kernelfuzz corpus add"]
 
 
 def _groups(kept: Iterable[Kept]) -> tuple[list[Entry], ...]:
@@ -127,8 +127,8 @@ class RanCases(Observer):
 
 
 @dataclass
-class GateRun:
-    """A gate that runs a plan in a session; `watch` holds the failures that are known."""
+class GateSession:
+    """A gate that runs phases in a session; `watch` holds the failures that are known."""
 
     session: Session
     watch: KnownFailures
@@ -152,13 +152,13 @@ class GateRun:
     def __post_init__(self) -> None:
         self.targets, self.tally, self.book = self.session.targets, self.session.tally, self.session.book
 
-    def run(self, plan: Sequence[Phase]) -> Ratchet:
+    def run(self, phases: Sequence[Phase]) -> Ratchet:
         """Run the corpora on the kernels that the change touches, and search them; if nothing failed, run the corpora
         on all other kernels too. A failing gate ends soon in this order. Return the measured accuracy."""
         touched = [target for target in self.targets if target.kernel.name in self.reasons]
         first = touched or self.targets
         rest = [target for target in self.targets if target not in first]
-        measured = self.replay(first, plan)
+        measured = self.run_phases(first, phases)
         if touched and self.unknown:
             self.notes.append(f"not searched: cases fail already ({', '.join(self.failing)})")
         elif touched and not self.session.interruption.wanted:
@@ -168,10 +168,10 @@ class GateRun:
             targets = counted(len(rest), "target")
             self.notes.append(f"not run on the {targets} of kernels that were not changed: it fails already")
         elif rest and not self.session.interruption.wanted:
-            measured |= self.replay(rest, plan)
+            measured |= self.run_phases(rest, phases)
         return Ratchet(measured, _measured_on(self.session.pool, measured))
 
-    def replay(self, targets: Sequence[Target], phases: Sequence[Phase]) -> dict[Key, Accuracy]:
+    def run_phases(self, targets: Sequence[Target], phases: Sequence[Phase]) -> dict[Key, Accuracy]:
         """Run the phases one after the other on these targets. Return the accuracy of each kernel on them."""
         worst = WorstCases({target.id: target for target in self.targets})
         runner = self.session.runner(targets, search=False)
@@ -185,7 +185,7 @@ class GateRun:
                 self.fitting.setdefault(phase.name, RanCases()),
             ]
             before, known = self.tally.cases, len(self.unknown)
-            runner.replay(in_batches(phase.groups))
+            runner.run_entries(in_batches(phase.groups))
             self.counts[phase.name] = self.tally.cases - before
             self.failing += [phase.name] if len(self.unknown) > known else []
         return _measured(self.session.pool, worst)
@@ -229,10 +229,10 @@ class GateRun:
             if target.kernel.name not in self.reasons and not line.judged:
                 line.not_run_reason = line.not_run_reason or why
 
-    def takes_any(self, plan: Sequence[Phase]) -> bool:
-        """Whether at least one case of the plan would be sent to some target."""
+    def takes_any(self, phases: Sequence[Phase]) -> bool:
+        """Whether at least one case of the phases would be sent to some target."""
         capabilities = {target.kernel.capability for target in self.targets}
-        cases = (entry.case for phase in plan for group in phase.groups for entry in group)
+        cases = (entry.case for phase in phases for group in phase.groups for entry in group)
         return any(capability.is_dispatched(case) for case in cases for capability in capabilities)
 
     @property

@@ -1,4 +1,4 @@
-"""A session of a night: one process, from the start of its workers to its last save. It replays known cases, then
+"""A session of a night: one process, from the start of its workers to its last save. It runs known cases, then
 searches in slices, saves findings after each batch, and explains them within their share of the night."""
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from sqlalchemy.orm import Session as Transaction
 
 from fuzz.campaign.corpus.folder import CASE, Kept, entries_of, in_batches, json_files, kind_of, load
 from fuzz.campaign.nightly.opening import (
-    REPLAY_SHARE,
+    KNOWN_SHARE,
     TRIAGE_SHARE,
     Opened,
     Slice,
     begin_slice,
     end_slice,
-    next_turn,
+    next_slice,
     note_space,
     note_targets,
     searching_time,
@@ -37,7 +37,7 @@ from fuzz.campaign.nightly.remembered import Recorder
 from fuzz.campaign.search.deadline import Stopping
 from fuzz.campaign.search.executor import Engine as Cluster
 from fuzz.campaign.search.groups import CountedSchedule, slow_targets_of
-from fuzz.campaign.search.stopping import RunLimits
+from fuzz.campaign.search.stopping import SessionLimits
 from fuzz.campaign.search.turn_runner import SearchScope
 from fuzz.campaign.session import Session
 from fuzz.core.adapters.pack import Pack
@@ -52,7 +52,7 @@ from fuzz.core.laws.registry import Entry, declared
 from fuzz.explain.attribute.history import Fails, Need, Recognised, recognise
 from fuzz.explain.diagnosis import SECONDS, TimeShares
 from fuzz.explain.finding import Finding
-from fuzz.explain.trial.trial import FreshProcess, OutOfTimeError, replayed
+from fuzz.explain.trial.trial import FreshProcess, OutOfTimeError, reproduced
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket, Source, by_family, hangs
 from fuzz.findings.database import answering, is_shared, name_of, said_by
@@ -105,9 +105,9 @@ _AWAY_PATIENCE_S = 6.0
 _AWAY_S = 0.5
 """Seconds between two attempts to reach a shared store."""
 _SLOW_EVERY = 8
-"""Slow targets run one replayed batch in this many, and the cases that are kept for them."""
-_REPLAY = ""
-"""The op that marks the slice in which known cases are replayed."""
+"""Slow targets run one batch of known cases in this many, and the cases that are kept for them."""
+_KNOWN = ""
+"""The op that marks the slice in which known cases run."""
 
 
 _T = TypeVar("_T")
@@ -136,7 +136,7 @@ class Night:
     """The machines that take the turns instead of this machine's processes, if any."""
 
     def __post_init__(self) -> None:
-        self._turn = Slice(0, _REPLAY, 0, 0.0)
+        self._current = Slice(0, _KNOWN, 0, 0.0)
         self._findings, self._corpora = self.state / FINDINGS, corpora_of(self.pack.path)
         self._store = store = DatabaseStore(self.engine, self._findings, self.opened.position)
         by_id = {target.id: target for target in self.targets}
@@ -146,8 +146,8 @@ class Night:
         kernels = self.pack.kernels  # all of them, whatever targets were chosen: they determine the cases
         self.session = Session(
             self.targets, self.book, SearchScope(kernels, declared(kernels), accuracy=True), self.opened.seed,
-            RunLimits(self.opened.left_s), None, self.jobs, self.case_limit, interruption=self.stopping,
-            longest=RunLimits(self.opened.limit_s).longest_case, engine=self.cluster,
+            SessionLimits(self.opened.left_s), None, self.jobs, self.case_limit, interruption=self.stopping,
+            longest=SessionLimits(self.opened.limit_s).longest_case, engine=self.cluster,
         )  # fmt: skip
 
     def work(self, held: ExitStack) -> bool:
@@ -210,17 +210,18 @@ class Night:
         return sorted({target.kernel.op for target in self.targets})
 
     def search(self) -> None:
-        """Replay, then search, until a stop is wanted. Raises CannotSave if saving the state fails for too long."""
+        """Run known cases, then search, until a stop is wanted. Raises CannotSave if saving the state fails for too
+        long."""
         self.runner.skipped = CountedSchedule(slow_targets_of(self.targets), _SLOW_EVERY)
         earlier = self._slices()
-        if not any(part.done for part in earlier if part.op == _REPLAY):
-            with self._slice(Slice(len(earlier), _REPLAY, slice_seed(self.opened.seed, len(earlier)), math.inf)):
-                self._replay()
+        if not any(part.done for part in earlier if part.op == _KNOWN):
+            with self._slice(Slice(len(earlier), _KNOWN, slice_seed(self.opened.seed, len(earlier)), math.inf)):
+                self._run_known()
                 self._explain()
         while self._running and self.stopping.left > 0:
             turn = self._next()
             with self._slice(turn):
-                self.runner.limits = RunLimits(searching_time(turn, self.stopping.left))
+                self.runner.limits = SessionLimits(searching_time(turn, self.stopping.left))
                 self.runner.run(turn.op, turn.seed)
                 self._explain()
 
@@ -237,13 +238,13 @@ class Night:
         used: dict[str, list[float]] = {}
         for part in parts:
             used.setdefault(part.op, []).append(part.seconds)
-        return next_turn(self.opened.seed, len(parts), self._running, used, self.stopping.left)
+        return next_slice(self.opened.seed, len(parts), self._running, used, self.stopping.left)
 
     @contextmanager
-    def _slice(self, turn: Slice) -> Iterator[None]:
+    def _slice(self, part: Slice) -> Iterator[None]:
         """Record the work inside the block as one slice."""
-        self._stored(lambda: begin_slice(self.engine, self.opened.position, turn))
-        self._turn = turn
+        self._stored(lambda: begin_slice(self.engine, self.opened.position, part))
+        self._current = part
         yield
         if not self.stopping.wanted:
             self._stored(lambda: end_slice(self.engine, self.opened.position))
@@ -260,32 +261,34 @@ class Night:
                     raise CannotSave(f"{name_of(self.engine)}: {said_by(error)}") from error
                 time.sleep(_AWAY_S)
 
-    def _replay(self) -> None:
-        """Replay findings of earlier nights, case files that a killed session left behind, and corpora."""
+    def _run_known(self) -> None:
+        """Run findings of earlier nights, case files that a killed session left behind, and corpora."""
         known, broken = known_cases((self._findings, *self._corpora), self.ops)
         for path, why in broken.items():
             kept = f"; it is kept as {set_aside(path).name}" if path.parent == self._findings else ""
-            self.say(f"not replayed: {why}{kept}")
+            self.say(f"not run: {why}{kept}")
         book = self.book
         names = {bucket.path: name for name, bucket in book.buckets.items() if bucket.path is not None}
-        book.replaying = {entries_of(each)[-1].case.digest: names[each.path] for each in known if each.path in names}
-        allowed = self.stopping.left * REPLAY_SHARE
+        book.running_again = {
+            entries_of(each)[-1].case.digest: names[each.path] for each in known if each.path in names
+        }
+        allowed = self.stopping.left * KNOWN_SHARE
         end = time.monotonic() + allowed
         shares, kept_for = self.runner.skipped, {book.buckets[name].target for name in names.values()}
         self.runner.skipped = lambda: frozenset(shares()) - kept_for  # only the target of a kept case proves anything
-        self.runner.replay(until(map(entries_of, known), allowed))
-        self.runner.skipped, book.replaying = shares, {}
+        self.runner.run_entries(until(map(entries_of, known), allowed))
+        self.runner.skipped, book.running_again = shares, {}
         for each in known:
             bucket = book.buckets.get(names.get(each.path, ""))
             if bucket is not None and each.found is not None and each.found.history and time.monotonic() < end:
-                judgement = self.triage.replay_history(each)
+                judgement = self.triage.reproduce(each)
                 if judgement is not None:
-                    self.recorder.replayed(bucket, each.case, judgement)
+                    self.recorder.ran_again(bucket, each.case, judgement)
         if time.monotonic() < end and not self.stopping.wanted:  # there was time for all of them
             self._sweep(known)
 
     def _sweep(self, known: Sequence[Kept]) -> None:
-        """Remove the case files that belong to no bucket: they were replayed, and a failure that remains has its own
+        """Remove the case files that belong to no bucket: they ran, and a failure that remains has its own
         file by now."""
         if self.recorder.trouble:
             return
@@ -302,10 +305,10 @@ class Night:
         return self._stored(asked)
 
     def _source(self) -> Source:
-        if self._turn.op == _REPLAY:
-            return Source(self._turn.seed, "replay of what was known before the night")
-        words = ["kernelfuzz", "run", "--seed", str(self._turn.seed), "--op", self._turn.op, *self.pack_option]
-        return Source(self._turn.seed, shlex.join(words))
+        if self._current.op == _KNOWN:
+            return Source(self._current.seed, "a rerun of what was known before the night")
+        words = ["kernelfuzz", "run", "--seed", str(self._current.seed), "--op", self._current.op, *self.pack_option]
+        return Source(self._current.seed, shlex.join(words))
 
     def in_memory(self) -> Engine:
         """Return a copy of the state in memory, with all that could not be saved."""
@@ -377,14 +380,14 @@ class NightTriage:
         is_there = bucket.target in self.elsewhere and bucket.finding is None
         return bucket.pending and bucket.written and not is_there
 
-    def replay_history(self, file: Kept) -> Judgement | None:
+    def reproduce(self, file: Kept) -> Judgement | None:
         """Return the judgement of a kept case after its calls, in a new process; None if its target does not run."""
         found = file.found
         if found is None or found.target not in self.book.targets:
             return None
         target = self.book.targets[found.target]
         with WorkerPool([target], bounded=False) as pool:
-            seen = replayed(pool, {target.id: target}, file.case, found.law, found.history).get(target.id)
+            seen = reproduced(pool, {target.id: target}, file.case, found.law, found.history).get(target.id)
         return seen.judgement if seen is not None else None
 
     def waiting(self) -> set[tuple[str, str]]:

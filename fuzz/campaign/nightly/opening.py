@@ -29,8 +29,8 @@ from fuzz.findings.tables import CounterRow, LeaseRow, NightRow, SessionRow, Sli
 
 RESUMABLE = ("", "signal")
 """The ends of a night after which `--resume` continues it; '' stands for a kill or an error."""
-REPLAY_SHARE = 0.25
-"""The largest share of a night for replaying what is known: earlier findings and corpora."""
+KNOWN_SHARE = 0.25
+"""The largest share of a night for running what is known: earlier findings and corpora."""
 TRIAGE_SHARE = 0.2
 """The largest share of a night for shrinking and explaining."""
 _SILENT = timedelta(seconds=60)
@@ -53,7 +53,7 @@ class Slice:
     seconds: float
 
 
-def next_turn(
+def next_slice(
     night_seed: int, number: int, kernels: Mapping[str, int], used: Mapping[str, Sequence[float]], left: float
 ) -> Slice:
     """Return the next slice, for the op whose kernels had the least time so far. It is twice as long as the op's last
@@ -139,7 +139,7 @@ def _latest(transaction: Session, place: str, verb: str) -> NightRow | None:
     return next((each for each in nights if not _is_busy(transaction, each, place)), None)
 
 
-def place_of(state: Path) -> str:
+def folder_digest(state: Path) -> str:
     """Return a digest that identifies a folder on this machine without revealing its name."""
     return hashlib.blake2b(f"{platform.node()}/{state.absolute()}".encode(), digest_size=8).hexdigest()
 

@@ -1,4 +1,4 @@
-"""Saving what a run counts, twice a second; and single runs that a store remembers beside its nights, with their
+"""Saving what a session counts, twice a second; and searches that a store remembers beside its nights, with their
 findings in the store's buckets."""
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from fuzz.campaign.nightly.opening import (
     begin_slice,
     close,
     end_slice,
+    folder_digest,
     note_space,
     note_targets,
     open_night,
-    place_of,
 )
 from fuzz.campaign.search.stopping import Interruption
 from fuzz.campaign.session import Session
@@ -69,10 +69,10 @@ class Recorder(Observer):
 
     def judged(self, case: Case, judgements: Sequence[Judgement]) -> None:
         """Note that a kept case passes on all targets, provided that the target for which it is kept ran it."""
-        bucket = self.book.buckets.get(self.book.replaying.get(case.digest, ""))
+        bucket = self.book.buckets.get(self.book.running_again.get(case.digest, ""))
         if bucket is None or any(judgement.verdict.is_finding for judgement in judgements):
             return
-        # Not if the failure needs earlier calls: in a process that lives on, others may hide it. It is replayed alone.
+        # Not if the failure needs earlier calls: in a process that lives on, others may hide it. It runs alone.
         if bucket.alone and any((each.target, each.verdict) == (bucket.target, Verdict.PASS) for each in judgements):
             self.book.batch.passed.add(bucket.name)
 
@@ -124,7 +124,7 @@ class Recorder(Observer):
             self.trouble = trouble
         return not trouble
 
-    def replayed(self, bucket: Bucket, case: Case, judgement: Judgement) -> None:
+    def ran_again(self, bucket: Bucket, case: Case, judgement: Judgement) -> None:
         """Count the judgement of a bucket's kept case, run in its own process after the calls that it needs."""
         more = Tally(accuracy={})
         more.count(case, [judgement], self.targets)
@@ -139,7 +139,7 @@ class Recorder(Observer):
 
 @dataclass(frozen=True)
 class Remembered:
-    """A run that a store remembers: it has a row among the nights, and one slice."""
+    """A search that a store remembers: it has a row among the nights, and one slice."""
 
     engine: Engine
     opened: Opened
@@ -166,8 +166,8 @@ class Remembered:
         )
 
     def recall(self, session: Session) -> None:
-        """Replace the case of each bug that the run saw by the smallest one in the store, if that is smaller, and take
-        over explanations from the store."""
+        """Replace the case of each bug that the search saw by the smallest one in the store, if that is smaller, and
+        take over explanations from the store."""
         explainer = Explainer(session.workers, session.targets, self.book, TimeShares(least_s=0.0))
         for bucket in self.book.buckets.values():
             known = bucket.finding is None or not bucket.pending
@@ -177,7 +177,8 @@ class Remembered:
             bucket.pending = bucket.pending or (bucket.finding is not None and bucket.finding.told is None)
 
     def end(self, recorder: Recorder, interruption: Interruption) -> bool:
-        """Save what is left, and how the run ended. Return False if that fails, after saying where the rest is kept."""
+        """Save what is left, and how the search ended. Return False if that fails, after saying where the rest is
+        kept."""
         try:
             if recorder.save():
                 end_slice(self.engine, self.opened.position)
@@ -190,8 +191,8 @@ class Remembered:
             pass  # only the end is not saved
         path = unsaved_path(self.book.store.folder, self.opened.position)
         away = f"the store {name_of(self.engine)} is away: what it was not told is kept in {path}"
-        full = f"{name_of(self.engine)} has not all of this run: {recorder.trouble or 'its end could not be saved'}"
-        recorder.say(f"{away}; the next run or night with this folder tells it" if is_shared(self.engine) else full)
+        full = f"{name_of(self.engine)} has not all of this search: {recorder.trouble or 'its end could not be saved'}"
+        recorder.say(f"{away}; the next search or night with this folder tells it" if is_shared(self.engine) else full)
         return False
 
 
@@ -199,13 +200,13 @@ def remembered(
     store: str, folder: Path, seed: int, command: str, op: str, limit_s: float | None, targets: Sequence[Target],
     facts: Mapping[str, Any], say: Callable[[str], None],
 ) -> Remembered:  # fmt: skip
-    """Return a run of these targets, begun in the store with this URL. Raises StateError."""
+    """Return a search of these targets, begun in the store with this URL. Raises StateError."""
     engine = open_store(store)
     with answering(engine):
         for line in told_again(engine, folder):
             say(line)
         restore(engine, folder)
-        opened = open_night(engine, seed, limit_s or 0.0, command, facts, False, place_of(folder), "run")
+        opened = open_night(engine, seed, limit_s or 0.0, command, facts, False, folder_digest(folder), "run")
         begin_slice(engine, opened.position, Slice(0, op, seed, math.inf))
         saved = DatabaseStore(engine, folder, opened.position)
         known = saved.load()

@@ -150,8 +150,8 @@ class Examiner:
 def _firsts(targets: Sequence[Target]) -> Mapping[str, str]:
     if not targets:
         return {}
-    from fuzz.core.adapters.configured import place_of
+    from fuzz.core.adapters.configured import unconfigured
 
     found = dict[TargetId, str]()
-    first = {each.id: found.setdefault(place_of(each), each.id) for each in targets}
+    first = {each.id: found.setdefault(unconfigured(each), each.id) for each in targets}
     return {name: one for name, one in first.items() if name != one}

@@ -1,4 +1,4 @@
-"""The loop of a run: an executor takes the turns of a search, and the runner counts their reports in order."""
+"""The loop of a search: an executor takes the turns of a search, and the runner counts their reports in order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fuzz.campaign.search.examiner import Examiner
 from fuzz.campaign.search.executor import Executor, SerialExecutor
 from fuzz.campaign.search.schedule import LEAST_LAG, MOST_LAG, Schedule
 from fuzz.campaign.search.shares import LEAST_ON_THEIR_WAY, OpShares, Pace
-from fuzz.campaign.search.stopping import GRACE_S, Interruption, RunLimits, late, never
+from fuzz.campaign.search.stopping import GRACE_S, Interruption, SessionLimits, late, never
 from fuzz.campaign.search.turn_runner import PIECES, CallLog, FindingId, SearchScope, TurnReport
 from fuzz.core.adapters.target import NotRun, Target
 from fuzz.core.base.case import Case
@@ -29,7 +29,7 @@ from oracles import escalation
 from oracles.ops import OPS
 
 MOST_HANGS = 3
-"""The number of hanging cases after which a target gets no more in a run or night: each takes twice the limit of a
+"""The number of hanging cases after which a target gets no more in a session: each takes twice the limit of a
 case, and others wait. Chosen: one may be an accident, and three are enough to learn a rule."""
 _LOOK_S = 0.25
 """Seconds between two looks at the clock: often enough for a live line, and cheap."""
@@ -45,7 +45,7 @@ class Runner:
     pool: Pool
     """The pool that runs given entries and, without an executor, the turns of searches."""
     targets: Sequence[Target]
-    limits: RunLimits
+    limits: SessionLimits
     book: FindingBook
     scope: SearchScope | None = None
     """The scope of the executor. By default, cases are made for the kernels of the targets, without twins."""
@@ -158,7 +158,7 @@ class Runner:
         while not self.interruption.wanted and not self._executor.ready(_LOOK_S):
             pass
 
-    def replay(self, batches: Iterable[list[Entry]]) -> Tally:
+    def run_entries(self, batches: Iterable[list[Entry]]) -> Tally:
         """Run given entries, whatever the limits, until a stop is wanted. A twin must be in one batch with its case."""
         examiner = Examiner(self.pool, self.targets, accuracy=self._scope.accuracy, axes=self._scope.axes)
         ahead = list[tuple[list[Entry], Batch]]()
@@ -306,7 +306,7 @@ class Runner:
                 self._calls.judged(entry.case, judgements)
                 for observer in self.observers:
                     observer.judged(entry.case, judgements)
-            found.tally.replayed = found.tally.cases
+            found.tally.known = found.tally.cases
             self._note(found.tally, found.sightings)
         self._calls.progress(0.0)
         for observer in self.observers:

@@ -21,11 +21,11 @@ GRACE_S = 1.5
 """Seconds from the wish to stop to the end of the work that still runs: batches, a build, a shrink."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _LEAST_LIMIT_S = 2.0
-"""The least seconds that a case may take, however short a run is: a first call takes a second on a busy machine."""
+"""The least seconds that a case may take, however short a session is: a first call takes a second on a busy machine."""
 
 
 def never() -> bool:
-    """Return False. It is the default of functions that end a run."""
+    """Return False. It is the default of functions that end a session."""
     return False
 
 
@@ -105,19 +105,20 @@ class Interruption:
 
 
 @dataclass(frozen=True)
-class RunLimits:
-    """The limits of a run, which ends at the first of them. Without limits it runs until it is interrupted."""
+class SessionLimits:
+    """The limits of a session, which ends at the first of them. Without limits it runs until it is interrupted."""
 
     max_time: float | None = None
-    """The seconds after which the run ends."""
+    """The seconds after which the session ends."""
     max_cases: int | None = None
 
     @property
     def longest_case(self) -> float | None:
-        """The seconds that a case may take: a quarter of the run's time, so that a hanging case is found in time."""
+        """The seconds that a case may take: a quarter of the session's time, so that a hanging case is found in
+        time."""
         return None if self.max_time is None else max(_LEAST_LIMIT_S, self.max_time / 4)
 
-    def less(self, seconds: float, cases: int) -> RunLimits:
+    def less(self, seconds: float, cases: int) -> SessionLimits:
         """Return the limits that are left after these numbers of seconds and cases."""
         time_left = None if self.max_time is None else max(self.max_time - seconds, 0.0)
-        return RunLimits(time_left, None if self.max_cases is None else max(self.max_cases - cases, 0))
+        return SessionLimits(time_left, None if self.max_cases is None else max(self.max_cases - cases, 0))

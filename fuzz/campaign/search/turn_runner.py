@@ -158,7 +158,7 @@ class TurnReport:
 
 @dataclass(frozen=True)
 class SearchScope:
-    """The settings that all turns of a run share. The cases of a turn follow from the whole pack, even if only some
+    """The settings that all turns of a search share. The cases of a turn follow from the whole pack, even if only some
     targets were chosen."""
 
     kernels: Sequence[Kernel]
@@ -342,8 +342,8 @@ class TurnRunner:
                 from fuzz.report.records import run_lines
 
                 origin = entry.case.origin
-                # What a guide proposes follows from judgements, too: such a case has no name to replay it by.
-                name = "" if is_proposed(origin) else f"{task.seed}:{task.op}:{origin.place}"
+                # What a guide proposes follows from judgements, too: such a case has no name to repeat it by.
+                name = "" if is_proposed(origin) else f"{task.seed}:{task.op}:{origin.name}"
                 report.records += run_lines(entry.case, judgements, name, twin=entry.check is not None)
         self._uncounted.append(report.findings)
         self.calls.progress(0.0)

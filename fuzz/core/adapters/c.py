@@ -140,7 +140,7 @@ def _pairs(line: str) -> Iterator[tuple[str, str]]:
 
 
 OPTS = ("O0", "O2")
-"""The optimisation levels at which each kernel is built. -O0 is one since a shipped SVE kernel was wrong only there."""
+"""The optimisation levels at which kernels are built: -O0, too, since a shipped SVE kernel was wrong only there."""
 WORKER_FLAGS = ("-O3", "-std=gnu11")
 _START_LIMIT_S = 30.0
 """The seconds that a worker may take to start. Chosen: a native worker takes milliseconds, an emulated one tenths of a
@@ -341,7 +341,7 @@ class CProgram:
         start_limit = start_limit or _START_LIMIT_S
         for each in self.libraries:
             if each.shared and each.changed:
-                raise OSError(f"{each.path} is not what it was when the run began")
+                raise OSError(f"{each.path} is not what it was when the session began")
         if self.target.remote:
             return remote.process(self.target, self.path, limit, start_limit)
         journal = Journal()
@@ -359,7 +359,7 @@ class CProgram:
         found = CAttestation.said(hello)
         own, absent = self.target.own, self._absent(found)
         if own is not None and absent:
-            raise Unavailable(f"what {own.place} runs on has no {absent}")
+            raise Unavailable(f"what {own.site} runs on has no {absent}")
         wrong = list(self._wrong(found))
         if wrong and self.target.remote:
             raise Unavailable("; ".join(wrong))
@@ -377,7 +377,7 @@ class CProgram:
             return None
         program = self.idle()
         process = program.process(_BYSTANDER_LIMIT_S, _BYSTANDER_LIMIT_S)
-        return Bystander(process, self.target.name.place, program.command)
+        return Bystander(process, self.target.name.site, program.command)
 
     def _absent(self, found: CAttestation) -> str:
         """Return the features that the code needs and the processor lacks, in words."""

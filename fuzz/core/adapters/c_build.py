@@ -168,7 +168,7 @@ class Build:
             below(root, path).write_text(text, encoding="utf-8")
         for each in self.files:
             if each.changed:
-                raise BuildError(f"{each.path} is not what it was when the run began")
+                raise BuildError(f"{each.path} is not what it was when the session began")
         objects = [output.with_name(f"{number}-{unit.path.name}{_OBJECT}") for number, unit in enumerate(self.units)]
         flags = self.target.flags
         for unit, compiled in zip(self.units, objects, strict=True):

@@ -52,8 +52,8 @@ class CKernel(CompiledKernel):
     flags: tuple[str, ...] = ()
     """The compiler flags with which the kernel is shipped. They follow the flags of the target."""
     configs: Sequence[Mapping[str, str | int] | str | tuple[str, ...]] = ()
-    """The configurations that it is built in, each a target of its own: macros, such as ({"TILE": 8}, {"TILE": 16}), or
-    compiler flags, such as ("-DTILE=8", "-DTILE=8 -funroll-loops"). They follow `flags`."""
+    """The configurations that the kernel is built in, each of which is a target of its own: macros, such as ({"TILE":
+    8}, {"TILE": 16}), or compiler flags, such as ("-DTILE=8", "-DTILE=8 -funroll-loops"). They follow `flags`."""
     edits: tuple[tuple[str, str], ...] = ()
     laws: tuple[str, ...] = ("rerun",)
     summary: str = ""
@@ -117,7 +117,7 @@ class CKernel(CompiledKernel):
 
     @property
     def configurations(self) -> tuple[tuple[Configuration, tuple[str, ...]], ...]:
-        """The configurations that it is built in, with their flags."""
+        """The configurations that the kernel is built in, with their flags."""
         flags = [tuple(each) for each in self.configs]
         every = map(Configuration, settings_of([*map(_macros_of, flags)]))
         return tuple(zip(every, flags, strict=True)) or ((Configuration(), ()),)
@@ -165,7 +165,7 @@ def _flags_of(config: object) -> tuple[str, ...]:
 
 
 def _macros_of(flags: Sequence[str]) -> Mapping[str, object]:
-    """Return what flags define, and the other ones as they are."""
+    """Return the macros that flags define, with their values, and the other flags unchanged."""
     macros = [each.removeprefix("-D").partition("=") for each in flags if each.startswith("-D")]
     others = "+".join(each for each in flags if not each.startswith("-D"))
     return {**{name: value if sign else 1 for name, sign, value in macros}, **({"flags": others} if others else {})}

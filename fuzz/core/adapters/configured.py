@@ -1,5 +1,5 @@
-"""The configurations of a kernel in Python, each of which is a target: those that it declares, and those of its
-autotuners, which a worker that has loaded its source tells."""
+"""The configurations of a kernel in Python, each of which is a target: those that the kernel declares, and those of its
+autotuners, which a worker that has loaded the source reports."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ MOST_RUN = 16
 """The most configurations of a kernel that are run on a device, each by a process of its own. Chosen."""
 _NAME = re.compile(r"[A-Za-z0-9_.+-]{1,96}")
 _found: dict[str, tuple[Configuration, ...]] = {}
-"""What workers told, by what they were started with: a source is loaded for this once."""
+"""The configurations that workers reported, by what the workers were started with: each source is loaded only once."""
 
 
 def settings_of(configs: Sequence[Mapping[str, object]]) -> list[tuple[tuple[str, str], ...]]:
-    """Return what each of a kernel's configurations sets, in words that may stand in an id. Raises DeclarationError
-    for two that say the same."""
+    """Return the settings of each of a kernel's configurations, in words that may be in an id. Raises DeclarationError
+    for two configurations with the same words."""
     names = dict.fromkeys(name for each in configs for name in each)
     found = [tuple((id_word(name), id_word(each.get(name, "none"))) for name in names) for each in configs]
     for place, each in enumerate(found):
@@ -43,11 +43,11 @@ def usual(targets: Iterable[Target]) -> tuple[Target, ...]:
     """Return the targets, each kernel in one of its configurations wherever it runs."""
     found: dict[TargetId, Target] = {}
     for each in targets:
-        found.setdefault(place_of(each), each)
+        found.setdefault(unconfigured(each), each)
     return tuple(found.values())
 
 
-def place_of(target: Target) -> TargetId:
+def unconfigured(target: Target) -> TargetId:
     """Return the name of a target without its configuration."""
     settings = tuple(pair for pair in target.name.settings if pair not in target.configuration.settings)
     return replace(target.name, settings=settings)
@@ -60,8 +60,8 @@ def each_of(target: Target, declared: Sequence[Configuration], tuned: Sequence[C
 
 
 def joined(declared: Sequence[Configuration], tuned: Sequence[Configuration]) -> list[Configuration]:
-    """Return the configurations that a kernel declares, and with the first of them those of its autotuners. Of many,
-    some that are spread over all of them are run."""
+    """Return the configurations of a kernel: those that it declares, and those of its autotuners, each with the first
+    declared one. If there are many, some of them are run, spread over all."""
     [first, *more], [usual, *others] = declared or [Configuration()], tuned or [Configuration()]
     every = [*(_both(each, usual) for each in (first, *more)), *(_both(first, each) for each in others)]
     run = {place * len(every) // MOST_RUN for place in range(MOST_RUN)}
@@ -89,8 +89,8 @@ class _Program(Protocol):
 
 
 def told_by_worker(program: _Program) -> tuple[Configuration, ...]:
-    """Return the configurations of a kernel's autotuners, as a worker reports them; an empty tuple if no worker starts,
-    whose error is reported when the kernel runs."""
+    """Return the configurations of a kernel's autotuners, as a worker reports them. The result is empty if no worker
+    starts; the reason is reported when the kernel runs."""
     if program.order not in _found:
         _found[program.order] = _told(program)
     return _found[program.order]
@@ -110,7 +110,7 @@ def _told(program: _Program) -> tuple[Configuration, ...]:
 
 
 def read(text: str) -> tuple[Configuration, ...]:
-    """Return the configurations in a worker's hello. Raises AttestationError for what no worker of ours says."""
+    """Return the configurations in a worker's hello. Raises AttestationError for text that no worker of ours writes."""
     try:
         found = msgspec.json.decode(text, type=list[tuple[list[tuple[str, str]], list[int]]])
     except msgspec.DecodeError as error:
@@ -121,7 +121,7 @@ def read(text: str) -> tuple[Configuration, ...]:
 
 
 def misfit(wanted: Configuration, told: str, choices: tuple[int, ...]) -> list[str]:
-    """Return why a worker is not in the configuration of its target, given what it says; an empty list if it is."""
+    """Return why a worker, by its report, is not in the configuration of its target; an empty list if it is."""
     settings = next((each.settings for each in read(told) if each.choices == choices), ())
     if choices == wanted.choices and settings and wanted.settings[-len(settings) :] == settings:
         return []

@@ -18,8 +18,8 @@ Value = int | str
 class Emulator:
     """A program that runs code for another processor."""
 
-    place: str
-    """The place in the ids of targets."""
+    site: str
+    """The site in the ids of targets."""
     programs: tuple[str, ...]
     """The names of the program on different systems. The first one that is installed is used."""
     package: str

@@ -69,7 +69,7 @@ class PythonAdapter(Adapter):
 
     def unavailable(self, target: Target) -> str | None:
         missing = self.missing_package()
-        if missing is None and target.name.place == "cuda":
+        if missing is None and target.name.site == "cuda":
             missing = _no_cuda()
         lacking = [each for each in python_kernel(target.kernel).imported if not _is_installed(each)]
         missing = missing or (f"{lacking[0]} is not installed" if lacking else None)
@@ -78,14 +78,14 @@ class PythonAdapter(Adapter):
 
     def tools(self, target: Target) -> tuple[Tool, ...]:
         """Return the programs that the kernel needs; none if packages are missing, or on a GPU, which needs none."""
-        if target.name.place == "cuda" or self.missing_package() is not None:
+        if target.name.site == "cuda" or self.missing_package() is not None:
             return ()
         return tuple(program(name) for name in python_kernel(target.kernel).programs)
 
     def program(self, target: Target, builder: Builder) -> PythonProgram:
         from fuzz.core.adapters.python_program import program_for
 
-        [mode] = [place.mode for place in self.framework.places if place.device == target.name.place]
+        [mode] = [place.mode for place in self.framework.places if place.device == target.name.site]
         return program_for(target, builder, mode)
 
     def share(self, target: Target, builder: Builder) -> None:
@@ -99,7 +99,7 @@ class PythonAdapter(Adapter):
 
         kernel = python_kernel(target.kernel)
         said = [*about, "", f"It exits with 1 where the kernel fails:  python {shlex.quote(name)}"]
-        place, maker = target.name.place, kernel.arrays or self.framework.makers.get(target.name.place, "")
+        place, maker = target.name.site, kernel.arrays or self.framework.makers.get(target.name.site, "")
         library = "torch" if place == "cuda" or "torch" in self.framework.packages else "numpy"
         own = {meant: name for name, meant in dict(kernel.arguments).items()}
         options = dict((*kernel.options, *target.configuration.options))

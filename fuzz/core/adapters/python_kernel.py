@@ -116,8 +116,8 @@ class PythonKernel(Kernel):
     Optional tensors that the case does not have are not passed. The axis, and parameters that a case may omit, are
     passed only if the function has parameters for them. The module can import and read the files beside it, as in its
     own folder. The function either writes its outputs in place or, if it has no parameters with their names, returns
-    them: one tensor, or a dict by name. Returning another tensor for an output that is a parameter ends the run with a
-    usage error.
+    them: one tensor, or a dict by name. Returning another tensor for an output that is a parameter ends the session
+    with a usage error.
 
     For input that it does not take, the function may raise ValueError or NotImplementedError before it writes anything,
     by a `raise` in its own file or one below its folder. An exception that a library raises is a crash.
@@ -137,8 +137,9 @@ class PythonKernel(Kernel):
     options: tuple[tuple[str, Value], ...] = ()
     """More keyword arguments, such as (("mode", "multi_wave_cached"),)."""
     configs: Sequence[Mapping[str, Any] | tuple[tuple[str, Value], ...]] = ()
-    """The configurations that it can be called with, each a target of its own: keyword arguments besides `options`,
-    such as ({"block": 64}, {"block": 128}). Those of Triton's `autotune` need not be declared."""
+    """The configurations that the kernel can be called with, each of which is a target of its own: keyword arguments
+    besides `options`, such as ({"block": 64}, {"block": 128}). Configurations of Triton's `autotune` need not be
+    declared."""
     arguments: Mapping[str, str] | tuple[tuple[str, str], ...] = ()
     """The op's tensor or parameter for function parameters that have another name, such as {"gamma": "weight"}."""
     devices: tuple[Device, ...] = ()
@@ -231,12 +232,11 @@ class PythonKernel(Kernel):
         return completed(self.capabilities, OPS[self.op], self.signature, given)
 
     tuned: ClassVar[tuple[Configuration, ...] | None] = None
-    """The configurations of its autotuners where they are known; those of a source are told by a worker that loads
-    it."""
+    """The configurations of the kernel's autotuners, if known. None: a worker that loads the source reports them."""
 
     @property
     def configurations(self) -> tuple[Configuration, ...]:
-        """The configurations that it declares."""
+        """The configurations that the kernel declares."""
         if not self.configs:
             return ()
         from fuzz.core.adapters.configured import settings_of

@@ -1,4 +1,4 @@
-"""The program of a kernel written in Python: what its workers are started from, and what these attest."""
+"""The program of a kernel written in Python: what its workers are started from, and what the workers attest."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _WATCHED = f'{REPORT}=$(mktemp) && export {REPORT} && exec "$0" --log-file "${RE
 
 
 def program_for(target: Target, builder: Builder, mode: str) -> PythonProgram:
-    """Return what the workers of a target are started from, whose code must run in that mode. Raises BuildError."""
+    """Return the program from which workers of a target are started. Code must run in this mode. Raises BuildError."""
     return PythonProgram(target, *spec_of(target, builder), mode, _sandbox_of(target.kernel, builder))
 
 
 def begin_shared(target: Target, builder: Builder) -> None:
-    """Start the server that the workers of a target are forked from. Raises OSError."""
+    """Start the server from which the workers of a target are forked. Raises OSError."""
     kernel = python_kernel(target.kernel)
-    imports, interpreted = imports_of(kernel.framework, untrusted=kernel.untrusted), target.name.place == "interpret"
+    imports, interpreted = imports_of(kernel.framework, untrusted=kernel.untrusted), target.name.site == "interpret"
     fork_server(imports, interpreted, _sandbox_of(kernel, builder)).begin()
 
 
@@ -75,7 +75,7 @@ def spec_of(target: Target, builder: Builder) -> tuple[Spec, str]:
     caches, compiled = ({}, Path(PRIVATE)) if kernel.untrusted else (os.environ, builder.cache)
     copied = f"{_apart(kernel.source.parent)}/" if kernel.untrusted else ""
     copies = {name: builder.text(f"{copied}python-{digest[:32]}", name, text) for name, text in texts.items()}
-    framework, device = FRAMEWORKS[kernel.framework], target.name.place
+    framework, device = FRAMEWORKS[kernel.framework], target.name.site
     spec = Spec(
         source=str(copies[kernel.source.name]),
         folder=str(kernel.source.parent.absolute()),
@@ -107,7 +107,7 @@ def spec_of(target: Target, builder: Builder) -> tuple[Spec, str]:
         tensors=len(op.operands),
         arrays=kernel.arrays or framework.makers.get(device, ""),
         programs=builder.programs if target.specialised and not kernel.untrusted else "",
-        watcher="" if target.name.place == "cuda" else fault_watcher(builder),
+        watcher="" if target.name.site == "cuda" else fault_watcher(builder),
         sanitizer=target.sanitizer,
         keeps=list(kernel.keeps),
     )
@@ -141,9 +141,9 @@ class PythonProgram:
         return self.spec.encoded()
 
     def process(self, limit: float) -> Process:
-        interpreted = self.target.name.place == "interpret"
+        interpreted = self.target.name.site == "interpret"
         # CUDA reserves far more addresses than it uses
-        memory = None if self.target.name.place == "cuda" else MEMORY_LIMIT
+        memory = None if self.target.name.site == "cuda" else MEMORY_LIMIT
         if self.target.sanitizer:
             tool = program_of(self.target.sanitizer)
             assert tool is not None, "a target that is available"
@@ -184,8 +184,8 @@ class PythonProgram:
 
     def _check(self, found: PythonAttestation) -> None:
         wrong = []
-        if found.device != self.target.name.place:
-            wrong.append(f"{self.target.name.place} was requested, the worker runs on {found.device}")
+        if found.device != self.target.name.site:
+            wrong.append(f"{self.target.name.site} was requested, the worker runs on {found.device}")
         if found.mode != self.mode:
             wrong.append(f"{self.mode} code was requested, the worker runs {found.mode} code")
         if found.digest != self.digest:
@@ -223,7 +223,7 @@ class PythonAttestation(Attestation):
     configurations: str = "[]"
     """The configurations of the kernel's autotuners, as JSON."""
     choices: tuple[int, ...] = ()
-    """The place of the configuration that each of these takes."""
+    """For each autotuner of the kernel, the place of the configuration that it takes."""
 
     @property
     def words(self) -> str:

@@ -37,15 +37,15 @@ ulimit -d {MEMORY_LIMIT >> 10}; ulimit -c 0; "$w"; c=$?; [ $c -lt {CUT} ] || c=2
 def unavailable(target: Target) -> str | None:
     """Return why a kernel cannot be run on another machine, or None if it can."""
     assert target.own is not None
-    kernel, place = c_kernel(target.kernel), target.own.place
+    kernel, site = c_kernel(target.kernel), target.own.site
     if kernel.loads:
-        return f"{kernel.loads[0].name} is a shared library, and nothing but the worker is sent to {place}"
+        return f"{kernel.loads[0].name} is a shared library, and nothing but the worker is sent to {site}"
     if target.kernel.untrusted:
-        return f"nobody vouches for it, and {place} has no sandbox"
+        return f"nobody vouches for it, and {site} has no sandbox"
     known = {setting for setting, _ in target.settings}
     asked = [f"{each.word} = ..." for each in ISAS[kernel.isa].settings if each not in known]
     if asked:
-        return f"say what {place} has, in its row of targets.toml: settings = {{ {', '.join(asked)} }}"
+        return f"say what {site} has, in its row of targets.toml: settings = {{ {', '.join(asked)} }}"
     return None
 
 
@@ -55,7 +55,7 @@ def process(target: Target, path: Path, limit: float, start_limit: float) -> Pro
     prefix = (*target.own.tools[0].command, *target.own.prefix[1:])
     digest = _sent(prefix, path, target.arch)
     words = (*prefix, _command(_START, path, digest, target.arch))
-    return Process(Remote(words), limit, None, start_limit, remote=target.own.place)
+    return Process(Remote(words), limit, None, start_limit, remote=target.own.site)
 
 
 @lru_cache(maxsize=4096)

@@ -29,7 +29,7 @@ class Signature:
     takes_all: bool = False
     """Whether the function also takes keywords of other names."""
     lines: Mapping[str, int] = field(default_factory=dict)
-    """The lines in the source of the parameters and of the function, by name. Empty if a decorator may replace it."""
+    """The line numbers of the function and of its parameters in the source, by name. Empty for a decorated function."""
 
     def takes(self, name: str) -> bool:
         """Whether `name` can be passed to the function."""
@@ -106,10 +106,12 @@ def misfits(op: Op, signature: Signature, given: Collection[str] = ()) -> Iterat
     known = {*(operand.name for operand in op.operands), *op.params, *given}
     has = f"{op.name} has {', '.join((*(operand.name for operand in op.operands), *op.params))}"
     for name, may_be_left_out in signature.parameters.items():
+        if name in known:
+            continue
         near = get_close_matches(name, known, cutoff=_ONE_LETTER if may_be_left_out else _ALIKE)
         other = [] if may_be_left_out else [each for each in sorted(known) if alike(name, each)]
         meant = [each for each in (*near, *other) if each not in signature.parameters][:1]
-        if name not in known and (meant or not may_be_left_out):
+        if meant or not may_be_left_out:
             hint = f"did you mean {meant[0]!r}? " if meant else ""
             yield name, f"parameter {name!r} is nothing that it can be called with: {hint}{has}"
     always = [each.name for each in op.inputs if not each.optional]

@@ -17,7 +17,7 @@ from fuzz.core.base.errors import UsageError
 FILE = "targets.toml"
 TAKEN = ("native", "qemu", "wasm", "interpret", "cpu", "cuda")
 """Names of sites that exist without a `targets.toml`."""
-_PLACE = re.compile(r"[a-z][a-z0-9+-]*")
+_SITE = re.compile(r"[a-z][a-z0-9+-]*")
 _KEYS = ("prefix", "flags", "package", "seconds", "arch", "settings")
 _SECONDS = 5.0
 
@@ -30,7 +30,7 @@ class OwnTargetError(UsageError):
 class OwnTarget:
     """A further way to run kernels in C and in libraries: under a program, with compiler flags, or both."""
 
-    place: str
+    site: str
     """The name of the site in the ids of targets, such as 'valgrind' in c-mine@valgrind:gcc-O2."""
     prefix: tuple[str, ...] = ()
     """The program that starts the worker, with its arguments. The worker's command follows."""
@@ -70,14 +70,14 @@ def own_targets(folder: Path) -> tuple[OwnTarget, ...]:
         rows = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, RecursionError, ValueError) as error:  # includes TOMLDecodeError and UnicodeDecodeError
         raise OwnTargetError(f"{path}: {error}") from error
-    return tuple(_row(folder, place, row, f"{path}: {place}") for place, row in rows.items())
+    return tuple(_row(folder, site, row, f"{path}: {site}") for site, row in rows.items())
 
 
-def _row(folder: Path, place: str, row: object, where: str) -> OwnTarget:
+def _row(folder: Path, site: str, row: object, where: str) -> OwnTarget:
     if not isinstance(row, Mapping):
         raise OwnTargetError(f"{where}: each row is a table, [valgrind]")
-    if not _PLACE.fullmatch(place) or place in TAKEN:
-        raise OwnTargetError(f"{where}: a place is small letters, digits, + and -, and not {', '.join(TAKEN)}")
+    if not _SITE.fullmatch(site) or site in TAKEN:
+        raise OwnTargetError(f"{where}: a site is small letters, digits, + and -, and not {', '.join(TAKEN)}")
     unknown = next((key for key in row if key not in _KEYS), None)
     if unknown is not None:
         raise OwnTargetError(f"{where}: {unknown} means nothing; a row has some of {', '.join(_KEYS)}")
@@ -100,7 +100,7 @@ def _row(folder: Path, place: str, row: object, where: str) -> OwnTarget:
         raise OwnTargetError(f"{where}: seconds: write a number above 0, not {seconds!r}")
     if prefix and "/" in prefix[0]:  # relative to the pack's folder
         prefix = (str((folder / prefix[0]).absolute()), *prefix[1:])
-    return OwnTarget(place, prefix, flags, package, float(seconds), arch, dict(settings))
+    return OwnTarget(site, prefix, flags, package, float(seconds), arch, dict(settings))
 
 
 def _one_of(words: Sequence[str]) -> str:
@@ -135,8 +135,8 @@ class Site:
     def name(self) -> str:
         """The name of the site in the ids of targets."""
         if self.own is not None:
-            return self.own.place
-        return "native" if self.emulator is None else self.emulator.place
+            return self.own.site
+        return "native" if self.emulator is None else self.emulator.site
 
     @property
     def told(self) -> tuple[tuple[str, str], ...]:
@@ -146,7 +146,7 @@ class Site:
     @property
     def traits(self) -> tuple[tuple[str, str | int], ...]:
         """The properties of the site that may be the cause of a failure."""
-        own: tuple[tuple[str, str], ...] = () if self.own is None else (("own target", self.own.place),)
+        own: tuple[tuple[str, str], ...] = () if self.own is None else (("own target", self.own.site),)
         return (
             ("processor", f"{'native' if self.emulator is None else 'emulated'} {self.arch}"),
             *((setting.trait, value) for setting, value in self.settings),

@@ -37,7 +37,7 @@ class Bystander:
     """A program without the kernel. If it does not start either, the kernel is not to blame."""
 
     process: Process
-    place: str
+    site: str
     """The name of the program that starts the bystander, such as 'qemu'."""
     command: Sequence[str]
 
@@ -49,7 +49,7 @@ class Bystander:
             ending, what = error.ending, shlex.join(self.command)
             nothing = f"it is not ready after {self.process.start_limit:g} s" if ending.hung else str(ending)
             first = next(iter(ending.said.splitlines()), "") or nothing
-            return f"{self.place} starts no worker: {first} (to see it: {what})"
+            return f"{self.site} starts no worker: {first} (to see it: {what})"
         finally:
             self.process.close()
         return ""
@@ -63,7 +63,7 @@ class TargetId:
     kind: str
     """The kind of the kernel, such as 'c'."""
     kernel: str
-    place: str
+    site: str
     """'native', an emulator, 'interpret', a device, or a row of the pack's `targets.toml`."""
     settings: tuple[tuple[str, str], ...] = ()
     """The settings of the site, such as ("vl", "256")."""
@@ -76,11 +76,11 @@ class TargetId:
         """Return the id that `str` wrote. Other text is read as far as possible, since case files may hold anything."""
         head, _, where = text.partition("@")
         kind, dash, kernel = head.partition("-")
-        place, _, details = where.partition(":")
+        site, _, details = where.partition(":")
         parts = [part for part in details.split(",") if part]
         settings = [part.partition("=")[::2] for part in parts if "=" in part]
         compiler, _, opt = next((part for part in parts if "=" not in part), "").partition("-")
-        return cls(kind if dash else "", kernel if dash else head, place, tuple(settings), compiler, opt)
+        return cls(kind if dash else "", kernel if dash else head, site, tuple(settings), compiler, opt)
 
     def __str__(self) -> str:
         return f"{self.implementation}@{self.where}"
@@ -94,7 +94,7 @@ class TargetId:
     def where(self) -> str:
         """The id without the kernel, such as `qemu:vl=256,gcc-O0`."""
         details = [*self.set_there, *([f"{self.compiler}-{self.opt}"] if self.compiler else [])]
-        return f"{self.place}:{','.join(details)}" if details else self.place
+        return f"{self.site}:{','.join(details)}" if details else self.site
 
     @property
     def set_there(self) -> tuple[str, ...]:
@@ -199,7 +199,7 @@ class Target:
     @property
     def platform(self) -> Platform:
         """The documented facts about the target's arithmetic."""
-        return platform_of(self.kernel.arithmetic, self.name.place)
+        return platform_of(self.kernel.arithmetic, self.name.site)
 
     @property
     def emulated(self) -> bool:

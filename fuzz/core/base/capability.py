@@ -47,7 +47,7 @@ def one_of(field: str, value: object, known: tuple[str, ...]) -> None:
 
 @dataclass(frozen=True)
 class Capabilities:
-    """The inputs that a kernel accepts. It is given no others, except invalid input on purpose."""
+    """The inputs that a kernel accepts. It is given no others, except invalid ones that it promises to reject."""
 
     dtypes: tuple[str, ...] = ("f32",)
     axis: Literal["last", "any"] = "last"
@@ -73,8 +73,8 @@ class Capabilities:
     """The parameters with a neutral value that may have other values. None leaves it to the source: a Python kernel
     takes those that are parameters of its function, a C kernel takes none."""
     stacked: tuple[str, ...] = ()
-    """The tensors that may also have rank 2, as `Operand.stackable` says: row r of the first input uses row r mod
-    rows."""
+    """The inputs of one row that may also be given as several rows (rank 2): row r of the first input then uses their
+    row r modulo their number of rows, see `Operand.stackable`."""
     max: Mapping[str, int] = field(default_factory=dict)
     """The largest extents, by dimension, such as {"n": 8192}."""
     multiple_of: Mapping[str, int] = field(default_factory=dict)
@@ -88,8 +88,8 @@ class Capabilities:
     """What happens with other inputs. 'undefined': they are never tried. 'rejects': they are given to the kernel on
     purpose, and it must return KF_REJECTED."""
     checks: tuple[str, ...] = ()
-    """The inputs of places that the kernel checks. It rejects a call if one of their numbers is no place, whatever
-    `outside` says. No other input is given such a number."""
+    """The inputs of places whose values the kernel checks: it rejects a call if a value lies outside the dimension,
+    whatever `outside` says. Only these inputs are given such values."""
 
     def __post_init__(self) -> None:
         _check_dtypes("capabilities.dtypes", self.dtypes)
@@ -159,7 +159,8 @@ class Capability:
     takes_threads: bool = False
     """Whether the kernel can be told how many threads to use, as torch can."""
     stray: tuple[str, ...] = ()
-    """The inputs of places that are drawn with invalid numbers too, for kernels that promise to reject them."""
+    """Inputs of places that are also drawn with values outside their dimension, for kernels that promise to reject
+    it."""
 
     def __hash__(self) -> int:
         return self._hash
@@ -213,7 +214,7 @@ class Capability:
             return "a probe"
         if not self.shares_memory and not case.apart:
             return "tensors that share memory"
-        if not self.shares_memory and case.reaches_far:
+        if not self.shares_memory and case.exceeds_memory:
             return "a tensor larger than memory"
         for name, tensor in case.tensors.items():
             if len(tensor.layout.shape) > MAX_RANK:
@@ -225,12 +226,14 @@ class Capability:
 
     @lazy
     def _borne(self) -> frozenset[str]:
-        """Return the inputs that may have numbers which are no places. In others the kernel would read elsewhere."""
+        """Return the inputs of places that may have values outside their dimension. With such a value in another input,
+        the kernel would read outside a tensor."""
         return frozenset((*self.able.checks, *self.stray))
 
     def is_dispatched(self, case: Case) -> bool:
-        """Whether `case` is to be run: it is within the capabilities, or the kernel promises to reject it. If a kernel
-        takes empty tensors, nothing else makes an empty case invalid: a kernel that returns at once does no harm."""
+        """Whether `case` is to be run: it is within the capabilities, or the kernel promises to reject it. An empty
+        case that should be rejected is not run if the kernel takes empty tensors: a kernel that returns at once,
+        without a look at the rest, does no harm."""
         if self.foreign(case) is not None:
             return False
         found = self.invalid(case)
@@ -316,8 +319,9 @@ class Capability:
         return dict(reversed(self.able.mixed))  # the first entry for a tensor counts
 
     @lazy
-    def _places(self) -> Mapping[str, tuple[int, int, int]]:
-        """Return, by tensor, the highest rank, the loosest layout and the alignment of rows in bytes that are taken."""
+    def _accepted(self) -> Mapping[str, tuple[int, int, int]]:
+        """Return, by tensor, what the kernel accepts: the highest rank, the index in `Strides` of the loosest kind of
+        strides, and the number of bytes to which rows must be aligned."""
         op, able = OPS[self.op], self.able
         loosest, found = get_args(Strides).index(able.strides), dict[str, tuple[int, int, int]]()
         for name in self._usual:
@@ -329,7 +333,7 @@ class Capability:
         return found
 
     def _layout_refusal(self, name: str, tensor: Tensor | Output) -> Refusal | None:
-        layout, (rank, loosest, alignment) = tensor.layout, self._places[name]
+        layout, (rank, loosest, alignment) = tensor.layout, self._accepted[name]
         if len(layout.shape) > rank:
             return Refusal(f"rank of {name}", f"{name}: rank {len(layout.shape)}")
         if loosest < _ANY and layout.looseness > loosest:

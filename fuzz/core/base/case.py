@@ -23,7 +23,7 @@ STORAGE_LIMIT = 1 << 28
 """The size in bytes above which a storage is sparse, so that only the pages near its elements exist."""
 
 THREADS = "threads"
-"""The param that says how many processor threads a framework may use, one by default. The kernel does not get it."""
+"""The param with the number of processor threads that a framework may use, by default one. Kernels do not get it."""
 
 Guard = Literal["after", "before"]
 BIG: Final = "big"
@@ -73,15 +73,15 @@ class Layout:
     @property
     def lowest(self) -> int:
         """The smallest offset of an element, relative to element [0, ..., 0]. Zero or negative."""
-        return self._reach[0]
+        return self._range[0]
 
     @property
     def extent(self) -> int:
         """The number of elements from the lowest to the highest one touched, gaps included."""
-        return self._reach[1]
+        return self._range[1]
 
     @lazy
-    def _reach(self) -> tuple[int, int]:
+    def _range(self) -> tuple[int, int]:
         if 0 in self.shape:
             return 0, 0
         lowest = highest = 0
@@ -93,15 +93,15 @@ class Layout:
         return lowest, highest - lowest + 1
 
     @property
-    def place(self) -> tuple[int, int]:
+    def span(self) -> tuple[int, int]:
         """The positions of the storage's first element and of the one after its last, counted from the guard page."""
-        _, extent = self._reach
+        _, extent = self._range
         start = self.offset if self.guard == "before" else -(extent + self.offset)
         return start, start + extent
 
     def relation(self, other: Layout) -> Relation:
         """Return how this storage relates to another at the same guard page. Both have elements of the same size."""
-        (start, end), (first, last) = self.place, other.place
+        (start, end), (first, last) = self.span, other.span
         if self.size == 0 or other.size == 0 or end <= first or last <= start:
             return "apart"
         # an axis of one element may have any stride, since its stride is never used
@@ -120,11 +120,11 @@ class Layout:
         if not self.size:
             return 0
         steps = [(extent, stride) for extent, stride in zip(self.shape, self.strides, strict=True) if extent != 1]
-        reach = 1
+        dense = 1
         for extent, stride in reversed(steps):
-            if stride != reach:
+            if stride != dense:
                 break
-            reach *= extent
+            dense *= extent
         else:
             return 0
         if self.shape[-1] != 1 and steps.pop()[1] != 1:
@@ -137,7 +137,7 @@ class Layout:
     def alignment(self, itemsize: int) -> int:
         """Return the address of element [0, ..., 0] modulo 64 bytes."""
         # the ends of the guard page are multiples of 64 bytes
-        return (self.place[0] - self.lowest) * itemsize % CACHE_LINE
+        return (self.span[0] - self.lowest) * itemsize % CACHE_LINE
 
 
 def contiguous(shape: tuple[int, ...], guard: Guard = "after", offset: int = 0) -> Layout:
@@ -198,14 +198,14 @@ class Origin:
     number: int = field(default=0, compare=False)
     """The number of the case in its shard of the search that made it, from 1; 0 if no search made it."""
     labels: tuple[Label, ...] = field(default=(), repr=False, compare=False)
-    """The labels of its op's space that the case visits. Case files do not keep them."""
+    """The labels that the case visits, see `fuzz/core/generate/coverage.py`. Case files do not keep them."""
     shard: Shard | None = field(default=None, compare=False)
     """The shard of the search that made the case."""
 
     @property
-    def place(self) -> str:
-        """The place of the case in a search, without the search's seed and op: '17:33' or 'big:3'; '' if no search made
-        the case in a way that can be repeated."""
+    def name(self) -> str:
+        """The name of the case in its search, without the search's seed and op: '17:33' or 'big:3'; '' if no search
+        made the case in a way that can be repeated."""
         return f"{self.shard}:{self.number}" if self.number and self.shard is not None else ""
 
 
@@ -261,7 +261,7 @@ class Case:
                     yield name, other, relation
 
     @lazy
-    def reaches_far(self) -> bool:
+    def exceeds_memory(self) -> bool:
         """Whether the storage of some tensor, gaps included, is too large to be held in memory."""
         return any(t.layout.extent * ITEMSIZE[t.dtype] > STORAGE_LIMIT for t in self.tensors.values())
 

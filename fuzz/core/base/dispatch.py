@@ -24,12 +24,12 @@ class SizeLimit:
     rows: int
     """The largest number of rows, since each row may be a program of its own. See `most_rows`."""
     far: bool = False
-    """Whether tensors may reach further than memory. An emulator bounds the addresses of its guest, which have no room
-    for 8 GiB, however few the elements are."""
+    """Whether a tensor may span more addresses than fit into memory, with few elements far apart. Under an emulator it
+    may not, since the addresses of its guest have no room for 8 GiB."""
 
     def holds(self, case: Case) -> bool:
         """Whether `case` is within the limits."""
-        if (case.reaches_far and not self.far) or any(
+        if (case.exceeds_memory and not self.far) or any(
             tensor.layout.size > self.elements for tensor in case.tensors.values()
         ):
             return False
@@ -45,8 +45,9 @@ class SizeLimit:
         return f"those of more than {self.elements:,} elements in a tensor, or of {rows}{far}"
 
     def most_rows(self, op: Op) -> int:
-        """Return the largest number of rows of the first input. It is larger if kernels use tiles of several named
-        dimensions, since each program then has several rows, and in proportion to the op's fixed extents."""
+        """Return the largest number of rows of the first input for this op: `rows`, times the op's fixed extents, and
+        times the rows of a small tile if kernels use tiles of several named dimensions, since each program then
+        computes several rows."""
         always = math.prod(op.fixed.get(dim, 1) for dim in op.operand(op.main).axes[:-1])
         return self.rows * always * (_TILE if len({*op.tiled} & {*op.named}) > 1 else 1)
 

@@ -58,7 +58,7 @@ class Part:
     name: str
     dtype: str
     """The dtype of the part, if it has its own memory. A part in another's memory has the dtype of that part."""
-    place: Placement = Placement()
+    placement: Placement = Placement()
     recipe: str = ""
     """The recipe of an input; '' for an output."""
     given: Given | None = None
@@ -66,9 +66,9 @@ class Part:
     alias: str | None = None
     """The input in whose memory the part lies, if any."""
     shift: Shift | None = None
-    """The distance of an output from the input in whose memory it lies; None if it lies in place of the input."""
+    """The distance, in elements and rows, of an output from the input in whose memory it lies. None: no distance."""
     dense: bool = False
-    """Whether an output with a `shift` and no strides is dense, in C order; if not, it has the input's strides."""
+    """Whether an output with a `shift` lies in C order without gaps; if not, it has the input's strides."""
     stack: str = ""
     """For a stacked tensor of rank 2: 'one' row for all rows of the grid, or 'many', see `Operand.stackable`."""
 
@@ -86,13 +86,13 @@ class Draw:
     parts: tuple[Part, ...]
     """The inputs and outputs of the case. Each comes after the inputs in whose memory it lies."""
     structured: bool | None = None
-    """For given values, whether their rounding errors are not random; None if the recipes decide that."""
+    """For given values: whether rounding errors are systematic, so that only the worst case is sound; or None."""
     origin: Origin | None = None
     """The origin that `realise` gives to the case; None if it follows from the draw."""
     extents: Extents = field(default_factory=dict)
     """The extents of dimensions that the first input does not have."""
     kept: Mapping[str, Kept] | None = None
-    """Properties that the values of inputs are given; None for those that the op says they always have."""
+    """The properties that drawn values of each input are given, like being triangular; None: those the op states."""
 
     @lazy
     def rows(self) -> int:

@@ -45,8 +45,8 @@ class Kernel:
     default: it may peel rows to an aligned address, split a reduction by the number of rows, or use other code for
     strides. A kernel that adds in no fixed order, for example by atomic additions, declares `laws=()`."""
     keeps: tuple[str, ...]
-    """The changes to its process that the kernel may leave behind, by their names in CHANGES, such as ("threads",) for
-    a pool of threads that waits for the next call. Any other change that outlives a call is a finding."""
+    """The changes to its process that the kernel may leave behind, by their names in CHANGES: ("threads",), for
+    example, if a pool of threads waits for the next call. Any other change that outlives a call is a finding."""
     summary: str
     """The line that `kernelfuzz list kernels` prints."""
 
@@ -60,8 +60,8 @@ class Kernel:
 
     @cached_property
     def texts(self) -> dict[Path, str]:
-        """The texts of the kernel's files, as they were when each was first read. A file that is saved during a run
-        counts only in the next run, so that all workers of a run use the same code."""
+        """The texts of the kernel's files, as they were when each was first read. A file that is saved during a session
+        counts only in the next session, so that all workers of a session use the same code."""
         return {}
 
     @property
@@ -137,7 +137,7 @@ class Kernel:
 
     @property
     def never(self) -> tuple[str, ...]:
-        """The ways in which users may call the kernel but workers never do."""
+        """The ways of calling the kernel that users have but workers do not use."""
         return ()
 
     @property
@@ -261,7 +261,7 @@ def _graph(op: Op, inputs: Sequence[Operand]) -> Trace:
 
 def _check_tensors(able: Capabilities, op: Op) -> None:
     """Raise DeclarationError for a name that the op does not have. A misspelt tensor would never be given."""
-    if able.axis != "last" and not op.turns:
+    if able.axis != "last" and not op.any_axis:
         own = f"{op.main} of {op.name} is {op.inputs[0].dims!r}"
         raise DeclarationError(f"capabilities.axis: {able.axis!r} is for '... {op.row}', and {own}")
     if able.alignment != 1 and able.strides == "contiguous" and len(op.named) > 1:

@@ -12,7 +12,7 @@ from fuzz.core.base.case import CaseError, Layout
 
 def shift(source: Layout, output: Layout) -> int:
     """Return the distance in elements from the first element of an input to an output's, at the same guard page."""
-    return output.place[0] - output.lowest - (source.place[0] - source.lowest)
+    return output.span[0] - output.lowest - (source.span[0] - source.lowest)
 
 
 def overlapping(source: Layout, output: Layout, distance: int) -> tuple[Layout, Layout]:
@@ -20,7 +20,7 @@ def overlapping(source: Layout, output: Layout, distance: int) -> tuple[Layout, 
     The input is moved away from the page if the output would reach beyond it. Raise CaseError if the output would lie
     exactly in place of the input."""
     output = replace(output, guard=source.guard, offset=0)
-    start = source.place[0] - source.lowest + distance + output.lowest
+    start = source.span[0] - source.lowest + distance + output.lowest
     offset = start if source.guard == "before" else -(start + output.extent)
     if offset < 0:
         source, offset = replace(source, offset=source.offset - offset), 0
@@ -38,8 +38,9 @@ def meets(source: Layout, output: Layout) -> bool:
 
 
 def distances(source: Layout, output: Layout, axis: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return how many elements, and how many rows, each shared element of an input comes after the output element at
-    the same address, in order along `axis`. If input elements share an address, the first and the last count."""
+    """Return two numbers for each element of the output that shares its address with an element of the input, in order
+    along `axis`: how many elements, and how many rows, the input's element comes after the output's. If several
+    elements of the input share an address, the first and the last one count."""
     read = _row_by_row(source, axis)
     written = _row_by_row(output, axis) + shift(source, output)
     place, first = np.unique(read, return_index=True)
@@ -56,12 +57,12 @@ def _row_by_row(layout: Layout, axis: int) -> NDArray[np.int64]:
 
 def overlaps_itself(layout: Layout) -> bool:
     """Return whether two elements of a tensor share an address."""
-    reach = 0
+    far = 0
     steps = sorted((abs(stride), extent) for extent, stride in zip(layout.shape, layout.strides, strict=True))
     for stride, extent in steps if layout.size else ():
-        if extent > 1 and stride <= reach:  # usually they do, but strides of 2 and 3, for example, can interleave
+        if extent > 1 and stride <= far:  # usually they do, but strides of 2 and 3, for example, can interleave
             return np.unique(_places(layout)).size < layout.size
-        reach += (extent - 1) * stride
+        far += (extent - 1) * stride
     return False
 
 

@@ -33,8 +33,8 @@ class Status(Enum):
     NOT_RUN = "not run"
     """The target cannot run here. This is never a pass."""
     LEFT_OUT = "left out"
-    """The kernel does not run this case in the configuration of the target, as its autotuner prunes it: as if the case
-    had not been dispatched to the target."""
+    """The target's configuration does not run this case, because the kernel's autotuner prunes it for such a call. The
+    case counts as not dispatched to the target."""
     MISUSED = "misused"
     """The kernel is not declared or written as the tool requires: a usage error, not a finding."""
     OURS = "ours"
@@ -42,8 +42,8 @@ class Status(Enum):
 
 
 class LeftOutError(BaseException):
-    """A launch of a configuration that the kernel's own pruning leaves out for such a call. No `except Exception` of
-    a kernel takes it."""
+    """Raised when a launch is reached in a configuration that the kernel itself prunes for such a call. It is no
+    `Exception`, so that no `except Exception` in a kernel catches it."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ CHANGES = (
     "floating-point environment", "calling convention", "memory", "signals", "descriptors", "children", "threads",
     "folder", "environment", "limits", "timers", "scheduling", "library state",
 )  # fmt: skip
-"""The kinds of changes that a kernel can leave in its process. A kernel may declare some of them with `keeps`."""
+"""The kinds of changes that a kernel can leave in its process. It may declare that it leaves some (`keeps`)."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Outcome:
     damage: tuple[Damage, ...] = ()
     unwritten: tuple[Unwritten, ...] = ()
     changes: tuple[Change, ...] = ()
-    """Changes that returned calls left in the process."""
+    """Changes that this call, or other calls that returned, left in the process."""
     detail: str = ""
     """An explanation in one line, for every status but RAN and FAULT. Line ends and control characters are removed."""
 

@@ -39,7 +39,7 @@ class InAnyOrder:
 
 @dataclass(frozen=True)
 class OfEitherSign:
-    """The zero that a function returns may have either sign, if a kernel declares nothing at all."""
+    """A zero that a function returns may have either sign, if the kernel's author declares nothing at all."""
 
     def __str__(self) -> str:
         return "of either sign, where nothing is declared"
@@ -71,7 +71,7 @@ class Flushed:
 
 @dataclass(frozen=True)
 class Usual:
-    """A fact in words that every contract includes anyway. It is listed because kernels must satisfy it here too."""
+    """A fact, in words, that every contract includes anyway. It is listed because it holds on this platform as well."""
 
     words: str
 
@@ -172,7 +172,8 @@ class Platform:
         return {node.label: summation.AnyOrder() for node in _nodes(op) if loose and node.kind in _ORDERED}
 
     def _cut_factors(self, op: Op) -> Mapping[str, str]:
-        """Return the factors of matrix products that the formula lets kernels round, each with this rounding."""
+        """Return the tensors that are factors of matrix products and that the formula lets kernels round, each with a
+        rounding to TF32; none on platforms without TF32."""
         known = any(isinstance(each.value, InTf32) for each in self.facts)
         factors = [arg for node in _nodes(op) if known and node.kind in CONTRACTIONS for arg in node.args[:2]]
         points = [arg.args[0] for arg in factors if arg.kind == "point"]
@@ -203,7 +204,7 @@ class Platform:
 
 
 def _with_open_ways(contract: Contract, op: Op) -> Contract:
-    """Return the contract with every algorithm that the op allows, for locals that the contract does not mention."""
+    """Return the contract with all algorithms that the op leaves open, for locals that the contract names none for."""
     return replace(contract, algorithm={**op.open_ways, **contract.algorithm}) if op.open_ways else contract
 
 
@@ -217,7 +218,8 @@ _ORDERED = {*REDUCTIONS, "scan"} - {"max"}
 
 @lru_cache(maxsize=256)
 def _nodes(op: Op, ways: frozenset[tuple[str, str]] | None = None) -> tuple[Node, ...]:
-    """Return the nodes of an op's formula and of its algorithms: of these (local, algorithm) pairs, or of all."""
+    """Return the nodes of an op's formula and of the algorithms in `ways`, given as (local, algorithm) pairs; by
+    default those of all algorithms."""
     graph = traced(op, [*(each.name for each in op.operands), *(each.name for each in op.parameters)])
     nodes = [*graph.nodes]
     known = [(local, name, way) for local, own in op.algorithms.items() for name, way in own.items()]

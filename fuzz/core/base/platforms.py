@@ -1,5 +1,5 @@
-"""The platforms: one row for each documented fact, with its source. A nightly test measures the facts on hardware. A
-bound documented relative to the correctly rounded result, like CUDA's, is half an ulp larger relative to the exact."""
+"""The platforms: one row for each documented fact, with its source. A nightly test measures the facts on hardware. CUDA
+documents errors relative to the rounded exact result; relative to the exact result the bound is half an ulp larger."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ _NVCC = "CUDA compiler driver NVCC"
 _LIBDEVICE = f"{_GUIDE}: {{0}}f within {{1}} ulp; Triton has libdevice flush (nvvm-reflect-ftz)"
 _CUDA_ULP = {"erf": 2, "atan": 2, "expm1": 1, "log1p": 1}
 _PLAIN_CUDA_ULP = {"exp": 2, "exp2": 2, "log": 1, "log2": 1, "sin": 2, "cos": 2, "tanh": 2, "pow": 4}
-"""CUDA's documented bounds in ulp: `_CUDA_ULP` for functions that --use_fast_math leaves alone, these for others."""
+"""CUDA's documented bounds in ulp: `_CUDA_ULP` for functions that --use_fast_math does not change, `_PLAIN_CUDA_ULP`
+for those that it replaces."""
 _GLIBC = "GNU C Library manual, Errors in Math Functions: a few ulp; {0}f of glibc 2.36, measured of all f32: {1} ulp"
 _ONEDNN = (
     "oneDNN has {0} of bf16, by AVX512_BF16 where it can; Intel SDM, {1}: denormal operands are zero, results flushed,"
@@ -205,9 +206,9 @@ def _platform(name: str) -> Platform:
 PLATFORMS: Mapping[str, Platform] = {
     name: _platform(name) for name in (*dict.fromkeys(each.platform for each in FACTS), *_ALSO)
 }
-"""The platforms, by the kind and place of a kernel, or by the kind alone."""
+"""The platforms, by the kind and site of a kernel, or by the kind alone."""
 
 
-def platform_of(kind: str, place: str) -> Platform:
-    """Return the platform of kernels of a kind at a place, or one without facts if none is known."""
-    return PLATFORMS.get(f"{kind}@{place}") or PLATFORMS.get(kind) or Platform(f"{kind}@{place}", ())
+def platform_of(kind: str, site: str) -> Platform:
+    """Return the platform of kernels of a kind on a site, or one without facts if none is known."""
+    return PLATFORMS.get(f"{kind}@{site}") or PLATFORMS.get(kind) or Platform(f"{kind}@{site}", ())

@@ -22,8 +22,8 @@ WAS: Final = "_was"
 """The param with the value that an element had before it was overwritten."""
 OVERWRITE, FRESH, CALLER, STREAM, GHOST = PROBES = ("overwrite", "fresh", "caller", "stream", "ghost")
 CALLS = 12
-"""The number of calls before the judged one, for probes that need some. A known exploit is right 11 times, then
-cheats."""
+"""The number of calls that a probe makes before the judged one, if it needs earlier calls. A known exploit computes
+right answers in 11 calls, then cheats."""
 MOST = len(PROBES) << 40
 """The largest value of the param, plus one."""
 

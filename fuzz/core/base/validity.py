@@ -41,7 +41,7 @@ def check_case(case: Case) -> None:
     _check_names(op, "outputs", case.outputs, op.outputs)
     grid = case.inputs[op.main].layout.shape
     _check_params(op, case.params, len(grid))
-    if not op.turns and case.params[AXIS] != len(grid) - 1:
+    if not op.any_axis and case.params[AXIS] != len(grid) - 1:
         dims = op.inputs[0].dims
         raise CaseError(f"params.{AXIS}: {case.params[AXIS]!r}, must be the last of {op.main}, which is {dims!r}")
     extents = op.extents({name: tensor.layout.shape for name, tensor in case.tensors.items()})

@@ -38,7 +38,7 @@ class Verdict(Enum):
     REJECTED = "REJECTED"
     """The kernel refused an input that it is declared to accept."""
     ORACLE_GAVE_UP = "ORACLE_GAVE_UP"
-    """The precise tier was not stable at twice its precision. This is never a pass."""
+    """The precise tier did not decide: no two precisions agreed, or its time ran out. This is never a pass."""
     NOT_RUN = "NOT_RUN"
     """The target did not run. This is never a pass."""
 

@@ -12,10 +12,10 @@ from fuzz.core.base.outcome import Outcome, Status
 from fuzz.core.transport.frames import FrameError
 
 _NO_TIME_S = 1.0
-"""The seconds below which a running case does not hold up the end of a run; see `GRACE_S` in
+"""A case that has run for less than this many seconds does not hold up the end of a session; see `GRACE_S` in
 `campaign/search/stopping.py`."""
-UNFINISHED = "the run ended while it was at"
-"""The start of the reason why a case that the end of a run cut off did not run."""
+UNFINISHED = "the session ended while it was at"
+"""The start of the reason for NOT_RUN of a case that was cut off by the end of a session."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,8 @@ class Wait:
 
     @property
     def broken_off(self) -> str:
-        """The reason why cases did not run, if the target is not waited for. A case that just began held nothing up."""
+        """The reason for NOT_RUN of cases that were still running when the caller stopped to wait. A case that just
+        began held nothing up, so its reason names no time."""
         if self.case is None:
             return f"{UNFINISHED} its start, {self.seconds:.0f} s"
         return f"{UNFINISHED} {_described(self.case) if self.seconds < _NO_TIME_S else self.words}"
@@ -57,7 +58,7 @@ def _described(case: Case) -> str:
 
 @dataclass
 class TargetBatch:
-    """The cases of a batch that one target runs, by index, and once they have run, their outcomes."""
+    """The cases of a batch that one target runs, by index, and their outcomes once they have run."""
 
     target: str
     indices: Sequence[int]
@@ -77,7 +78,7 @@ class Batch:
     cases: tuple[Case, ...]
     parts: list[TargetBatch] = field(default_factory=list, repr=False)
     advance: Callable[[], None] = field(default=lambda: None, repr=False)
-    """Takes the batch some steps further, or waits for a moment; called until all outcomes are there."""
+    """Brings the batch some steps further, or waits for a moment. It is called until all outcomes are there."""
 
     def outcomes(self) -> list[dict[str, Outcome]]:
         """Wait for the batch. Return, for each case in order, the outcome of each target that it was dispatched to and
@@ -115,12 +116,12 @@ class Pool(Protocol):
 
     @property
     def limits(self) -> Mapping[str, float]:
-        """The time limit of a case in seconds, by target, without targets that have no process of their own."""
+        """The time limit of a case in seconds, by target. Targets that run in this process have none."""
         ...
 
     @property
     def threads(self) -> int:
-        """The number of processor threads of a call that does not ask for one; 0 if unknown."""
+        """The number of processor threads that a call uses unless the case sets it; 0 if unknown."""
         ...
 
     watch: Watch

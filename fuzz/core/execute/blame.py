@@ -14,15 +14,15 @@ from fuzz.core.transport.frames import FrameError
 from fuzz.core.transport.steps import Steps
 
 _UNEXPLAINED = 5
-"""How often a target's worker may be killed or hang, without a rerun that repeats it, before its kernel is blamed. An
-operator, or a machine short of memory, ends a worker once or twice. Chosen."""
+"""The number of times that a target's worker may be killed or hang, although a rerun of its cases does not, before its
+kernel is blamed. An operator, or a machine short of memory, ends a worker once or twice. Chosen."""
 _AFTER_DEATH = "sent to its worker together with a case that ended the process"
 _ATTRIBUTIONS = 3
-"""How often the case that changed the process is searched for. After that the frame's last case is named. Chosen."""
+"""The number of searches for the case that changed the process; after that the frame's last case is named. Chosen."""
 
 
 class Blame:
-    """Runs cases on a worker, and runs them again if this tells which of them is to blame."""
+    """Runs cases on a worker, and runs some of them again if that shows which case is to blame."""
 
     def __init__(self, worker: Worker, conduct: Conduct) -> None:
         self._worker = worker
@@ -50,8 +50,8 @@ class Blame:
         return outcomes
 
     def _attribute_changes(self, cases: Sequence[Encoded], outcomes: list[Outcome]) -> Steps[None]:
-        """If the process was found changed, continue in a new one and find the case that changed it, since a worker
-        checks most of its process only after the last case of a frame."""
+        """If the process was found changed, go on in a new one and find the case that changed it. A worker checks most
+        of its process only after the last case of a frame."""
         changed = [place for place, each in enumerate(outcomes[-len(cases) :]) if _lasting(each)]
         if not changed:
             if any(each.changes for each in outcomes[-len(cases) :]):  # leaked memory stays lost
@@ -77,7 +77,8 @@ class Blame:
             outcomes[place] = replace(outcomes[place], changes=again[culprit].changes)
 
     def _find_culprits(self, cases: Sequence[Encoded], first: Ending, outcomes: list[Outcome]) -> Steps[None]:
-        """Run cases one by one to find which ended the process: they were launched together, or answers were lost."""
+        """Run cases one by one to find those that ended the process. Which ones did is unknown: cases were launched
+        together, or answers were lost."""
         start, restarts = len(outcomes), self._conduct.restarts
         for case in cases:
             ending = yield from self._worker.run([case], outcomes)
@@ -131,8 +132,8 @@ class Blame:
         return self._blamed(first, f"{first} ({why})")
 
     def _comes_again(self, calls: Sequence[Encoded], first: Ending) -> Steps[bool]:
-        """Return whether fresh processes that run these calls end in the same way. Two are tried if the first process
-        may have been killed from outside."""
+        """Return whether fresh processes that run these calls end in the same way as the `first` one. Two processes are
+        tried if the first one may have been killed from outside."""
         for _ in range(1 if first.hung else 2):
             self._worker.renew()
             again = yield from self._worker.run(calls, [], patient=True)

@@ -1,4 +1,4 @@
-"""Corners: the labels of an op that a run can visit, by what its kernels accept and what its workers attest."""
+"""Corners: the labels of an op that a session can visit, by what its kernels accept and what its workers attest."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CornerCounts:
     """The corners of one op."""
 
     space: Space = field(default_factory=dict)
-    """The labels that some target of the run can visit. Those that no case visits are coverage gaps."""
+    """The labels that some target of the session can visit. Those that no case visits are coverage gaps."""
     beyond: Space = field(default_factory=dict)
     """The labels that the chosen kernels accept but that no target running here can visit."""
     capabilities: tuple[Capability, ...] = ()
@@ -49,8 +49,8 @@ def has_corners(targets: Sequence[Target], others: Sequence[Target], statuses: S
 
 
 class Reserved:
-    """Chooses cases that are dispatched to slow targets even while they rest: the first case that each target accepts,
-    since some accept few, and the first case for each corner that no other target can visit."""
+    """Chooses cases for slow targets that are dispatched to them even while they rest: the first case that each target
+    accepts, since some targets accept few; and the first case of each corner that no other target can visit."""
 
     def __init__(self, slow: Sequence[Target], quick: Sequence[Target], statuses: Statuses) -> None:
         ops = {target.kernel.op for target in slow}
@@ -63,7 +63,7 @@ class Reserved:
             dispatches = {Dispatch(t.kernel.capability, t.size_limit): frozenset(_wrong(t, statuses)) for t in of_op}
             self._dispatches[op] = list(dispatches.items())
         self._idle = {op: list(each) for op, each in self._dispatches.items()}
-        """Dispatches to which no case has been sent yet."""
+        """The dispatches to which no case was sent so far, by op."""
 
     def __call__(self, cases: Sequence[Case]) -> Collection[int]:
         """Return the indices of the chosen cases, and count each as visited, since dispatched cases are judged."""

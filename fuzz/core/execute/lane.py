@@ -19,10 +19,10 @@ from fuzz.core.transport.frames import FrameError
 from fuzz.core.transport.steps import Steps, taken
 
 _AT_FAULT = (BuildError, AttestationError, EndedError)
-"""Errors at the start of a worker that are the fault of its kernel. A missing device, or a failed fork, is not."""
+"""Errors at the start of a worker for which its kernel is to blame. A missing device, or a failed fork, is not one."""
 UNSEEN = Attestation("")
-"""The status of a worker that starts with its first case. Its attestation is checked then. If it is not what the target
-requests, the cases do not run."""
+"""The status of a worker that is not started before its first case. Its attestation is checked then, and the cases do
+not run if it differs from what the target requests."""
 
 
 class Lane:
@@ -63,8 +63,9 @@ class Lane:
         return self._queue.busy_s
 
     def start(self, builder: Builder, *, at_once: bool = True) -> Attestation | NotRun:
-        """Build and start the worker. If it shares processes and need not be there `at_once`, it starts with its first
-        case. Return its attestation, or a NotRun that says what is wrong; an error stops no other target."""
+        """Build and start the worker. If it shares a process with others, it starts with its first case, unless it must
+        be there `at_once`. Return its attestation, or a NotRun that says what is wrong; an error stops no other
+        target."""
         self._at_work = True
         try:
             self._program = self._built(builder)

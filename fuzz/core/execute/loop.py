@@ -41,7 +41,7 @@ class Loop:
             self._waiting.append(queue)
         self._begin()
 
-    def turn(self, seconds: float) -> bool:
+    def advance(self, seconds: float) -> bool:
         """Take all steps that are ready, waiting at most `seconds` for the first. Return False if no job is left."""
         self._begin()
         if not self._running:

@@ -170,13 +170,13 @@ class WorkerPool:
 
     def renew(self) -> None:
         """Give every target a new process, so that the next case is its first call."""
-        while self._loop.turn(_LOOK_S):
+        while self._loop.advance(_LOOK_S):
             self._look_around()
         for lane in self._lanes:
             lane.renew()
 
     def _advance(self) -> None:
-        self._loop.turn(_LOOK_S)
+        self._loop.advance(_LOOK_S)
         self._look_around()
 
     def _look_around(self) -> None:

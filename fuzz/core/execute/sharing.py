@@ -22,8 +22,8 @@ class Lender(Protocol):
 
 
 class Sharing:
-    """The workers of a pool that can share processes, by the households of their programs. A process belongs to its
-    last user until another worker of the household needs it."""
+    """The workers of a pool that can share processes. Those whose programs have the same household share one process,
+    which belongs to its last user until another of them needs it."""
 
     def __init__(self) -> None:
         self._workers: dict[str, dict[Lender, None]] = defaultdict(dict)

@@ -27,8 +27,9 @@ size by far more, but the largest take less than a second."""
 ATTEMPTS = 3
 """How often a worker that is killed from outside is started. Chosen."""
 _RECENT_CASES, _RECENT_BYTES = 256, 1 << 20
-"""The largest number of calls before a death, and of bytes of their cases, that are kept to be repeated. Kernels that
-die now and then count calls, or fill something up. Planted kernels of this kind die within 100 calls."""
+"""The largest number of calls before the end of a process, and of bytes of their cases, that are kept so that they can
+be repeated. Kernels that fail only now and then count calls, or fill something up; the planted kernels of this kind
+fail within 100 calls."""
 
 
 class Encoded(NamedTuple):
@@ -50,7 +51,7 @@ class Conduct:
     """The record of a target over all its processes: restarts, hangs, calls and time."""
 
     most_hangs: int | None = None
-    """The number of hung cases after which the target gets no more, or None for no limit, if nothing waits for it."""
+    """The number of hung cases after which the target gets no more; None for no limit, if nobody waits for it."""
     hangs: int = 0
     restarts: int = 0
     """The number of processes that were replaced after a death from outside, or a hang, that no rerun repeated."""
@@ -62,16 +63,18 @@ class Conduct:
     busy_s: float = 0.0
     """The seconds that these cases took."""
     doubts: int = 0
-    """The number of cases that were taken for hung early, but returned when they ran alone."""
+    """The number of cases that seemed to hang after a short wait, but returned when they ran alone."""
 
     def patience(self, limit: float) -> float:
-        """Return the seconds after which a case seems to hang, to be confirmed. They double whenever this was wrong."""
+        """Return the seconds after which a case seems to hang, which a rerun then confirms. They double whenever a
+        rerun shows that the case did not hang."""
         usual = self.busy_s / self.calls if self.calls else 0.0
         return min(limit, max(_PATIENCE_S, _UNUSUAL * usual) * 2.0**self.doubts)
 
     @property
     def searches(self) -> bool:
-        """Whether the target is given more and more cases, for which others wait, so that a few need not run."""
+        """Whether the target belongs to a search, which always has more cases and other targets that would wait for
+        this one, so that a few cases need not run."""
         return self.most_hangs is not None
 
     @property
@@ -179,7 +182,7 @@ class Worker:
         return lost, ConnectionError(str(error)) if ending.cut or hindrance else error
 
     def _hindrance(self) -> Steps[str]:
-        """Return why not even an idle worker like this one can be started, or '' if it can."""
+        """Return why not even an idle process like this worker's can be started here, or '' if one can."""
         try:
             bystander = self._program.bystander()
         except (BuildError, OSError):
@@ -257,7 +260,7 @@ class Worker:
         """Run no more cases, for this reason."""
         self._lost = self._lost or reason
 
-    def stop(self, reason: str = "the run was stopped") -> None:
+    def stop(self, reason: str = "the session was stopped") -> None:
         """End the process for good. Cases that are running are lost, for this reason."""
         self._lost = reason
         process = self._process

@@ -36,15 +36,16 @@ class _Sharing:
 
 
 def aliased(case: Case, capability: Capability, dice: Dice) -> Case:
-    """Return the case with two tensors that share memory, if the kernel accepts that or promises to reject it.
-    Otherwise return the case unchanged. Only shared memory counts as visited."""
+    """Return the case with two tensors that share memory, if the kernel accepts such a case or promises to reject it.
+    Otherwise return the case unchanged. The labels of the result are those of the shared memory alone."""
     ways = list(_sharings(case))
     shared = _with_shared_memory(case, dice.pick(ways), dice.below(2**32), dice.below(2**32)) if ways else None
     return shared if shared is not None and capability.is_dispatched(shared) else case
 
 
 def aliased_as(case: Case, label: tuple[str | int, ...], turn: int) -> Case:
-    """Return the case with the shared memory that `label` names, each turn in another way; unchanged if impossible."""
+    """Return the case with two tensors that share memory in the way that `label` names, in another way each turn.
+    Return the case unchanged if that is impossible."""
     way = next((way for way in _sharings(case) if way.label == label), None)
     return (_with_shared_memory(case, way, turn, turn) if way is not None else None) or case
 
@@ -103,14 +104,14 @@ def _overlapping(draw: Draw, way: _Sharing, how: int, far: int) -> Draw:
     """Return the draw with the output placed before or after the input in the same memory, at a distance of one
     element, one row, or any distance at which the two still overlap."""
     source = draw.part(way.other)
-    reach = layout_of(draw, source).extent
-    step = min((1, max(draw.n, 1), 1 + far % reach)[how % 3], max(reach - 1, 1))
-    source = replace(source, place=replace(source.place, offset=max(source.place.offset, step)))
+    extent = layout_of(draw, source).extent
+    step = min((1, max(draw.n, 1), 1 + far % extent)[how % 3], max(extent - 1, 1))
+    source = replace(source, placement=replace(source.placement, offset=max(source.placement.offset, step)))
     moved = layout_of(draw, source)
     over = _moved_by(moved, step if how // 3 % 2 else -step, how // 6)
     output = replace(
         draw.part(way.name),
-        place=Placement(guard=over.guard, offset=over.offset, strides=over.strides),
+        placement=Placement(guard=over.guard, offset=over.offset, strides=over.strides),
         alias=way.other,
         shift=(shift(moved, over), 0),
     )

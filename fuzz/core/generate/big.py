@@ -1,9 +1,9 @@
-"""A fixed series of cases that are big in one respect but cheap in memory. A run visits each of them once, late. They
-have many rows of a few elements; a row of more than 2^23 elements; two rows so far apart that offsets need more than
-29, 31 or 32 bits; or, for ops without sums, all 2^16 numbers of a 16-bit dtype in one input. Tensors whose elements lie
-far apart are sparse: only the pages near their elements exist (see `core/transport/native/sparse.c`), so they take
-little memory. Bytes between elements on these pages are poisoned and checked, as in every case. All other pages are
-inaccessible, and a kernel that touches them faults."""
+"""A fixed series of cases that are big in one respect but cheap in memory. A search visits each of them once, late.
+They have many rows of a few elements; a row of more than 2^23 elements; two rows so far apart that offsets need more
+than 29, 31 or 32 bits; or, for ops without sums, all 2^16 numbers of a 16-bit dtype in one input. Tensors whose
+elements lie far apart are sparse: only the pages near their elements exist (see `core/transport/native/sparse.c`), so
+they take little memory. Bytes between elements on these pages are poisoned and checked, as in every case. All other
+pages are inaccessible, and a kernel that touches them faults."""
 
 from __future__ import annotations
 
@@ -35,29 +35,29 @@ class Big:
 
     name: str
     after: int
-    """The number of turns of the search that come before it."""
+    """The number of turns of the search that come before this case."""
     rows: int
     n: int
     pitch: int | None = None
-    """The distance between rows in elements, for tensors of the first input's shape, whose pitches differ a little."""
+    """The distance between rows in elements, for tensors of the first input's shape; it differs a little for each."""
     dtype: str = SINGLE.name
     grids: int | None = None
     """The most tensors of the first input's shape that the op may have. More would take the oracle too much memory."""
     swept: int | None = None
-    """The index, among inputs of the first input's shape, of the input that gets every number of the dtype, including
-    NaNs and infinities. Only for ops whose output elements each depend on one element of each input."""
+    """The index of the input that gets every number of the dtype, NaNs and infinities included, among the inputs of the
+    first input's shape. Only for ops in which each output element depends on one element of each input."""
 
     def fits(self, op: Op) -> bool:
         """Whether the op can have this case: it is defined for rows of this length and has no further dimensions, which
         would multiply the number of elements."""
-        if op.further or op.fixed or not op.turns or not op.has_fixed((self.rows, self.n), 1, {}):
+        if op.further or op.fixed or not op.any_axis or not op.has_fixed((self.rows, self.n), 1, {}):
             return False
         if self.swept is not None:
             return self.swept < len(_full_inputs(op)) and _is_elementwise(op)
         needed = [each for each in op.operands if each.name in op.alike and not each.optional]
         return self.grids is None or len(needed) <= self.grids
 
-    def place(self, op: Op, name: str, number: int) -> Placement:
+    def placement(self, op: Op, name: str, number: int) -> Placement:
         """Return the placement of the op's tensor `name`, operand number `number`, with rows `pitch` apart if that is
         set."""
         if name not in op.alike or self.pitch is None:
@@ -117,7 +117,7 @@ def big_case(big: Big, op_name: str, optional: bool) -> Case:
     parts = []
     for number, operand in enumerate(wanted):
         dtype = operand.dtype if operand.dtype in ITEMSIZE else big.dtype
-        part = Part(operand.name, dtype, big.place(op, operand.name, number))
+        part = Part(operand.name, dtype, big.placement(op, operand.name, number))
         given = _given(big, op, operand, dtype, stream.child(operand.name)) if op.is_input(operand.name) else None
         parts.append(replace(part, recipe=GIVEN, given=given) if given is not None else part)
     origin = Origin(_RECIPE, big.name, labels=((Feature("big"), big.name),))

@@ -73,7 +73,7 @@ def undeclared(capability: Capability) -> Undeclared:
         "dtypes": tuple(dtype for dtype in _formats(able) if dtype not in able.dtypes),
         "mixed": tuple(f"{name} of another dtype than {op.main}" for name in of_one_dtype),
         "strides": (f"any but {able.strides}",) if able.strides != "any" else (),
-        "axis": ("any but the last",) if able.axis != "any" and op.turns else (),
+        "axis": ("any but the last",) if able.axis != "any" and op.any_axis else (),
         "aliases": ("in place",) if not able.aliases else (),
         "overlap": ("an output over a part of an input",) if capability.shares_memory and not able.overlap else (),
         "params": tuple(
@@ -102,11 +102,11 @@ def anything(op: str) -> Capability:
 
 def out_of_capability(capabilities: Sequence[Capability]) -> tuple[Capability, ...]:
     """Return capabilities for cases that kernels promise to reject. Each kernel with this promise gets one capability
-    with every dtype, axis, shape and layout. A random case of this capability is rarely wrong only in its rank or size.
-    So a kernel that takes tensors with rank 1 only gets another capability with stacked tensors of rank 2, and a kernel
-    that takes no empty tensors gets another with empty tensors only. Each input whose places are checked gets one with
-    invalid places. Cases that cannot be passed to the kernel at all, such as one with a tensor that is no argument, are
-    not invalid but impossible."""
+    with every dtype, axis, shape and layout. Cases drawn for it mostly have several things wrong, and rarely the rank
+    or the size alone. So a kernel that takes tensors with rank 1 only gets another capability with stacked tensors of
+    rank 2, and a kernel that takes no empty tensors gets another with empty tensors only. Each input whose places are
+    checked gets one with invalid places. A case that cannot be passed to the kernel at all, for example because a
+    tensor is none of its arguments, is not invalid but impossible."""
     strict = [each for each in capabilities if each.able.outside == "rejects"]
     found = [replace(each, able=_boundless(each.op, each.able)) for each in strict]
     flat = [each for each in strict if not {*_flat(each)} <= {*each.able.stacked}]
@@ -123,7 +123,7 @@ def _boundless(op: str, able: Capabilities) -> Capabilities:
     return replace(
         able,
         dtypes=formats,
-        axis="any" if spec.turns else "last",
+        axis="any" if spec.any_axis else "last",
         strides="any",
         aliases=spec.aliases,
         mixed=tuple((each.name, each.integers or formats) for each in spec.operands if each.name != spec.main),
@@ -136,8 +136,9 @@ def _boundless(op: str, able: Capabilities) -> Capabilities:
 
 
 def _formats(able: Capabilities) -> tuple[str, ...]:
-    """Return the formats that kernels calculate in. If the kernel takes formats that can only be stored, add all others
-    of the same size: a kernel that reads e4m3fn may be given e5m2 by mistake, but one that reads f32 hardly ever is."""
+    """Return the formats that values can be calculated in. If the kernel takes formats that can only be stored, add all
+    formats of the same size: a kernel that reads e4m3fn may be given e5m2 by mistake, but one that reads f32 hardly
+    ever is."""
     sizes = {FORMATS[name].itemsize for name in able.formats if FORMATS[name].only_stores}
     return tuple(name for name, each in FORMATS.items() if not each.only_stores or each.itemsize in sizes)
 

@@ -13,7 +13,7 @@ from oracles.op import Op
 from oracles.ops import remembered
 
 _ALIKE: tuple[Kind, ...] = ("point", "take", "max")
-"""Operations that pass on an element: to compare their result with a number is to compare the element."""
+"""Operations whose result is an element of their argument: comparing the result with a number compares the element."""
 _Of = Callable[[float, float], float]
 _ARITHMETIC: Mapping[Kind, tuple[_Of, _Of, _Of]] = {
     "add": (operator.add, operator.sub, operator.sub),

@@ -97,7 +97,7 @@ def labels_of(draw: Draw, layouts: Mapping[str, Layout]) -> Labels:
         alone = alone and home is None
         alias = home if home is not None and (part.name, home) in op.aliases else ""
         stack = part.stack and ("many" if layout.shape[0] > 1 else "one")
-        kind = "" if home is not None else part.place.layout
+        kind = "" if home is not None else part.placement.layout
         alignment = layout.alignment(ITEMSIZE[part.dtype])
         first = () if part is main else (op.main, main.dtype)
         found += _of_part(part.name, part.dtype, first, alignment, kind, part.recipe, stack, alias)
@@ -180,8 +180,8 @@ def _of_presence(op: str, names: tuple[str, ...]) -> Labels:
 def _of_part(
     name: str, dtype: str, first: tuple[str, ...], alignment: int, layout: str, recipe: str, stack: str, alias: str
 ) -> Labels:
-    """Return the labels of one tensor. `first` is the name and dtype of the first input, or () for the first input
-    itself; '' stands for an attribute that the tensor lacks."""
+    """Return the labels of one tensor. `first` is the name and dtype of the first input, or () if the tensor is the
+    first input itself. An attribute that the tensor lacks is given as ''."""
     found: list[Label] = [(Feature("dtype", name), (dtype, *first)) if first else (Feature("dtype"), dtype)]
     found.append((Feature("alignment", name, operand=dtype), alignment))
     words: tuple[tuple[Kind, str], ...] = ("layout", layout), ("recipe", recipe), ("stack", stack)

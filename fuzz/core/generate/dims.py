@@ -39,8 +39,8 @@ _BLOCKS = (4, 8, *TILES)
 _LARGEST = 300
 """The largest extent that is drawn, except for the row and in `fuzz.core.generate.tiles`."""
 _WINDOWS = 32
-"""Limits of terms are at least this many times the number of terms that the op's fixed extents give alone, so that
-cases of many channels have several windows."""
+"""The limit of terms is at least this many times the number of terms that the op's fixed extents alone require. So an
+op with many channels has cases with several windows."""
 _EMPTY_ONE_IN = 48
 _PUBLISHED_ONE_IN = 4
 """One in this many cases with free extents takes them from published models, if the op knows any."""
@@ -77,8 +77,8 @@ def common(capability: Capability, dims: tuple[str, str]) -> Sequence[int]:
 
 def shaped(sketch: Sketch, dice: Dice, wish: Mapping[Feature, Any], *, free: bool, even: int = 1) -> Sketch:
     """Return the sketch with an extent for each named dimension. If the op has rows alone, return the sketch as it is,
-    or with a published length of rows. `wish` is kept unless its extents together are too large. `free` says that no
-    wish concerns the shape. `even` divides the drawn extents of tiled dimensions, unless they would get too large."""
+    or with a published length of rows. Wished extents are kept unless they are too large together. `free` says that no
+    wish is about the shape. Drawn extents of tiled dimensions are multiples of `even`, unless they get too large."""
     op = OPS[sketch.capability.op]
     if has_rows_alone(op):
         return _published(sketch, dice) if free and op.shapes and dice.one_in(_PUBLISHED_ONE_IN) else sketch
@@ -125,7 +125,7 @@ def fitted(sketch: Sketch) -> Sketch:
     outer, rows = sketch.outer, 1 if rank == 1 else sketch.rows
     if not outer or len(outer) != rank - 1:
         outer = spread_over(rows, rank - 1)
-    axis = min(sketch.axis, rank - 1) if op.turns else rank - 1
+    axis = min(sketch.axis, rank - 1) if op.any_axis else rank - 1
     return replace(sketch, rank=rank, axis=axis, outer=outer)
 
 
@@ -164,7 +164,7 @@ def possible(sketch: Sketch) -> Sketch:
 
 def has_rows_alone(op: Op) -> bool:
     """Return whether the op has only rows, so that the sketch decides both extents of its first input."""
-    return op.turns and not op.further
+    return op.any_axis and not op.further
 
 
 class Decisions:
@@ -201,7 +201,7 @@ class Decisions:
         self.known |= {dim: size if dim == OUTER else fitting(capability, dim, size) for dim, size in extents.items()}
 
     def room(self, dim: str, others: Iterable[str] = ()) -> int:
-        """Return the largest extent of a dimension with which no step has too many terms, leaving room for `others`."""
+        """Return the largest extent of a dimension for which no step has too many terms, leaving room for `others`."""
         if self.op.made:
             return self._room_of_made(dim, {*others})
         found, known = self._most, {**self.op.fixed, **self.known}
@@ -211,8 +211,8 @@ class Decisions:
         return max(1, found)
 
     def _room_of_made(self, dim: str, others: Set[str]) -> int:
-        """Return the largest extent of a dimension with which no step has too many terms, for an op in which some
-        extents follow from others."""
+        """Return the largest extent of a dimension for which no step has too many terms, if some extents of the op
+        follow from others."""
         known, sizes = {**self.op.fixed, **self.known}, range(1, _LARGEST + 1)
         most: int = bisect_right(sizes, self._most, key=lambda size: self.op.work({**known, dim: size}))
         sharing = max(len(follows(self.op.made, step) & others - {dim}) for step in self.op.steps)

@@ -26,7 +26,7 @@ ALONE = Feature("memory")
 ASKED = 14
 """The number of gaps that a turn asks for at once. Filling more is not worth the time."""
 _ALONE_EVERY = 5
-"""In one of twice this many requests, gaps of the kind ALONE come first."""
+"""In one request of twice this many, gaps of the kind ALONE come first."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,8 @@ class _Kind:
 
 
 def _step(name: str, size: int) -> int:
-    """Return a step without a common factor with `size`. Steps differ, so the same answers of two kinds rarely meet."""
+    """Return a step without a common factor with `size`. The steps of two kinds mostly differ, so that the same pair of
+    answers rarely comes up again."""
     return next(step for step in count(7 + sum(name.encode()) % 32) if gcd(step, size) == 1)
 
 

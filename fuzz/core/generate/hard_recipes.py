@@ -16,7 +16,8 @@ _TIE_BITS = tuple(1 + FORMATS[name].precision for name in NARROW)
 _BELOW_LARGEST = 7600 / 65504
 """An element of this share of the largest number has a square far beyond it, while a sum of several stays below."""
 _FILLERS = 3
-"""The number of elements that bring a row's mean square to a power of four. Each squares the error left before."""
+"""The number of elements that bring the mean square of a row to a power of four. Each leaves an error about as small as
+the square of the one before."""
 
 
 def _levels(spec: RowSpec, stream: Stream, levels: tuple[float, ...]) -> Reals:
@@ -74,8 +75,9 @@ def _ones(spec: RowSpec, stream: Stream) -> Reals:
     unscaled=True,
 )
 def _ties(spec: RowSpec, stream: Stream) -> Reals:
-    """Return rows whose normalised elements are rounding ties. Divided by its root mean square, such a row is itself
-    times a power of two. That is a tie in a narrower output dtype and, times weights of 1.5, in the same dtype."""
+    """Return rows whose normalised elements are rounding ties. The root mean square of each row is a power of two, so a
+    normalised element has the significand of the element itself. That is a tie in a narrower output dtype and, after
+    multiplication by a weight of 1.5, in the same dtype."""
     rows, n = spec.rows, spec.n
     bits = stream.child("bits").integers(rows, 0, len(_TIE_BITS) - 1)
     steps = np.ldexp(1.0, np.asarray(_TIE_BITS)[bits])[:, None]

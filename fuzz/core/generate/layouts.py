@@ -43,8 +43,8 @@ OVERLAPPING = frozenset({EXPANDED.name, EXPANDED_ROW.name, EXPANDED_ALL.name, BR
 
 
 def classes_of(rank: int) -> tuple[str, ...]:
-    """Return the names of the classes that differ for tensors of that rank. With only one axis besides the row's,
-    sharing a slice along it is the same as sharing a row, so 'broadcast' is left out."""
+    """Return the names of the classes that differ for tensors of that rank. If there is only one axis besides the
+    row's, sharing a slice along that axis is the same as sharing a row, so 'broadcast' is left out."""
     return tuple(name for name in LAYOUT_CLASSES if rank > 2 or name != BROADCAST.name)
 
 

@@ -17,8 +17,8 @@ from fuzz.core.base.dtypes import from_bits, quantise
 from fuzz.core.base.feature import Feature
 from fuzz.core.base.stream import Dice, Stream
 from fuzz.core.generate.dims import CHEAP_WORK, FEW_BATCHES, SMALL_WORK, USUAL_WORK, Decisions, fitted, has_rows_alone
+from fuzz.core.generate.drawing import draw_from
 from fuzz.core.generate.menus import menu_of
-from fuzz.core.generate.plan import plan
 from fuzz.core.generate.realise import cases_of, laid
 from fuzz.core.generate.sketch import first_recipes, fitting, simplest
 from oracles.algorithm import traced
@@ -33,7 +33,7 @@ _ROWS = 1025
 """The first extent tried for a counted dimension, in a case with few other elements. It is larger than the number of
 threads of a block, and than the numbers to which bf16 can count."""
 _FAR = 65537
-"""The longest extent. The oracle needs seconds for a wrong result of this length, but hundredths for a right one."""
+"""The longest extent. The oracle needs seconds to judge a wrong result of it, but hundredths for a right one."""
 _BOTH = 257
 """The extent of two dimensions whose product needs more than 16 bits."""
 _LATE = 64
@@ -42,14 +42,14 @@ come late because kernels are called, or interpreted, for each element of a coun
 _MANY = 1024
 """The largest number in a source that is tried for a counted dimension."""
 IN_TURN = 3
-"""The number of cases at limits in one turn, until all have been drawn."""
+"""The number of cases at limits in each turn, until all limits have been drawn."""
 _STEPS = 128
 """The number of longer extents that are tried if a kernel does not take an extent."""
 
 _PLAIN = 300
-"""The extent of cases of another size."""
+"""The extent of cases whose sizes, not extents, are tried: see `sized_cases`."""
 _SIZES = tuple(2.0**power for power in (-11, -8, -6, -5, -4, -3, -2, -1, 0))
-"""The sizes of the largest elements of such cases: from one to less than a thousandth, as those of weights and
+"""The sizes of the largest elements of these cases: from 1 to less than a thousandth, as of weights and
 probabilities."""
 
 _OF_SIZES = "uniform"
@@ -68,7 +68,7 @@ class Limits:
         self._late = tuple(dict.fromkeys(_late(capability)))
 
     def draw(self, rank: int, place: int, dice: Dice) -> Draw | None:
-        """Return the draw for a place of a turn, after `rank` earlier turns for the capability; None if none is
+        """Return the draw for a place of the turn that comes after `rank` others for the capability; None if none is
         left."""
         limits, turns = (self._late, rank - _LATE) if rank >= _LATE else (self._soon, rank)
         at = turns * IN_TURN + place
@@ -83,9 +83,9 @@ def far_cases(capability: Capability, seed: int) -> list[Case]:
 
 
 def sized_cases(capability: Capability, seed: int) -> list[Case]:
-    """Return plain cases whose inputs are all small at once, each of another size, and two of them on two threads if
-    the kernel can be told how many to use. A search draws most inputs with ordinary numbers in them, and workers have
-    one thread, so it hardly has such a case."""
+    """Return plain cases whose inputs are all small at once, each case with another size; and two of them for two
+    threads, if the kernel can be told how many to use. A search hardly has such cases: most inputs that it draws have
+    elements of ordinary size, and its workers have one thread."""
     op, dice = OPS[capability.op], Dice(Stream(seed).child("sized"))
     if op.kept or not any("normal" in menu_of(each).often for each in op.inputs):
         return []
@@ -194,4 +194,4 @@ def _drawn(capability: Capability, dice: Dice, limit: Limit) -> Draw:
     extents.keep(dict(limit))
     extents.draw(batches=FEW_BATCHES)
     widest = max(capability.able.dtypes, key=lambda dtype: (dtype == SINGLE.name, ITEMSIZE[dtype]))
-    return plan(extents.sketch, {Feature("dtype", op.main): widest} if long else {}, dice)
+    return draw_from(extents.sketch, {Feature("dtype", op.main): widest} if long else {}, dice)

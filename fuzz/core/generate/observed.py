@@ -43,7 +43,7 @@ class Property:
     numbers: Callable[[Reals], Numbers] = lambda values: ()
     """Returns the numbers that are part of the property, given the values of all examples."""
     group: str = ""
-    """The group of the property. Of each group, values have at most one property, the first that holds."""
+    """A name for properties that exclude each other: of a group, values have at most one, the first that holds."""
     is_square: bool = False
     """Whether only matrices can have the property, and are square if it holds."""
     is_range: bool = False
@@ -211,7 +211,7 @@ def observed(samples: Sequence[Values], u: float) -> Kept:
 
 
 def made_so(kept: Kept, values: Values, dtype: str) -> Values:
-    """Return the values, of a dtype, changed to have the kept properties. Values that have them stay bit by bit."""
+    """Return values of a dtype, changed to have the kept properties. Values that have them already stay bit by bit."""
     if holds(kept, values, dtype):
         return values
     with np.errstate(all="ignore"):

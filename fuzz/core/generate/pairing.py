@@ -1,6 +1,6 @@
 """Pairs of conditions: the pairs that a kernel allows, those that a turn aims at, and draws in which a pair holds.
-There are far more pairs than coverage labels. They are divided into as many parts as there are shards. All turns of a
-shard for one capability aim at the same part, so that a shard need not remember the others."""
+There are far more pairs than coverage labels, so they are divided into as many parts as there are shards. All turns of
+a shard for one capability aim at the same part, so that a shard need not keep the visited pairs of other parts."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from fuzz.core.base.stream import Dice
 from fuzz.core.generate.capabilities import dtype_pairs
 from fuzz.core.generate.conditions import SAME, SHAPE, Condition, Pair, Together, conditions_of, of_label
 from fuzz.core.generate.coverage import frame_labels, length_labels
+from fuzz.core.generate.drawing import zeroed
 from fuzz.core.generate.gaps import PARTS, corners_of
 from fuzz.core.generate.layouts import OVERLAPPING, classes_of
-from fuzz.core.generate.plan import zeroed
 from fuzz.core.generate.shapes import Extents, table_of
 from fuzz.core.generate.sketch import ROWS, Sketch
 from fuzz.core.generate.space import space_of
@@ -106,7 +106,7 @@ class Pairing:
         return before
 
     def wanted(self, turn: int, visited: int, place: int) -> Pair:
-        """Return the pair that a place of the turn aims at. It is one that was not visited, as long as there is any."""
+        """Return the pair that a place of the turn aims at: one that was not visited, as long as there is one."""
         size = self.part(turn)
         everything = (1 << size) - 1
         waiting = ~visited & everything or everything

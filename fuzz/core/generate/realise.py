@@ -35,12 +35,12 @@ def laid(draw: Draw, shard: Shard | None = None, number: int = 0) -> Laid:
     layouts = {
         part.name: layout_of(draw, part)
         for part in draw.parts
-        if part.alias is None or (part.shift is not None and part.place.strides is not None)
+        if part.alias is None or (part.shift is not None and part.placement.strides is not None)
     }
     for part in draw.parts:
         if part.alias is not None and part.shift is not None:
             home = draw.part(part.alias).alias or part.alias
-            own = layouts[part.name] if part.place.strides is not None else layouts[home]
+            own = layouts[part.name] if part.placement.strides is not None else layouts[home]
             own = contiguous(own.shape) if part.dense else own
             elements, rows = part.shift
             shift = elements + rows * draw.block(home)[1]
@@ -48,7 +48,8 @@ def laid(draw: Draw, shard: Shard | None = None, number: int = 0) -> Laid:
     for part in draw.parts:
         if part.alias is not None and part.shift is None:
             there = layouts[part.alias]
-            layouts[part.name] = there if part.place.strides is None else replace(there, strides=part.place.strides)
+            strides = part.placement.strides
+            layouts[part.name] = there if strides is None else replace(there, strides=strides)
     return Laid(draw, layouts, shard, number)
 
 
@@ -84,7 +85,7 @@ def _origin(drawn: Laid) -> Origin:
     first, labels = drawn.draw.part(drawn.op.main), drawn.labels
     if first.recipe in PLACED:
         labels = (*labels, *placed_labels(first.name, first.recipe, drawn.rows(first.name)))
-    return Origin(first.recipe, first.place.layout, drawn.draw.seed, drawn.number, labels, drawn.shard)
+    return Origin(first.recipe, first.placement.layout, drawn.draw.seed, drawn.number, labels, drawn.shard)
 
 
 def draw_of(case: Case) -> Draw:
@@ -145,7 +146,7 @@ def _part_of(frame: Frame, name: str, tensor: Tensor | Output) -> Part:
 
 def layout_of(draw: Draw, part: Part) -> Layout:
     """Return the layout of a part in its own memory. Raise CaseError if its explicit strides have another rank."""
-    op, place = OPS[draw.op], part.place
+    op, place = OPS[draw.op], part.placement
     shape = draw.shape(part.name)
     if part.stack:
         shape = (adjacent_extent(draw.grid, draw.axis) if part.stack == "many" else 1, *shape)

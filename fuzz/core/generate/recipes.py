@@ -106,9 +106,9 @@ class Recipe:
     structured: bool
     fill: Fill
     unscaled: bool = False
-    """Whether parameters that scale with the inputs are 0 if the first input has this recipe."""
+    """Whether parameters that are scaled along with the inputs must be 0 if the first input has this recipe."""
     by_row: bool = False
-    """Whether rows differ so much in size that a sum over them drops terms of small rows, all in one direction."""
+    """Whether rows differ so much in size that a sum over rows loses terms of small ones, always in one direction."""
 
     def draw(self, spec: RowSpec, stream: Stream) -> NDArray[np.generic]:
         """Return values of shape (rows, n) in the storage dtype, rounded to nearest even. Finite values stay finite."""

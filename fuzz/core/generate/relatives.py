@@ -1,7 +1,7 @@
 """Relatives of a draw, each with one property changed, for call sequences and for guidance. A call sequence is a case,
 relatives that each differ from it in one property, and the case again, all run by one process. A kernel that caches
-something by only a part of what describes a call (the shape, say) goes wrong as soon as the rest changes. Cases drawn
-one by one hardly ever agree in so much."""
+something by only a part of what describes a call, such as its shape, goes wrong as soon as another part changes. Two
+cases that are drawn independently hardly ever agree in all but one property."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from fuzz.core.base.case import Case, CaseError
 from fuzz.core.base.draw import Draw, Part
 from fuzz.core.base.stream import Dice, Stream
 from fuzz.core.generate.dims import CHEAP_WORK
+from fuzz.core.generate.drawing import layouts_of
 from fuzz.core.generate.layouts import OVERLAPPING
 from fuzz.core.generate.menus import menus_of
-from fuzz.core.generate.plan import layouts_of
 from fuzz.core.generate.realise import cases_of, laid
 from fuzz.core.generate.sketch import LARGEST_CASE, fitting_n, free_parameters
 from fuzz.core.generate.values import Laid
@@ -85,18 +85,18 @@ def _layout(draw: Draw, capability: Capability, dice: Dice) -> Draw | None:
     """Return the draw with another layout of one tensor, and of the outputs that lie in its memory."""
     op = OPS[draw.op]
     # values would change where elements share memory
-    whole = [part for part in draw.parts if part.alias is None and part.place.layout not in OVERLAPPING]
+    whole = [part for part in draw.parts if part.alias is None and part.placement.layout not in OVERLAPPING]
     rows = [part for part in whole if op.has_rows(part.name)]
     if not rows:
         return None
     part = dice.pick(rows)
     possible = layouts_of(capability, part.name)
-    others = [layout for layout in possible if layout != part.place.layout and layout not in OVERLAPPING]
+    others = [layout for layout in possible if layout != part.placement.layout and layout not in OVERLAPPING]
     if not others:
         return None
-    place = replace(part.place, layout=dice.pick(others), spread=1 + dice.below(19))
+    placement = replace(part.placement, layout=dice.pick(others), spread=1 + dice.below(19))
     moved = {part.name, *(each.name for each in draw.parts if each.alias == part.name)}
-    return draw.with_parts(*(replace(each, place=place) for each in draw.parts if each.name in moved))
+    return draw.with_parts(*(replace(each, placement=placement) for each in draw.parts if each.name in moved))
 
 
 _VARIED: Mapping[str, Vary] = {
@@ -119,7 +119,8 @@ def varied(capability: Capability) -> Mapping[str, Vary]:
 
 def sequence(draw: Draw, capability: Capability, turn: int) -> list[Case]:
     """Return LENGTH cases: the case of `draw`, relatives within `capability` that each differ in one property, and the
-    case of `draw` again. State kept from one call to the next shows between the first two calls or the last two."""
+    case of `draw` again. If a kernel keeps state from one call to the next, either the first two calls or the last two
+    show it."""
     names = list(varied(capability))
     # What is varied first in one turn is varied last in another, since state may pass in one direction only.
     start = turn * RELATIVES + turn // (len(names) // math.gcd(len(names), RELATIVES))
@@ -238,7 +239,7 @@ def _other_parameter(draw: Draw, capability: Capability, dice: Dice) -> Draw:
 
 
 def _less(draw: Draw, capability: Capability, dice: Dice) -> Draw:
-    """Return the draw without an optional input that nothing depends on. Fewer operations may err by less."""
+    """Return the draw without an optional input that no other tensor depends on. Fewer operations may err by less."""
     op = OPS[draw.op]
     relied = {op.operand(part.name).only_with for part in draw.parts} | {part.alias for part in draw.parts}
     free = [p.name for p in draw.parts if p.recipe and op.operand(p.name).optional and p.name not in relied]

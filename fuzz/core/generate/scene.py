@@ -19,13 +19,13 @@ from oracles.op import Extents, Op
 from oracles.operand import OUTER, Operand, OpError
 
 LOCAL = "local"
-"""The menu of an input that is also a local of its op's formula: the formula calculates it if the input is absent."""
+"""The menu of an input that is also a local of the op's formula: if the input is absent, the formula calculates it."""
 
 
 @dataclass(frozen=True)
 class Scene:
-    """The inputs of a case that are drawn already, as float64. Each has an axis for each of its dimensions; a stacked
-    input has shape (rows, n)."""
+    """The inputs of a case whose values were drawn already, as float64. Each has an axis for each of its dimensions; a
+    stacked input has shape (rows, n)."""
 
     op: Op
     values: Mapping[str, Reals]
@@ -140,7 +140,7 @@ def graph_of(op: Op, given: frozenset[str], stacked: frozenset[str], name: str) 
     scaled = {each: axes for each, axes in plain.tensors.items() if op.scaling.get(each)}
     (node,) = plain.outputs.values()
     may_scale = (
-        op.turns
+        op.any_axis
         and any(each.name == name for each in op.inputs)
         and op.scaling.get(op.main) == 1
         and OUTER in node.dims

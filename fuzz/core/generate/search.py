@@ -120,9 +120,9 @@ class Search:
             if due.number == number:
                 case = big_case(due.big, self.op, due.optional)
                 takers = [each for each in self.capabilities if chosen is None or each in chosen]
-                turn_runner = next((each for each in takers if each.refusal(case) is None), None)
+                taker = next((each for each in takers if each.refusal(case) is None), None)
                 placed = replace(case, origin=replace(case.origin, shard=BIG, number=number))
-                return Made(placed, None, turn_runner) if turn_runner is not None else None
+                return Made(placed, None, taker) if taker is not None else None
         return None
 
     def _maker(self, place: int) -> TurnMaker:

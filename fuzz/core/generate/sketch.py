@@ -25,9 +25,9 @@ LARGEST_ROW = 2**16 + 2
 SWEPT_ROWS = 70
 """The search visits each row length from 1 to this in turn, not by chance."""
 LARGEST_CASE = 16384
-"""The largest number of elements of a tensor, unless a single row is longer."""
+"""The largest number of elements of a tensor, unless a single row is longer than this."""
 USUAL_CASE = 1536
-"""The largest number of elements of a tensor, unless two rows have more, or many rows are wanted."""
+"""The largest number of elements of a tensor, unless two rows are longer than this, or many rows are wanted."""
 
 BLOCKS = (4, 8, 12, 16, 32, 48, 64, 128, 256)
 """The elements that a vector, or a group of vectors, processes in a step: from 4 lanes of NEON to 4 x 64 of SVE."""
@@ -78,7 +78,7 @@ THRESHOLDS = tuple(2**k + d for k in (9, 11, 13, 16) for d in (-1, 0, 1))
 _FEW_ROWS = (4, 17)
 """The usual limits of the number of rows. Half of all cases have at most the first, the others at most the second."""
 ENOUGH_ROWS = 2
-"""The largest number of rows of a case that is large by its row length alone."""
+"""The largest number of rows of a case whose rows are long enough to make it large."""
 _STRAY_ONE_IN = 3
 """One in this many sketches uses options that only some kernels take: rows along any axis, any layout."""
 _RANKS = (2, 2, 2, 1, 3, 3, 4, 5)

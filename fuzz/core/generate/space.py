@@ -12,8 +12,8 @@ from fuzz.core.generate.aliasing import memory_labels
 from fuzz.core.generate.capabilities import dtype_pairs, may_share, presence
 from fuzz.core.generate.coverage import POSITIONS, STEP, TILES, named, together
 from fuzz.core.generate.dims import common, ranks_of, some_extents
+from fuzz.core.generate.drawing import STACKS, layouts_of
 from fuzz.core.generate.menus import PLACED, menus_of
-from fuzz.core.generate.plan import STACKS, layouts_of
 from fuzz.core.generate.sketch import (
     BLOCKS,
     LARGEST_CASE,
@@ -29,7 +29,7 @@ from fuzz.core.generate.sketch import (
 from fuzz.core.generate.tiles import most_of_tiles
 from oracles.dtypes import ITEMSIZE
 from oracles.operand import OUTER, Operand, Parameter
-from oracles.ops import OPS
+from oracles.ops import OPS, remembered
 
 _ROWS = (0, 1, 2, 17, *MANY_ROWS)
 
@@ -49,7 +49,12 @@ def space_of(capabilities: Iterable[Capability]) -> Space:
     return {kind: tuple(values) for kind, values in kinds.items()}
 
 
-def _labels(capability: Capability) -> Iterator[Label]:
+@remembered(256)
+def _labels(capability: Capability) -> tuple[Label, ...]:
+    return tuple(_labels_in_order(capability))
+
+
+def _labels_in_order(capability: Capability) -> Iterator[Label]:
     able, op = capability.able, OPS[capability.op]
     yield from ((Feature("dtype"), dtype) for dtype in able.dtypes)
     for operand in op.operands:

@@ -16,8 +16,8 @@ from fuzz.core.base.stream import Dice
 from fuzz.core.generate.capabilities import dtype_pairs, typings
 from fuzz.core.generate.coverage import STEP, named
 from fuzz.core.generate.dims import common, has_room, some_extents, usual_rank
+from fuzz.core.generate.drawing import draw_from, zeroed
 from fuzz.core.generate.gaps import ALONE, Gaps
-from fuzz.core.generate.plan import plan, zeroed
 from fuzz.core.generate.sketch import (
     ENOUGH_ROWS,
     LARGEST_CASE,
@@ -37,13 +37,13 @@ from oracles.ops import OPS
 
 _T = TypeVar("_T")
 Wish = dict[Feature, Any]
-"""The features that fill coverage gaps: those of `generate.plan.Wish`, and n, rows, the axis, extents, parameters."""
+"""The features that fill coverage gaps: those of `drawing.Wish`, and n, rows, the axis, extents, parameters."""
 
 _LONG = 300
 """The longest row that is made to fill a coverage gap."""
 _LARGEST = 4096
-"""The largest number of elements of a tensor whose size several gaps ask for. Shards do not know of each other's
-visits, so each asks for many rows and for long ones."""
+"""The largest number of elements of a tensor whose size is asked for by several gaps. Shards do not know what others
+have visited, so each of them asks for many rows and for long ones."""
 _ROWS = SMALL.rows
 _GRID_ROWS = 6
 """The number of rows of a tensor whose layout a gap asks for: 2 by 3, or fewer if 6 rows would not be small."""
@@ -69,7 +69,7 @@ def steer(
         asked = _Asking(capability, gaps, wish, turn).asked(*gap)
         if asked is not None and _goes_with(asked, wish):
             wish.update(asked)
-    return plan(_shaped(sketch, capability, wish), wish, dice)
+    return draw_from(_shaped(sketch, capability, wish), wish, dice)
 
 
 def steer_as_shaped(
@@ -86,7 +86,7 @@ def steer_as_shaped(
         wished = {key.subject: size for key, size in {**wish, **asked}.items() if key.kind == "extent"}
         if agrees and has_room(sketch, wished):
             wish.update(asked)
-    return plan(_valued(sketch, capability, wish), wish, dice)
+    return draw_from(_valued(sketch, capability, wish), wish, dice)
 
 
 def _goes_with(asked: Wish, wish: Wish) -> bool:
@@ -223,7 +223,8 @@ class _Asking:
         return {**asked, N: fitting_n(self.capability, 66 + self.turn % 62)}
 
     def of_grid(self, kind: Feature, answer: str) -> Wish:
-        """Return the wish for a layout or a stack, with several axes of several elements to tell classes apart."""
+        """Return the wish for a layout or a stack. It includes several axes of several elements, without which classes
+        cannot be told apart."""
         op, is_layout, axes = self.op, kind.kind == "layout", self.op.operand(kind.subject).axes
         rows = min(_GRID_ROWS, _LARGEST // max(1, self.wish.get(N, fitting_n(self.capability, 1)))) // 2 * 2
         rank = usual_rank(op)
@@ -275,8 +276,8 @@ class _Asking:
         return found
 
     def alone(self, name: str) -> Wish:
-        """Return the wish that a tensor is present, and, if it is an output, that it is in no input's memory, whose
-        dtype and layout it would have."""
+        """Return the wish that a tensor is present. If it is an output, it is in no input's memory, since it would have
+        that input's dtype and layout."""
         return {**self.there(name), **({} if self.op.is_input(name) else {Feature("alias", name): "none"})}
 
     def typed(self, name: str, dtype: str, main: str) -> Wish:

@@ -25,7 +25,7 @@ def laid_out(draw: Draw, layouts: Mapping[str, str]) -> Draw:
     """Return the draw with some tensors of the first input's shape in other layout classes."""
     return draw.with_parts(
         *(
-            replace(part, place=replace(part.place, layout=allowed(draw, part.name, layouts[part.name])))
+            replace(part, placement=replace(part.placement, layout=allowed(draw, part.name, layouts[part.name])))
             for part in draw.parts
             if part.name in layouts
         )
@@ -41,7 +41,7 @@ def placed_at(draw: Draw, guard: Guard, offset: int, names: Collection[str] = ()
     """Return the draw with some tensors, or all, at this side and offset of their guard page."""
     return draw.with_parts(
         *(
-            replace(part, place=replace(part.place, guard=guard, offset=offset))
+            replace(part, placement=replace(part.placement, guard=guard, offset=offset))
             for part in draw.parts
             if not names or part.name in names
         )
@@ -54,7 +54,7 @@ def stepped(draw: Draw, steps: Mapping[str, int]) -> Draw:
     own = grids(draw)
     return draw.with_parts(
         *(
-            replace(part, place=replace(part.place, step=steps.get(part.name, 1)))
+            replace(part, placement=replace(part.placement, step=steps.get(part.name, 1)))
             for part in draw.parts
             if part.name not in own
         )
@@ -63,7 +63,7 @@ def stepped(draw: Draw, steps: Mapping[str, int]) -> Draw:
 
 def steps_of(draw: Draw) -> dict[str, int]:
     """Return the distances between elements that differ from 1, by tensor."""
-    return {part.name: part.place.step for part in draw.parts if part.place.step != 1}
+    return {part.name: part.placement.step for part in draw.parts if part.placement.step != 1}
 
 
 def unfolded(draw: Draw) -> Draw:
@@ -73,7 +73,8 @@ def unfolded(draw: Draw) -> Draw:
         for part in draw.parts
         if part.alias is None and OPS[draw.op].is_input(part.name) and 0 in layout_of(draw, part).strides
     ]
-    return draw.with_parts(*(replace(p, place=Placement(guard=p.place.guard, offset=p.place.offset)) for p in folded))
+    plain = (Placement(guard=each.placement.guard, offset=each.placement.offset) for each in folded)
+    return draw.with_parts(*(replace(p, placement=at) for p, at in zip(folded, plain, strict=True)))
 
 
 def sharing(draw: Draw, names: Collection[str]) -> Draw:

@@ -20,8 +20,8 @@ Names = frozenset[str]
 
 def is_structured(drawn: Laid) -> bool:
     """Return whether only the worst-case budget is sound; True if in doubt. Tensors of different dtypes that are added
-    in the terms of a sum count too: if one of them is zero, the terms are as coarse as the other. Tensors that are
-    multiplied do not count: a product with zero is zero."""
+    in the terms of a sum count too: where one of them is zero, the terms are as coarse as the other. Tensors that are
+    multiplied do not count: where one is zero, so is the product."""
     draw, op, layouts = drawn.draw, drawn.op, drawn.layouts
     first = draw.part(op.main)
     if draw.structured is not None:

@@ -50,7 +50,7 @@ _LONG = (512, 1024, 2048, 4096)
 def tiled(sketch: Sketch, dice: Dice, number: int) -> Sketch | None:
     """Return the sketch with whole tiles in all dimensions at once, each with its own tail. `number` chooses in turn:
     one size for all dimensions, one for each, or a long sum. Return None if kernels have fewer than two dimensions with
-    tiles. For ops with rows alone, return None for most numbers, since other cases are wide already."""
+    tiles. For ops with rows alone, return None for most numbers, since their other cases are wide already."""
     op, able = OPS[sketch.capability.op], sketch.capability.able
     if len(op.tiled) < 2 or (has_rows_alone(op) and number % _ROWS_EVERY):
         return None
@@ -111,8 +111,9 @@ def tiled_along_two(sketch: Sketch, dice: Dice, number: int) -> Sketch | None:
 
 
 def long_along_one(sketch: Sketch, dice: Dice, number: int) -> Sketch | None:
-    """Return the sketch with many elements along one dimension, which `number` chooses in turn. The other extents are
-    limited by the remaining room; beside every second long sum they are about 8."""
+    """Return the sketch with many elements along one dimension, which `number` chooses in turn, or None if the op has
+    no tiled dimension. The other extents are limited by the remaining room. If the long dimension is summed over, then
+    in about half of the cases the other tiled dimensions have only 8 or 9 elements."""
     op = OPS[sketch.capability.op]
     dims = _tiled(op)
     if not dims:

@@ -16,10 +16,10 @@ from fuzz.core.generate.aliasing import ONE_IN, aliased, aliased_as
 from fuzz.core.generate.capabilities import out_of_capability
 from fuzz.core.generate.coverage import Labels
 from fuzz.core.generate.dims import has_rows_alone
+from fuzz.core.generate.drawing import draw_from
 from fuzz.core.generate.gaps import ALONE, PARTS, Gaps, corners_of
 from fuzz.core.generate.limits import Limits
 from fuzz.core.generate.pairing import pairing_of
-from fuzz.core.generate.plan import plan
 from fuzz.core.generate.realise import cases_of, laid
 from fuzz.core.generate.relatives import sequence
 from fuzz.core.generate.shapes import purposeful
@@ -30,14 +30,14 @@ from fuzz.core.generate.values import Laid
 from oracles.ops import OPS
 
 PLACES = 32
-"""How many numbers a turn has. Its own cases have 1 to BATCH; relatives that a guide proposes have later ones."""
+"""The number of places of a turn. Its own cases have places 1 to BATCH; relatives that a guide proposes, later ones."""
 BATCH = 16
 """The number of cases of a turn: enough to amortise a draw, few enough to keep the progress line moving. Chosen."""
 
 
 def is_proposed(origin: Origin) -> bool:
-    """Return whether a guide proposed the case, so that it follows from judgements, too, and has no name by which it
-    can be made again."""
+    """Return whether a guide proposed the case. Such a case follows from judgements too, so it has no name from which
+    it could be made again."""
     return isinstance(origin.shard, int) and origin.number % PLACES > BATCH
 
 
@@ -47,11 +47,11 @@ sequence. Dice draw the others in the same way, in a twentieth of the time."""
 STEERED = 10
 """The number of cases of a turn that fill coverage gaps, while there are any. The others only come near gaps."""
 STEERED_LATER = 2
-"""The number of steered cases once turns for a capability have begun with every part of its gaps. By then, other shards
-have visited what this one has not."""
+"""The number of steered cases once a shard has had PARTS turns for the capability. By then other shards have visited
+what this one has not."""
 PAIRED, PAIRED_LATER = 1, 4
-"""The number of last cases of a turn in which two conditions hold that never held together in their shard: before and
-after turns have begun with every part of the gaps."""
+"""The number of cases, the last of a turn, in which two conditions hold that never held together in their shard: in the
+first PARTS turns for the capability, and later."""
 SEQUENCE_EVERY = 2
 """One in this many turns of a capability begins with a call sequence, in place of its first fan."""
 TILED_EVERY = 2
@@ -96,14 +96,14 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class _Planned:
+class _Waiting:
     """A case whose values are not drawn yet."""
 
     laid: Laid
     capability: Capability
     dice: Dice
     shared: tuple[Answer, int] | None = None
-    """How tensors of the case are to share memory: as the label says or, for '', as the dice decide."""
+    """How tensors of the case are to share memory: in the way of a label or, for '', in any way that dice choose."""
 
 
 class TurnMaker:
@@ -113,13 +113,13 @@ class TurnMaker:
         """`ahead` is in turns; `numbers` are those in the sources of the capability's kernels."""
         self.capability, self.sequences = capability, sequences
         self._ahead = ahead
-        """A shift, in turns, of the sweep over the gaps. It differs between capabilities."""
+        """The number of turns by which the sweep over the gaps is shifted, which differs between capabilities."""
         self._outside = out_of_capability([capability])
         self._steered_first = STEERED - (not has_rows_alone(OPS[capability.op]))
         self._corners, self._pairing = corners_of(capability), pairing_of(capability)
         self._limits = Limits(capability, numbers)
 
-    def cases(self, place: Turn, stream: Stream, rank: int, state: bytes) -> tuple[list[Made], bytes]:
+    def cases(self, unit: Turn, stream: Stream, rank: int, state: bytes) -> tuple[list[Made], bytes]:
         """Return the cases of the turn that comes after `rank` others, drawn from the stream, and the next state: all
         that the shard has visited."""
         visited, turn = int.from_bytes(state, "little"), rank + self._ahead
@@ -127,41 +127,41 @@ class TurnMaker:
         dice = dice_of(stream, BATCH + PAIRED_LATER)
         begins = self.sequences and rank % SEQUENCE_EVERY == 0
         sketches = list(self._sketches(stream, dice, rank, by_hypothesis=begins))
-        made = _calls(place, sketches[0], dice[0], rank // SEQUENCE_EVERY) if begins else []
+        made = _calls(unit, sketches[0], dice[0], rank // SEQUENCE_EVERY) if begins else []
         gaps = self._left(gaps, made)
         steered, paired = (self._steered_first, PAIRED) if rank < PARTS else (STEERED_LATER, PAIRED_LATER)
-        planned = list[_Planned]()
+        waiting = list[_Waiting]()
         for index in range(len(made), BATCH):
-            number, sketch = place.first + index, sketches[index]
+            number, sketch = unit.first + index, sketches[index]
             own = bool(gaps) and sketch.capability is self.capability
             left = BATCH - paired - index
             limit = self._limits.draw(rank, index - LIMIT_PLACE, dice[index])
             if limit is not None:
-                each = _Planned(laid(limit, place.shard, number), self.capability, dice[index])
+                each = _Waiting(laid(limit, unit.shard, number), self.capability, dice[index])
             elif left <= 0 and sketch.capability is self.capability:
                 pair = self._pairing.wanted(turn, pairs, turn // PARTS * paired - left)
                 draw = self._pairing.draw(sketch, pair, turn, dice[index], dice[BATCH - left])
-                each = _Planned(laid(draw, place.shard, number), self.capability, dice[index])
+                each = _Waiting(laid(draw, unit.shard, number), self.capability, dice[index])
             elif own and left <= steered:
                 at = turn * STEERED + steered - left
-                each = self._steered(sketch, dice[index], gaps, gaps.wanted(at), at, place.shard, number)
+                each = self._steered(sketch, dice[index], gaps, gaps.wanted(at), at, unit.shard, number)
             elif own and left == steered + 1 and (empty := _empty(gaps, rank)):
-                each = self._steered(sketch, dice[index], gaps, empty, turn, place.shard, number)
+                each = self._steered(sketch, dice[index], gaps, empty, turn, unit.shard, number)
             else:
                 shaped = self._whole(sketch, stream, rank, index) if sketch.capability is self.capability else None
                 shaped = shaped or purposeful(sketch, dice[index])
                 sketch = shaped or (nudged(sketch, gaps) if own and rank < PARTS else sketch)
-                each = _free(sketch, dice[index], place.shard, number)
-            planned.append(each)
+                each = _free(sketch, dice[index], unit.shard, number)
+            waiting.append(each)
             if gaps and each.capability is self.capability and each.shared is None:
                 gaps = gaps.without(self._corners.seen(_counted(each.laid.labels, _is_small(each.laid.draw))))
         counted = len(made)
-        for each, case in zip(planned, cases_of([each.laid for each in planned]), strict=True):
+        for each, case in zip(waiting, cases_of([each.laid for each in waiting]), strict=True):
             made.append(Made(self._shared(case, each), each.laid.draw, each.capability))
         # labels of shared memory and of values are known only now
         late = [
             one
-            for one, each in zip(made[counted:], planned, strict=True)
+            for one, each in zip(made[counted:], waiting, strict=True)
             if each.shared is not None or one.case.origin.labels is not each.laid.labels
         ]
         visited = self._corners.everything & ~self._left(gaps, late).waiting
@@ -170,7 +170,8 @@ class TurnMaker:
         return made, visited.to_bytes(-(-(self._corners.size + self._pairing.part(turn)) // 8), "little")
 
     def _whole(self, sketch: Sketch, stream: Stream, rank: int, index: int) -> Sketch | None:
-        """Return the sketch with whole tiles, or long, if this place of the turn is reserved for it; else None."""
+        """Return the sketch with whole tiles, or a long dimension, if this place of the turn is reserved for it; else
+        None."""
         rounds, rest = divmod(rank, TILED_EVERY)
         if index == 0 and rest == 1:
             return tiled(sketch, Dice(stream.child("tiles")), rounds)
@@ -206,25 +207,25 @@ class TurnMaker:
 
     def _steered(
         self, sketch: Sketch, dice: Dice, gaps: Gaps, wanted: Sequence[Label], turn: int, shard: Shard, number: int
-    ) -> _Planned:
+    ) -> _Waiting:
         draw = steer(sketch, self.capability, gaps, wanted, turn, dice)
         kind, value = wanted[0]
         shared = (value, turn) if kind == ALONE else None
-        return _Planned(laid(draw, shard, number), self.capability, dice, shared)
+        return _Waiting(laid(draw, shard, number), self.capability, dice, shared)
 
-    def _shared(self, case: Case, planned: _Planned) -> Case:
-        if planned.shared is None:
+    def _shared(self, case: Case, waiting: _Waiting) -> Case:
+        if waiting.shared is None:
             return case
-        label, turn = planned.shared
+        label, turn = waiting.shared
         if isinstance(label, tuple):
             return aliased_as(case, label, turn)
-        return aliased(case, self.capability, planned.dice)
+        return aliased(case, self.capability, waiting.dice)
 
 
-def _free(sketch: Sketch, dice: Dice, shard: Shard, number: int) -> _Planned:
-    draw = plan(sketch, dice=dice)
+def _free(sketch: Sketch, dice: Dice, shard: Shard, number: int) -> _Waiting:
+    draw = draw_from(sketch, dice=dice)
     shared = ("", 0) if dice.one_in(ONE_IN) else None
-    return _Planned(laid(draw, shard, number), sketch.capability, dice, shared)
+    return _Waiting(laid(draw, shard, number), sketch.capability, dice, shared)
 
 
 def _empty(gaps: Gaps, rank: int) -> Sequence[Label]:
@@ -234,22 +235,22 @@ def _empty(gaps: Gaps, rank: int) -> Sequence[Label]:
     return [open_ones[rounds % len(open_ones)]] if open_ones else []
 
 
-def _calls(place: Turn, sketch: Sketch, dice: Dice, turn: int) -> list[Made]:
+def _calls(unit: Turn, sketch: Sketch, dice: Dice, turn: int) -> list[Made]:
     """Return the call sequence that begins the turn."""
-    cases = sequence(plan(sketch, dice=dice), sketch.capability, turn)
-    origins = [replace(c.origin, shard=place.shard, number=place.first + i) for i, c in enumerate(cases)]
+    cases = sequence(draw_from(sketch, dice=dice), sketch.capability, turn)
+    origins = [replace(c.origin, shard=unit.shard, number=unit.first + i) for i, c in enumerate(cases)]
     return [Made(replace(c, origin=o), None, sketch.capability) for c, o in zip(cases, origins, strict=True)]
 
 
 def _counted(labels: Labels, small: bool) -> Sequence[Label]:
-    """Return the labels that a case counts for. A case that is too large for slow targets counts only for its size, so
-    that smaller cases fill the other gaps."""
+    """Return the labels that are counted as visited by a case. A case that is too large for slow targets counts only
+    for its size, so that smaller cases fill the other gaps."""
     if small:
         return labels
     return [label for label in labels if label[0].kind in ("n", "rows", "tail", "extent", "remainder", "tile")]
 
 
 def _is_small(draw: Draw) -> bool:
-    """Return whether `SMALL` will hold for the case of the draw."""
+    """Return whether the case of the draw will be within `SMALL`."""
     small = all(math.prod(draw.block(part.name)) <= SMALL.elements for part in draw.parts)
     return small and draw.rows <= SMALL.most_rows(OPS[draw.op])

@@ -128,7 +128,7 @@ class Laid:
         self.arrays[part.name] = _folded(values.reshape(layout.shape), layout)
 
     def rows(self, name: str) -> Reals:
-        """Return an input as float64, shape (rows, n). One without such rows that is not stacked is one row."""
+        """Return an input as float64, shape (rows, n). An input without rows that is not stacked counts as one row."""
         if name not in self._rows:
             self._rows[name] = self._as_rows(name)
         return self._rows[name]

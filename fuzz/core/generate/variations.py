@@ -37,12 +37,12 @@ def base_of(case: Case) -> Draw:
 
 
 _MEANT = ("last_place", "first_place", "ascending_places", "descending_places", "set_up_to")
-"""The recipes that given integers are tested for. Integers that one of them draws can have other sizes."""
+"""The recipes that may have drawn given integers. With a recipe that gives the same ones, they can have other sizes."""
 
 
 def _meant(draw: Draw, case: Case) -> Draw:
-    """Return the draw in which given integers are drawn by a recipe that would have drawn them, if there is one. So the
-    last place of a row stays the last one of a longer row."""
+    """Return the draw in which given integers are drawn by a recipe that gives the same ones, if there is such a
+    recipe. Then a place that is the last of its row, for example, is also the last one of a longer row."""
     for name in OPS[draw.op].integers:
         for recipe in menus_of(OPS[draw.op])[name].names if name in case.inputs else ():
             meant = with_integers(draw, {name: recipe})
@@ -87,7 +87,7 @@ def _in_classes(draw: Draw, part: Part) -> Part:
         part = replace(part, dense=any(extent > 1 and own != its for extent, own, its in both))
     if part.shift is not None and draw.n > 1 and part.shift[0] in (draw.n, -draw.n):
         part = replace(part, shift=(0, part.shift[0] // draw.n))
-    return replace(part, place=place)
+    return replace(part, placement=place)
 
 
 def made(draw: Draw) -> Case:
@@ -113,7 +113,7 @@ def batched(draw: Draw, batch: tuple[int, ...], axis: int | None = None) -> Draw
     op = OPS[draw.op]
     batch = batch if OUTER in op.inputs[0].axes else ()
     outer = (*batch, *draw.outer[len(draw.batch) :])
-    at = (draw.axis if axis is None else axis) if op.turns else len(outer)
+    at = (draw.axis if axis is None else axis) if op.any_axis else len(outer)
     return replace(draw, outer=outer, params={**draw.params, AXIS: at})
 
 

@@ -258,8 +258,9 @@ class EntryJudge:
         return Judgement(name, case, Verdict.FAIL_LAW, reason=reason, law=check)
 
     def _by_probe(self, judgement: Judgement, usual: Judgement, target: Target, probe: Probe) -> Judgement:
-        """Return the verdict on another way to make a call that `usual` judges. If both fail, or if this call times
-        out, the way is not to blame, since some ways make the call many times. Raise InternalError."""
+        """Return the verdict on the twin of a law that is a probe: the same call made in another way, where `usual` is
+        the judge of the call made as usual. If both calls fail, or if the twin times out, the way of the call is not to
+        blame, since some ways make many calls. Raise InternalError."""
         case, outcome, law = self.entry.case, self.outcomes[target.id], judgement.law
         assert law is not None
         if probes.probe_of(case) == probes.GHOST:
@@ -285,14 +286,15 @@ class EntryJudge:
         return Judgement(target.id, usual.of, Verdict.FAIL_LAW, reason=said, law=law, outcome=outcome)
 
     def _is_right_before(self, outcome: Outcome, target: Target) -> bool:
-        """Whether the outputs are right for the case of which this twin was made: its outputs may still lie in
-        memory."""
+        """Whether the outputs are right for the case from which this twin was made. Then the kernel may have returned
+        what was still in memory."""
         assert self._before is not None
         return self._before._judge.judge(outcome, target.contract).verdict is Verdict.PASS
 
     def _is_stale(self, outcome: Outcome, target: Target) -> bool:
         """Return whether the outputs are right for the input of the earlier call. If the outputs of that call are
-        known, they must be the same, since a wrong answer may also lie within the tolerance of the old values."""
+        known, both must be equal bit for bit, as a wrong answer may also lie within the tolerance of the earlier
+        values."""
         if outcome.status is not Status.RAN:
             return False
         earlier, known = probes.before(self.entry.case), self._before
@@ -311,7 +313,7 @@ def _with_detail(said: str, judgement: Judgement) -> str:
 
 
 def _says_something(outcome: Outcome) -> bool:
-    """Whether outputs that look right would hardly do so by chance, unlike zeros or one number over and over."""
+    """Whether the outputs are so varied that they are hardly right by chance, unlike zeros or one repeated number."""
     halves = ({each[at : at + 2] for at in range(0, len(each), 2)} for each in outcome.outputs.values())
     return any(len(each) > _BY_CHANCE for each in halves)
 

@@ -47,8 +47,8 @@ def unchanged(case: Case, stream: Stream, outputs: Outputs) -> Outputs:
 
 @dataclass(frozen=True)
 class Probe:
-    """Messages about a kernel that is right only in the usual call. The twin is the same case, called in another way.
-    Both functions are given the twin."""
+    """The messages about a kernel that is right in the usual call only. The twin is the same case, called in another
+    way. Both functions are given the twin."""
 
     stale: Callable[[Case], str]
     """Returns the message for a kernel that gave the answer of earlier calls."""
@@ -79,7 +79,7 @@ class Law:
     leeway: Callable[[Case, Stream, Outputs], Leeway] = lambda case, stream, outputs: STRICT
     """Returns the allowed differences from the expected outputs."""
     tickets: int = 1
-    """The weight of the law when one is drawn for a case. A law that fits few cases has more tickets, so that it is
+    """The weight of the law in the draw of a law for a case. A law that fits few cases has more tickets, so that it is
     checked about as often as the others."""
     rearranges: bool = False
     """Whether the twin's expected outputs are elements of the case's outputs at other places."""
@@ -122,7 +122,7 @@ class LawCheck:
 
     def seal(self, case: Case) -> str:
         """Return a digest of the law, the key and the twin. It changes if a file was altered, or if the law of a later
-        version makes another twin. Replaying such a twin would judge something that was never seen."""
+        version makes another twin. Running such a twin would judge something that was never seen."""
         return hashlib.sha256(f"{self.name}/{self.key}/{self.twin(case).digest}".encode()).hexdigest()
 
     def told(self, case: Case) -> str:

@@ -91,8 +91,8 @@ def _among_others(layout: Layout, itemsize: int, stream: Stream) -> Layout:
 
 
 def _wider(layout: Layout, line: int) -> tuple[int, ...]:
-    """Return strides in which the steps of the outermost axis are one cache line longer, if only this axis and one
-    inner axis have steps. With more axes the rows would no longer have equal distances, which most kernels require."""
+    """Return strides in which the steps of the outermost axis are one cache line longer. The strides stay the same if
+    more than one other axis has steps: rows would no longer have equal distances, which most kernels require."""
     steps = [(abs(stride), axis) for axis, stride in enumerate(layout.strides) if layout.shape[axis] > 1]
     if len(steps) != 2 or 0 in layout.strides:  # if rows share memory, the larger step is the one along the row
         return layout.strides

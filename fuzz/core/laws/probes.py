@@ -54,8 +54,8 @@ def _can_follow(case: Case) -> bool:
 
 
 def _is_looked_at(case: Case) -> bool:
-    """Whether the probe is fair. If an input is all zeros, a kernel may skip elements, and would seem to cache.
-    Elements that share memory cannot be changed one by one."""
+    """Whether the probe is fair. If an input is all zeros, a kernel may rightly skip elements, which looks like a
+    cache. Elements that share memory cannot be changed one by one."""
     if any(overlaps_itself(each.layout) for each in case.inputs.values()):
         return False
     floats = [tensor for tensor in case.inputs.values() if tensor.dtype not in INTEGERS]

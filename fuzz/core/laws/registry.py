@@ -30,7 +30,7 @@ def _law(name: str) -> Law:
 LAWS: Mapping[str, Law] = ReadWhenAsked(_HOME, _law)
 ONE_IN = 8
 """One case in this many gets a twin. Twins are judged like any case but visit little that is new, so they take at most
-a ninth of a run."""
+a ninth of a search."""
 
 
 def declared(kernels: Iterable[Kernel]) -> tuple[str, ...]:
@@ -79,6 +79,6 @@ def _chosen(case: Case, laws: Sequence[str], one_in: int) -> LawCheck | None:
 def _key(case: Case) -> int:
     """Return a number for each case. For a case of a search its bits are not read, since digests are slow."""
     origin = case.origin
-    if not origin.place:
+    if not origin.name:
         return int(case.digest[:16], 16)
-    return child_key(origin.seed, origin.place)
+    return child_key(origin.seed, origin.name)

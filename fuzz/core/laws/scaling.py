@@ -46,7 +46,7 @@ _CANCELLED = 2.0**-100
 
 @dataclass(frozen=True)
 class _Span:
-    """The range of given values: 2^least <= |v| < 2^most, if they are finite and not zero."""
+    """The range of the values of an input, constant or parameter: 2^least <= |v| < 2^most for finite, nonzero ones."""
 
     power: int
     """The power of s by which the values are scaled."""
@@ -183,7 +183,7 @@ class _Scaled:
         return outputs
 
     def _narrow_dtypes(self, name: str) -> list[str]:
-        """Return those dtypes with a smaller range than f32 that tensors with the output's shape and scaling have."""
+        """Return the dtypes with a smaller range than f32 that tensors of the output's shape and scaling have."""
 
         def what(other: str) -> tuple[tuple[str, ...], int]:
             return self.op.operand(other).axes, self.op.scaling.get(other, 0)

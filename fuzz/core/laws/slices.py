@@ -64,7 +64,7 @@ class Slices:
         """The name of the slices in messages."""
         op = OPS[self.case.op]
         if self.dim == OUTER:
-            return "rows" if op.turns else "slices of the batch"
+            return "rows" if op.any_axis else "slices of the batch"
         return f"slices of {self.dim}"
 
 
@@ -91,8 +91,8 @@ def slices_of(case: Case) -> Iterator[Slices]:
 
 
 def _outer_axis(op: Op, frame: Frame) -> int | None:
-    """Return the outermost unnamed axis with several places, counted among the unnamed ones, or None. An axis is left
-    out if columns, such as weights, differ along it."""
+    """Return the outermost unnamed axis with several places, by its number among the unnamed axes, or None. An axis is
+    left out if column inputs, such as weights, differ along it."""
     outer = op.outer(frame.grid, frame.axis)
     shapes = [frame.case.tensors[name].layout.shape for name in op.columns if name in frame.case.tensors]
     if any(len(shape) > 1 and shape[0] > 1 for shape in shapes):

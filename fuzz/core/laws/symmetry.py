@@ -11,7 +11,8 @@ from oracles.op import Op
 from oracles.operand import OUTER, Flip, OpError
 
 Parity = Literal["even", "odd", "neither", "zero"]
-"""How a value's sign changes if inputs are negated: 'even' values keep it, 'odd' ones change it, a 'zero' does both."""
+"""How the sign of a value changes if inputs are negated: 'even' values keep it, 'odd' ones change it, and a 'zero' is
+both even and odd."""
 _EXTENT = 8
 
 

@@ -58,8 +58,8 @@ def command(
 
 
 class _Leader(subprocess.Popen[bytes]):
-    """A program and the processes that it starts. A tool that watches a worker would otherwise leave the worker behind,
-    with its ends of the pipes open."""
+    """A program and the processes that it starts. If only the program were ended, a tool that watches a worker would
+    leave the worker behind, which would keep its ends of the pipes open."""
 
     def terminate(self) -> None:
         """End the whole session of the program, which is its first process."""
@@ -101,8 +101,8 @@ def _of_shell(code: int) -> int:
 
 class CompiledWorker(subprocess.Popen[bytes]):
     """The program of a C worker. The protocol does not use its stdin and stdout, since libraries may print there before
-    `main`. If the worker is emulated, its descendants are found by a mark in their environment and ended with it. Its
-    keeper cannot do that: under QEMU a process cannot become the reaper of its descendants."""
+    `main`. If the worker is emulated, this class finds its descendants by a mark in their environment and ends them. A
+    native worker has a keeper that does so, but under QEMU a process cannot become the reaper of its descendants."""
 
     def __init__(
         self,
@@ -129,8 +129,8 @@ class CompiledWorker(subprocess.Popen[bytes]):
         )  # fmt: skip
 
     def terminate(self) -> None:
-        """End the whole session of the worker, since a program that starts the worker may wait for another one, which
-        has an end of the pipes."""
+        """End the whole session of the worker. The program that starts the worker may be waiting for another process
+        that holds an end of the pipes."""
         if self.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGTERM)

@@ -26,7 +26,7 @@ class Ending:
     ended: str = ""
     """The reason why the engine ended the worker, if it neither ended by itself nor hung."""
     unplaced: bool = False
-    """Whether answers were lost with the worker, so that any case of its frame without an answer may be to blame."""
+    """Whether answers were lost with the worker. Then any case of the frame that has no answer may be to blame."""
     early: bool = False
     """Whether the worker was ended after less time than a case may take, so that a hang is still to be confirmed."""
     cut: str = ""

@@ -138,7 +138,8 @@ class ForkServer:
 
 
 class _Forked:
-    """A worker that the server forked, and no child of this process: the server reports its id and end, and ends it."""
+    """A worker that the server forked. It is no child of this process, so the server reports its id and its end, and
+    ends it on request."""
 
     def __init__(self, notify: socket.socket, sandbox: int | None) -> None:
         """`sandbox` is the id of the process that started the server's sandbox, or None without one."""

@@ -73,12 +73,12 @@ _SAID = {
     REPORTED: Status.REPORTED,
     LEFT_OUT: Status.LEFT_OUT,
 }
-"""The ways in which a call may end that come with an explanation in words."""
+"""The statuses that come with an explanation in words, by their codes in the protocol."""
 MISREADS = (
     "the emulator reads lanes that a masked load leaves out (attested at start): only hardware can judge such a case"
 )
 _SAID_BYTES = 4 << 20
-"""The most bytes of an answer besides its outputs: as many damages and unwritten outputs as its header counts."""
+"""The largest number of bytes of an answer besides its outputs: of the damages and unwritten outputs it lists."""
 NO_MEMORY_DETAIL = "the worker has not enough memory for this case"
 
 

@@ -20,7 +20,8 @@ _BYTES = 256 << 10
 
 class Journal:
     """The engine's side of the journal: the worker's progress in its frame, and the answers that it has not sent yet.
-    If the worker dies or hangs, the journal tells which case it was running, and has the answers before."""
+    If the worker dies or hangs, the journal shows which case it was running, and has the answers to the cases
+    before."""
 
     def __init__(self) -> None:
         self.descriptor = os.memfd_create("kernelfuzz-journal", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)

@@ -39,7 +39,7 @@ _PRINTED_BYTES = 1 << 20
 """The printed bytes above which a kernel's output is dropped between two frames. Only its end is ever shown."""
 _LAST_BREATH_S = 2.0
 _LOOK_S = 0.2
-"""The seconds between two looks at a process's memory, in which it cannot write much more than a GiB."""
+"""The seconds between two looks at a process's memory. A process cannot write much more than a GiB in that time."""
 _SHARED_BYTES = 1 << 30
 """The bytes that a process may use beyond its private memory, for its program's pages and shared memory."""
 _FIRST_TO_GO = "1000"
@@ -57,11 +57,11 @@ _PRINTED = "its stdout has nothing but answers: what it prints belongs on stderr
 
 
 class Process:
-    """A running worker. `limit` is the longest silence in seconds that counts as work. `memory` is the number of bytes
-    that the worker may allocate. `start_limit` is the least number of seconds for its start. `journal` is shared with
-    the worker; without one, it sends each answer at once. A `sandboxed` worker has another process id here than the one
-    that it states. A `remote` worker runs on the machine of that name, and has no process id here. A `foreign` worker
-    is a program of others, and errors in its answers are its own."""
+    """A running worker. `limit` is the longest silence in seconds for which the worker counts as working. `memory` is
+    the number of bytes that the worker may allocate. `start_limit` is the least number of seconds that its start may
+    take. `journal` is shared with the worker; without one, the worker sends each answer at once. The process id of a
+    `sandboxed` worker here differs from the one that it states. A `remote` worker runs on the machine of that name, and
+    has no process id here. A `foreign` worker is a program of others, so that errors in its answers are its own."""
 
     def __init__(
         self, start: Start, limit: float, memory: int | None = MEMORY_LIMIT, start_limit: float = START_LIMIT_S,
@@ -96,7 +96,7 @@ class Process:
         """The number of cases of the frame that the worker has reported as begun."""
         self._taken = Taken()
         self._ending = Ending(False, -signal.SIGKILL, "")
-        """How the worker ended, once it has. Before that, how it ends if `close` ends it."""
+        """How the worker ended, once it has ended. Before that: how it will have ended if `close` ends it."""
         self.pid = self._child.pid
         """The id of the process that runs the kernel. Until the hello, it is that of the keeper, which was started."""
         self._memory = memory
@@ -164,8 +164,8 @@ class Process:
 
     @property
     def _silence(self) -> float:
-        """The seconds of silence after which the worker is ended. It is longer after the last case, which is repeated
-        thousands of times to find a leak."""
+        """The seconds of silence after which the worker is ended. They are more after the last case of a frame, which
+        is then repeated thousands of times to find a leak."""
         return self._limit if self._begun > self._count else self.patience
 
     def _refuse_unasked(self) -> None:

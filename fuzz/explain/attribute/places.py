@@ -128,9 +128,9 @@ def _elements(case: Case, judgement: Judgement) -> Iterator[Element]:
 def _along(op: Op, dim: str, at: int, size: int) -> Iterator[tuple[Feature, int | str]]:
     """Yield the traits of index `at` along a dimension of extent `size`, for the row also those of blocks and end."""
     if dim == OUTER:
-        yield Feature("index", "row" if op.turns else "index in the batch"), at
+        yield Feature("index", "row" if op.any_axis else "index in the batch"), at
         return
-    index, end, blocks = _features("" if op.turns and dim == op.row else dim)
+    index, end, blocks = _features("" if op.any_axis and dim == op.row else dim)
     yield index, at
     yield end, size - 1 - at
     for block, remainder, tail in blocks:

@@ -66,7 +66,7 @@ def _rescaled(atom: Atom, gap: tuple[float, float], tried: Tried, known: Known) 
         return
     aims, plain = _aims(limit, beyond), plainest(*gap)
     if is_close(atom, gap):
-        aims = [math.log2(abs(plain))] if atom.trait.row.form == "quantile" and plain not in gap else []
+        aims = [math.log2(abs(plain))] if atom.trait.topic.form == "quantile" and plain not in gap else []
     finite = gap[0] if math.isfinite(limit) else gap[1]
     values = [float(each.traits[atom.trait]) for each in tried if each.failed and atom.holds(each.traits)]
     purest = max(values) if atom.relation == ">=" else min(values)
@@ -128,7 +128,7 @@ def _level(traits: Traits | None, trait: Feature) -> float | None:
 
 
 def _power(trait: Feature, value: float) -> float | None:
-    if trait.row.form != "quantile":
+    if trait.topic.form != "quantile":
         return value
     return math.log2(abs(value)) if value else None
 

@@ -100,7 +100,7 @@ def changed(base: Draw, target: Target, *, law: bool = False) -> Iterator[Draw]:
     one_and_three = [vary.sized(base, rows) for rows in (1, 3) if rows == 1 or rank > 1]
     several = several or [base]
     yield from _of_sizes(base)
-    grids = {name: base.part(name).place.layout for name in storage.grids(base)}
+    grids = {name: base.part(name).placement.layout for name in storage.grids(base)}
     classes = classes_of(max(len(base.shape(name)) for name in grids))
     names = [part.name for part in base.parts]
     yield from (vary.sized(base, rows) for rows in _ROWS if rows == 1 or rank > 1)
@@ -200,7 +200,7 @@ def combined(base: Draw, target: Target, menu: ProbeMenu, count: int, key: int, 
 
         # The order matters: each line takes the next random word.
         rank = pick(own_rank, (1, 2, 3))
-        at: tuple[Guard, int] = (x.place.guard, x.place.offset)
+        at: tuple[Guard, int] = (x.placement.guard, x.placement.offset)
         guard, offset = pick(at, [("before", place) for place in range(16)])
         n = pick(menu.failing[next(words) % len(menu.failing)], menu.others)
         axis = pick(base.axis if rank == own_rank else rank - 1, range(rank) if able.axis == "any" else ())
@@ -209,7 +209,7 @@ def combined(base: Draw, target: Target, menu: ProbeMenu, count: int, key: int, 
             n = rows if rows > 1 else n
             rows = n if rank > 1 and n <= _SQUARE else rows
         dtype = pick(x.dtype, able.dtypes)
-        layouts = {name: pick(base.part(name).place.layout, classes[name]) for name in storage.grids(base)}
+        layouts = {name: pick(base.part(name).placement.layout, classes[name]) for name in storage.grids(base)}
         values = pick(x.recipe, judged_values(target.contract, VALUES if storage.is_apart(base) else UNEVEN))
         without, dtypes_of = pick(frozenset(), dropped), pick({}, dtypes)
         constant, step_of = pick(None, constants), pick(storage.steps_of(base), steps)

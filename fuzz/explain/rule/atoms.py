@@ -74,7 +74,7 @@ def atoms_of(own: Traits, columns: Columns, failures: int, passes: int) -> Itera
         failing, passing = columns.values(trait, failures), columns.values(trait, passes)
         if isinstance(value, str):
             yield from _of_word(trait, value, {str(v) for v in failing}, {str(v) for v in passing})
-        elif trait.row.form == "residue":
+        elif trait.topic.form == "residue":
             yield from _of_residue(trait, value, _numbers(failing), _numbers(passing))
         else:
             yield from _of_number(trait, value, _numbers(failing), _numbers(passing))
@@ -107,14 +107,14 @@ def _of_residue(trait: Feature, value: Number, bad: set[Number], good: set[Numbe
 def _of_number(trait: Feature, value: Number, bad: set[Number], good: set[Number]) -> Iterator[Atom]:
     cost = trait.cost
     # An unusual number is a coincidence; so is one that several extents have at the same time.
-    if trait.row.form != "size" and (trait.row.form != "quantile" or value in _TOLD):
+    if trait.topic.form != "size" and (trait.topic.form != "quantile" or value in _TOLD):
         yield Atom(trait, "=", (value,), cost + 0.3)
     if value != 0 and 0 in good:
         yield Atom(trait, "!=", (0,), cost + 0.15)
     lower, upper = _limits(value, bad, good)
     yield from (Atom(trait, ">=", (limit,), cost + 0.1) for limit in lower)
     yield from (Atom(trait, "<=", (limit,), cost + 0.2) for limit in upper)
-    apart = trait.row.form not in ("power", "quantile", "position", "size")
+    apart = trait.topic.form not in ("power", "quantile", "position", "size")
     if apart and not bad & good:  # failing sizes in separate ranges may have another condition in common
         bands = _bands(bad, good)
         if 1 < len(bands) <= _MOST_BANDS:

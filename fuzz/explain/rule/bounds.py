@@ -65,7 +65,7 @@ def gaps(rule: Rule, tried: Tried) -> Iterator[tuple[Atom, Rule, tuple[float, fl
 def is_close(atom: Atom, gap: tuple[float, float]) -> bool:
     """Return whether the gap is so small that the threshold can hardly be elsewhere."""
     limit, nearest = gap
-    if atom.trait.row.form == "power":
+    if atom.trait.topic.form == "power":
         return abs(limit - nearest) <= 1
     return limit * nearest > 0 and abs(nearest / limit - 1) <= _CLOSE
 
@@ -81,7 +81,9 @@ def fades(rule: Rule, tried: Tried) -> bool:
     failing = [each for each in tried if each.failed and rule.holds(each.traits)]
     limits = [(atom.trait, atom.values[0]) for atom in rule.atoms if atom.relation in (">=", "<=")]
     return any(
-        _fades(trait, limit, failing) for trait, limit in limits if trait.row.form == "count" and isinstance(limit, int)
+        _fades(trait, limit, failing)
+        for trait, limit in limits
+        if trait.topic.form == "count" and isinstance(limit, int)
     )
 
 
@@ -93,7 +95,7 @@ def _fades(trait: Feature, limit: int, failing: Tried) -> bool:
 
 def is_rough(rule: Rule, tried: Tried) -> bool:
     """Whether a threshold is open, or the plainest number in its gap was not tried."""
-    quantiles = [gap for atom, _, gap in gaps(rule, tried) if atom.trait.row.form == "quantile"]
+    quantiles = [gap for atom, _, gap in gaps(rule, tried) if atom.trait.topic.form == "quantile"]
     return is_open(rule, tried) or any(plainest(*gap) not in gap for gap in quantiles)
 
 
@@ -230,7 +232,7 @@ def _of_all(probes: Sequence[_Seen]) -> Iterator[Atom]:
     for trait in bad[0]:
         if all(trait in traits for traits in bad):
             having = [each for each in probes if trait in each.traits]
-            if trait.row.form != "residue" and not any(isinstance(each.traits[trait], str) for each in having):
+            if trait.topic.form != "residue" and not any(isinstance(each.traits[trait], str) for each in having):
                 yield from _within(trait, having)
             else:
                 yield from _among(trait, having)
@@ -249,7 +251,7 @@ def _among(trait: Feature, probes: Sequence[_Seen]) -> Iterator[Atom]:
     others = sorted({each.traits[trait] for each in probes} - bad, key=str)
     if len(bad) == 1:
         yield Atom(trait, "=", (*bad,), trait.cost)
-    elif trait.row.form == "residue":
+    elif trait.topic.form == "residue":
         yield from [Atom(trait, "!=", (0,), trait.cost)] * (0 not in bad)
     elif len(others) < _MOST:
         yield Atom(trait, "!=", tuple(others), trait.cost + 0.1 * len(others))

@@ -63,18 +63,18 @@ class Atom:
         return len(self.values) // 2 if self.relation == "within" else len(self.values)
 
     def __str__(self) -> str:
-        row, limit = self.trait.row, f"{self._relation} {self._listed()}"
+        topic, limit = self.trait.topic, f"{self._relation} {self._listed()}"
         if self.trait.kind == "invalid":
             return self._invalid()
         if self.trait.kind in ("of two", "remainder of two"):
             return self._of_two(limit)
         holds = (self.relation == "=") == (self.values in (("yes",), ("differ",)))
-        said = (row.yes if holds else row.no) or "{trait} {limit}"
-        return self.trait.said(said, trait=self.trait.text, limit=self._power() if row.form == "power" else limit)
+        said = (topic.yes if holds else topic.no) or "{trait} {limit}"
+        return self.trait.said(said, trait=self.trait.text, limit=self._power() if topic.form == "power" else limit)
 
     @property
     def _relation(self) -> str:
-        none = self.trait.row.form == "count" and (self.relation, *self.values) == ("<=", 0)
+        none = self.trait.topic.form == "count" and (self.relation, *self.values) == ("<=", 0)
         if none or (self.relation, *self.values) == (">=", math.inf):
             return "="
         return "in" if self.relation == "within" else self.relation
@@ -82,8 +82,8 @@ class Atom:
     def _of_two(self, limit: str) -> str:
         """Return the words for a limit on the smaller or larger number of a case and its twin: it holds for one of the
         two, or for both."""
-        which, number = self.trait.relation, self.trait.said(self.trait.row.yes)
-        least = self.trait.row.form == "residue" and self.values == (0,)  # no residue is smaller
+        which, number = self.trait.relation, self.trait.said(self.trait.topic.yes)
+        least = self.trait.topic.form == "residue" and self.values == (0,)  # no residue is smaller
         if self.relation not in _COMPARED and not least:
             return f"the {which} {number} of the case and its twin {limit}"
         of_one = (which == "smaller") == (self.relation in ("<", "<=", "="))

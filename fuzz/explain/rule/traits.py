@@ -58,7 +58,7 @@ def case_traits(case: Case, *, values: bool = True) -> Traits:
     """Return the traits of the case alone, whatever the target."""
     frame, op = Frame(case), OPS[case.op]
     traits: dict[Feature, Trait] = dict(_extent_traits(op, frame.sizes, frame.batch))
-    traits |= dict(_axis_traits(frame)) if op.turns else {}
+    traits |= dict(_axis_traits(frame)) if op.any_axis else {}
     traits[Feature("axis")] = "last" if frame.axis == len(frame.grid) - 1 else "not last"
     for name, tensor in case.tensors.items():
         traits.update(_tensor_traits(name, tensor, frame))
@@ -87,7 +87,7 @@ def _extent_traits(op: Op, sizes: Extents, batch: Sequence[int]) -> Iterator[tup
         yield from ((Feature("remainder", name, operand=m), extent % m) for m in moduli.get(name, _DIM_MODULI))
     for name, extent in extents.items():
         yield Feature("power of two", name), word(extent.bit_count() == 1)
-    if op.turns and op.row in sizes:
+    if op.any_axis and op.row in sizes:
         # Blocks of Triton are powers of two: such kernels divide rows among programs by this number of elements.
         yield Feature("in blocks", op.batch_name, operand=op.row), rows * (1 << max(sizes[op.row] - 1, 0).bit_length())
     for (one, a), (other, b) in combinations(extents.items(), 2):

@@ -96,7 +96,7 @@ def _collapsed_outer(draw: Draw, counts: tuple[int, ...]) -> tuple[int, ...]:
 
 def _has_rows(draw: Draw, rows: int) -> bool:
     """Return whether the collapsed rows get an axis of their own."""
-    return OPS[draw.op].turns or rows != 1
+    return OPS[draw.op].any_axis or rows != 1
 
 
 def _extent(draw: Draw, how: Reduction, dim: str) -> Span:
@@ -110,7 +110,7 @@ def reduced_case(case: Case, how: Reduction) -> Case:
 
 def _part(draw: Draw, part: Part, how: Reduction) -> Part:
     layout = _layout(draw, part, how)
-    small = replace(part, place=Placement(guard=layout.guard, offset=layout.offset, strides=layout.strides))
+    small = replace(part, placement=Placement(guard=layout.guard, offset=layout.offset, strides=layout.strides))
     if part.given is None:
         return _in_memory(draw, small, part, how)
     values = plain(how.values.get(part.name, DRAWN), _block(draw, part, part.given, layout, how), part.dtype)
@@ -149,7 +149,7 @@ def _in_memory(draw: Draw, small: Part, part: Part, how: Reduction) -> Part:
     if part.alias is None or way == APART:
         return replace(small, alias=None, shift=None)
     if part.shift is None or way == IN_PLACE:
-        return replace(small, place=replace(small.place, strides=None), shift=None)
+        return replace(small, placement=replace(small.placement, strides=None), shift=None)
     # The distance from the first kept element of the input to the first kept one of the output.
     source, own = layout_of(draw, draw.part(part.alias)), layout_of(draw, part)
     steps = zip(_spans(draw, part, how), source.strides, own.strides, strict=True)

@@ -105,12 +105,12 @@ class _StillFailsError(Exception):
 
 def _by_hypothesis(trials: Trials, choices: Choices, seeds: Sequence[Vector]) -> Vector:
     """Return the vector to which Hypothesis shrinks the best of the seeds. The seeds are given as examples of an
-    earlier run, which it replays: alone, it would have to guess a dozen choices right at once to find a failing
+    earlier run, which it repeats: alone, it would have to guess a dozen choices right at once to find a failing
     case."""
     database = InMemoryExampleDatabase()
     failing = [vector for vector in dict.fromkeys(seeds) if _fails(trials, choices, vector)]
     for vector in failing:
-        # One choice is appended: Hypothesis does not shrink an example that replays exactly as stored.
+        # One choice is appended: Hypothesis does not shrink an example that is repeated exactly as stored.
         database.save(_KEY, choices_to_bytes((*vector, 0)))
     best = min(failing)
 

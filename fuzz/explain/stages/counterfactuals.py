@@ -146,10 +146,10 @@ def _edits(base: Draw, trials: Trials | None) -> Iterator[_Edit]:
     values = [each for each in judged if each not in (own.recipe, GIVEN)]
     yield _Edit("values", own.recipe, values, _one_of(VALUES), lambda draw, recipe: vary.with_values(draw, recipe, 1))
     for name in storage.grids(base):
-        laid = base.part(name).place.layout
+        laid = base.part(name).placement.layout
         classes = [each for each in classes_of(len(base.shape(name))) if each != laid]
         yield _Edit(f"layout of {name}", laid, classes, _one_of(LAYOUT_CLASSES), _laid_out(name))
-    offset = own.place.offset
+    offset = own.placement.offset
     yield _Edit("offset", offset, _OFFSETS, int, lambda draw, other: storage.placed_at(draw, "before", other))
     for operand in op.operands:
         if operand.optional:

@@ -22,8 +22,8 @@ from oracles.formula.trace import Trace, elementary, extent, prod, total
 from oracles.op import Op
 from oracles.rounding import round_to
 from oracles.summation import AnyOrder, Blocks, Lanes, Pairwise, Sequential, Summation, Tiles, VectorLanes
+from oracles.tiers.prepared import prepared
 from oracles.tiers.problem import FormulaProblem
-from oracles.tiers.reading import reading
 
 _CANCELS = 2.0
 """The factor by which a difference must be smaller than its operands to count as cancelling."""
@@ -178,7 +178,7 @@ def _is_zero(node: Node) -> bool:
 def read(op: Op) -> Trace:
     """Return the formula of an op with all of its operands."""
     present = frozenset((*(each.name for each in op.operands), *(each.name for each in op.parameters)))
-    return reading(op, present, frozenset(), ()).trace
+    return prepared(op, present, frozenset(), ()).trace
 
 
 def lost_step(
@@ -330,7 +330,7 @@ def _of_field(op: Op, contract: Contract, declared: Contract, name: str) -> Iter
 def _graph(op: Op, contract: Contract) -> Trace:
     """Return the formula with all operands, in the algorithms of the contract."""
     present = frozenset((*(each.name for each in op.operands), *(each.name for each in op.parameters)))
-    return reading(op, present, frozenset(), tuple(contract.algorithms[0].items())).trace
+    return prepared(op, present, frozenset(), tuple(contract.algorithms[0].items())).trace
 
 
 def _rounded(graph: Trace, name: str, dtype: str | None) -> tuple[str, str]:

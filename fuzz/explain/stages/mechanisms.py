@@ -128,7 +128,7 @@ def _lost(bench: Bench) -> Mechanism | None:
 def _dims(op: Op, case: Case, operand: Operand) -> list[str]:
     """Return the names of a tensor's dimensions, one for each axis."""
     rank = len((case.inputs.get(operand.name) or case.outputs[operand.name]).layout.shape)
-    if op.turns and operand.name in op.alike:
+    if op.any_axis and operand.name in op.alike:
         return [op.row if axis == Frame(case).axis else op.batch_name for axis in range(rank)]
     outer = [op.batch_name] * (rank + 1 - len(operand.axes))
     return [dim for each in operand.axes for dim in (outer if each == OUTER else [each])]
@@ -141,8 +141,8 @@ def _laid_out(bench: Bench) -> Mechanism | None:
     apart = [n for n, each in bench.case.inputs.items() if each.layout.strides != contiguous(each.layout.shape).strides]
     for names in [*([name] for name in apart), *([apart] if len(apart) > 1 else [])]:
         parts = [base.part(name) for name in names]
-        places = [Placement(guard=part.place.guard, offset=part.place.offset) for part in parts]
-        together = base.with_parts(*(replace(part, place=at) for part, at in zip(parts, places, strict=True)))
+        places = [Placement(guard=part.placement.guard, offset=part.placement.offset) for part in parts]
+        together = base.with_parts(*(replace(part, placement=at) for part, at in zip(parts, places, strict=True)))
         (judgement,) = bench.trials.judge([vary.made(together)])
         if judgement is not None and judgement.verdict is Verdict.PASS:
             return Mechanism("layout", " and ".join(names))

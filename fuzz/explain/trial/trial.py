@@ -44,7 +44,7 @@ class Observed:
     outcome: Outcome
 
 
-def replayed(
+def reproduced(
     pool: Pool,
     targets: Mapping[str, Target],
     case: Case,
@@ -78,7 +78,7 @@ class FreshProcess:
         """Return the verdict on the case after these calls; NOT_RUN if the target is not given the case."""
         self.pool.renew()
         law = self.finding.broken_law
-        seen = replayed(self.pool, {self.target.id: self.target}, self.case, law, history)
+        seen = reproduced(self.pool, {self.target.id: self.target}, self.case, law, history)
         return seen[self.target.id].judgement.verdict if self.target.id in seen else Verdict.NOT_RUN
 
     def fails(self, history: Sequence[Case] = ()) -> bool:

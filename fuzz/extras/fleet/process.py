@@ -27,7 +27,7 @@ from fuzz.campaign.search.wire import Failed, packed
 from fuzz.campaign.starting import pools_of
 from fuzz.core.base.errors import UsageError
 from fuzz.core.execute.pool import WorkerPool
-from fuzz.explain.trial.trial import replayed
+from fuzz.explain.trial.trial import reproduced
 from fuzz.extras.fleet.cluster import Campaign
 from fuzz.findings.book import book_in
 from fuzz.findings.bucket import Bucket
@@ -66,7 +66,7 @@ def causes_here(asked: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
         book = book_in(Path(folder), asked["seed"])
         for case, found in seen:
             assert found is not None
-            again = replayed(pool, by_id, case, found.law).get(found.target)
+            again = reproduced(pool, by_id, case, found.law).get(found.target)
             if again is not None and again.judgement.verdict.is_finding:
                 book.add(by_id[found.target].kernel.name, again.case, again.judgement, {})
         # Wall-clock time counts, since the campaign does not wait longer.

@@ -21,7 +21,7 @@ from oracles.formula.trace import REDUCTIONS, Trace
 from oracles.neighbours import addends
 from oracles.op import Op
 from oracles.summation import AnyOrder, Lanes, Pairwise, Sequential, Tiles
-from oracles.tiers.reading import reading
+from oracles.tiers.prepared import prepared
 
 _ORDERS = (Sequential(), Lanes(8, 2, "scalar"), Lanes(4, 4, "predicated"), Tiles(8), Pairwise(4), AnyOrder())
 _MAYBE = tuple(MAYBE + dtype for dtype in (*NARROW, INPUT))
@@ -108,7 +108,7 @@ def _dtypes(op: Op, names: Sequence[str]) -> Sequence[Mapping[str, str]]:
 
 def _graph(op: Op) -> Trace:
     present = frozenset((*(each.name for each in op.operands), *(each.name for each in op.parameters)))
-    return reading(op, present, frozenset(), ()).trace
+    return prepared(op, present, frozenset(), ()).trace
 
 
 _STORED_ONE_IN = 4

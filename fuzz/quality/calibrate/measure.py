@@ -237,7 +237,7 @@ class Calibrated:
         return sum(each.gave_up for each in self.contracts)
 
 
-def planned(ops: Sequence[Op], runs: int, seed: int, folder: Path, pack: Path | None) -> list[Work]:
+def work_list(ops: Sequence[Op], runs: int, seed: int, folder: Path, pack: Path | None) -> list[Work]:
     """Return the work: for each op about `runs` runs, spread over its contracts. The ops take turns, in an order that
     follows from the seed, so that calibrations without the time for all of it judge other contracts with another
     seed."""
@@ -252,12 +252,12 @@ def planned(ops: Sequence[Op], runs: int, seed: int, folder: Path, pack: Path | 
     return [work for _, work in sorted(found, key=lambda each: each[0])]
 
 
-def carried_out(plan: Sequence[Work], jobs: int, seconds: float = math.inf) -> Iterator[ContractMeasurement]:
+def carried_out(listed: Sequence[Work], jobs: int, seconds: float = math.inf) -> Iterator[ContractMeasurement]:
     """Yield what came of each piece of work, as it ends, in `jobs` processes; with one job in this process. After
     `seconds` no further contract is begun, nor one for which too few seconds are left; each may take an equal share of
     what is left when its turn comes."""
     end, took = time.monotonic() + seconds, list[float]()
-    works = begun(plan, jobs, end, took)
+    works = begun(listed, jobs, end, took)
     if jobs == 1:
         for work in works:
             found = _carry_out(work)
@@ -271,14 +271,14 @@ def carried_out(plan: Sequence[Work], jobs: int, seconds: float = math.inf) -> I
         yield found
 
 
-def begun(plan: Sequence[Work], jobs: int, end: float, took: Sequence[float]) -> Iterator[Work]:
+def begun(listed: Sequence[Work], jobs: int, end: float, took: Sequence[float]) -> Iterator[Work]:
     """Yield each piece when its turn comes, with the time at which it shall end, so that slow kernels leave time for
     others. None gets less than the quickest of the finished ones `took`."""
-    for place, work in enumerate(plan):
+    for place, work in enumerate(listed):
         now = time.monotonic()
         if now + min(took, default=0.0) >= end:
             return
-        share = min(1.0, jobs / (len(plan) - place))
+        share = min(1.0, jobs / (len(listed) - place))
         yield work if end == math.inf else replace(work, until=now + (end - now) * share, end=end)
 
 

@@ -22,7 +22,7 @@ from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.cli.options import loaded
 from fuzz.core.base.errors import UsageError
-from fuzz.quality.calibrate.measure import Calibrated, ContractMeasurement, calibrated, carried_out, planned
+from fuzz.quality.calibrate.measure import Calibrated, ContractMeasurement, calibrated, carried_out, work_list
 from fuzz.quality.calibrate.nearest import accused, accused_of_formulas
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
@@ -74,12 +74,12 @@ def calibrate(options: CalibrateOptions) -> Exit:
     if not chosen:
         raise UsageError(f"--op {options.op}: no such op; there are {', '.join(OPS)}")
     folder = writable(options.output)
-    plan = planned(chosen, options.runs, options.seed, folder, options.pack)
-    work = carried_out(plan, options.jobs or os.cpu_count() or 1, options.max_time or math.inf)
+    listed = work_list(chosen, options.runs, options.seed, folder, options.pack)
+    work = carried_out(listed, options.jobs or os.cpu_count() or 1, options.max_time or math.inf)
     every, interrupted = list[ContractMeasurement](), False
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a time limit from outside counts like Ctrl-C
     try:
-        for measured in track(work, "Judging correct kernels", total=len(plan), console=err, transient=True):
+        for measured in track(work, "Judging correct kernels", total=len(listed), console=err, transient=True):
             every.append(measured)
             if measured.found:
                 err.print(f"{measured.op}, contract {measured.number}: {measured.found} false alarms", style="red")

@@ -248,8 +248,8 @@ class _Noise:
         _, bits = jax.lax.rng_bit_generator(key, size.shape, dtype=jnp.uint32)
         return (bits.astype(jnp.float64) / 2.0**31 - 1.0) * self.scale * size
 
-    def turn(self, number: Any) -> _Noise:
-        """Return the random numbers of a turn of a loop."""
+    def iteration(self, number: Any) -> _Noise:
+        """Return the random numbers of an iteration of a loop."""
         import jax.numpy as jnp
 
         key = self.key.at[2].add(number.astype(jnp.uint32) + 1).at[3].add(jnp.uint32(next(self.places)))
@@ -260,7 +260,7 @@ class _Noise:
         import jax.numpy as jnp
 
         if each.name in ("scan", "while", "cond") or each.bodies or each.name == "custom_linear_solve":
-            return found_by(each, given, self.step, lambda number: self.turn(number).step)
+            return found_by(each, given, self.step, lambda number: self.iteration(number).step)
         floats = [one for one in given if _is_float(one)]
         if each.name in _ALGEBRA:
             given = [one + self.off(jnp.full_like(one, jnp.abs(one).max(initial=0.0))) * one.shape[-1] ** 0.5

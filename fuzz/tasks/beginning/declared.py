@@ -62,7 +62,8 @@ class Wanted:
         return found
 
     def chosen(self, names: Collection[str], where: str, call: Callable[[str], _Found]) -> _Found:
-        """Return the result of `call` for the function that is meant. Raises UsageError with the option to type."""
+        """Return the result of `call` for the function that is meant. If that is unclear, raise UsageError with the
+        option to type."""
         if not names:
             raise UsageError(f"{where}: there is no function in it")
         if self.name and self.name not in names:
@@ -280,7 +281,7 @@ def _bound(wanted: Wanted, prototype: str) -> Binding:
 
 @contextmanager
 def _typed() -> Iterator[None]:
-    """Turn errors about arguments into a UsageError that says what to type."""
+    """Return a context in which errors about arguments become a UsageError that says what to type."""
     try:
         yield
     except UnclearError as error:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from rich.console import Console
 
 from fuzz.campaign.search.groups import EndsSoonAfter
-from fuzz.campaign.search.stopping import RunLimits
+from fuzz.campaign.search.stopping import SessionLimits
 from fuzz.campaign.session import Session
 from fuzz.campaign.starting import runnable
 from fuzz.core.adapters.python_kernel import Device
@@ -39,7 +39,6 @@ from fuzz.report.progress import LiveLine
 from fuzz.report.totals import kernels_judged, not_exercised, undeclared_by_op
 from fuzz.report.wrapping import columns, wrapped_text
 from fuzz.tasks.check.function import called_with
-from fuzz.tasks.check.plan import GIVEN, PATIENCE_S, Checked, CheckPlan, Seed, origin_words, running_test
 from fuzz.tasks.check.reading import CheckTask, read_task
 from fuzz.tasks.check.request import Arrays, Calling, CheckLimits, CheckRequest, GivenData, Promises
 from fuzz.tasks.check.results import (
@@ -53,6 +52,7 @@ from fuzz.tasks.check.results import (
     told,
     width,
 )
+from fuzz.tasks.check.setup import GIVEN, PATIENCE_S, Checked, CheckSetup, Seed, origin_words, running_test
 from fuzz.tasks.task import Data, Driven, Task, drive
 from oracles.formula.contract import Contract
 from oracles.op import Op
@@ -65,11 +65,11 @@ __all__ = ["CheckError", "CheckFailed", "check"]
 
 __tracebackhide__ = told
 _AFTER_FINDING = 64
-"""The number of cases that a check still runs after its first finding, to find a case that is easier to understand."""
+"""The number of cases that a check still runs after its first failure, to find one that is easier to understand."""
 _WHOLE = 100
-"""The number of cases from which on a check also tries the longest extents: the usual number of a check."""
+"""A check of at least this many cases also tries the longest extents. It is the usual number of cases of a check."""
 _AFTER_REPLAYED = 48
-"""The same number for a check by a replay, whose cases take longer."""
+"""The same number as `_AFTER_FINDING` for a check by a replay, whose cases take longer."""
 _AGAIN = (
     "  note          it fails on a kept case, or on one that failed the last time: these are run first, and the search "
     "was left out"
@@ -140,7 +140,7 @@ def check(
 
 
 @dataclass(frozen=True)
-class CheckRun:
+class CheckResults:
     """The results of a check."""
 
     driven: Driven
@@ -152,28 +152,28 @@ class CheckRun:
 
 
 def checked(task: CheckTask) -> None:
-    """Judge a task, in workers where its kernel does not run `here`, and say what came of it. Raises CheckFailed, with
-    what was found shrunk and explained, unless something was judged and all of it passed."""
+    """Judge a task and tell the results. A declared kernel runs in workers, a plain function in this process (`here`).
+    Raises CheckFailed with what was found, shrunk and explained, unless something was judged and all of it passed."""
     if GIVEN.asked is not None:
         GIVEN.asked.append(Checked(tuple(task.targets), task.here))
         return
     _tell(task, _run(task))
 
 
-def _run(task: CheckTask) -> CheckRun:
+def _run(task: CheckTask) -> CheckResults:
     """Judge known cases, then those of a search. Explain what fails, and store it."""
-    todo, op = task.todo, task.kernel.op
-    whole = task.replay is None and (todo.max_cases is None or todo.max_cases >= _WHOLE)
-    earlier = remembered(todo, op)
+    setup, op = task.setup, task.kernel.op
+    whole = task.replay is None and (setup.max_cases is None or setup.max_cases >= _WHOLE)
+    earlier = remembered(setup, op)
     data = Data([*kept(task.cases, op), *earlier], OPS[op].kept if op in OPS else {})
     replay = None if task.replay is None else task.replay.replay
     judged = Task(task.targets, data, task.measures, whole, task.taken, replay)
     explain_s, option = explaining()
     began = time.monotonic()
-    book, scope = judged.book(GIVEN.options.output, todo.seed), judged.scope(declared_laws([task.kernel]))
+    book, scope = judged.book(GIVEN.options.output, setup.seed), judged.scope(declared_laws([task.kernel]))
     session = Session(
-        judged.searched, book, scope, todo.seed, RunLimits(todo.max_time, todo.max_cases), searched=(), here=task.here,
-        screen=_screen(), patience=PATIENCE_S, tells_facts=False,
+        judged.searched, book, scope, setup.seed, SessionLimits(setup.max_time, setup.max_cases), searched=(),
+        here=task.here, screen=_screen(), patience=PATIENCE_S, tells_facts=False,
     )  # fmt: skip
     with session:
         after = _AFTER_FINDING if replay is None else _AFTER_REPLAYED
@@ -186,8 +186,8 @@ def _run(task: CheckTask) -> CheckRun:
         for path in paths:
             sign(path)
     if replay is None:
-        remember(todo, book, earlier)
-    return CheckRun(driven, session, data.known, earlier, time.monotonic() - began)
+        remember(setup, book, earlier)
+    return CheckResults(driven, session, data.known, earlier, time.monotonic() - began)
 
 
 def _explain(task: CheckTask, driven: Driven, session: Session, seconds: float, option: str) -> None:
@@ -206,23 +206,23 @@ def _explain(task: CheckTask, driven: Driven, session: Session, seconds: float, 
         line.stop()
 
 
-def _tell(task: CheckTask, run: CheckRun) -> None:
+def _tell(task: CheckTask, results: CheckResults) -> None:
     """Tell the result of a check: print a line on stderr if all passed, else raise CheckFailed."""
-    todo, driven, session, replay = task.todo, run.driven, run.session, task.replay
+    setup, driven, session, replay = task.setup, results.driven, results.session, task.replay
     book, tally, pool, targets = session.book, session.tally, session.pool, driven.targets
     measured = (driven.measuring.text, task.accepts) if driven.measuring is not None else ()
     beyond = (each.text for each in driven.beyond.values())
     said = [*task.said, *measured, *beyond, task.taken.text if task.taken is not None else ""]
-    stale = sum(each.found is not None and each.found.is_of_another_formula(each.case) for each in run.known)
+    stale = sum(each.found is not None and each.found.is_of_another_formula(each.case) for each in results.known)
     kept_of = f"  note          {counted(stale, 'kept case')} of another {task.kernel.op}"
     changed = f"{kept_of}: it or its reference has changed" if stale else ""
     about = [f"  {each}" for each in (*said, *taken_lines(runnable(task.targets))) if each]
     if replay is None:
         _tell_undeclared(targets, tally)
         words = task.pack or origin_words()
-        wrong = report(tally, book, pool, targets, todo, words, interrupted=session.interruption.wanted)
+        wrong = report(tally, book, pool, targets, setup, words, interrupted=session.interruption.wanted)
     else:
-        wrong = replay.wrong(tally, book, todo)
+        wrong = replay.wrong(tally, book, setup)
     if wrong:
         again = _AGAIN if driven.again and not book.errors else ""
         meant = meant_words(book) if task.measures else ""
@@ -230,8 +230,8 @@ def _tell(task: CheckTask, run: CheckRun) -> None:
         told_of = [each.told for each in book.buckets.values()] if replay is None else replay.failures(book)
         text = "\n".join(filter(None, [wrong, wrapped_text(notes, width())]))
         raise CheckFailed(text, [] if book.errors else told_of)
-    line = passed_line(task.kernel.name, targets, tally, todo, len(run.earlier), run.seconds)
-    line = line if replay is None else replay.passed(todo)
+    line = passed_line(task.kernel.name, targets, tally, setup, len(results.earlier), results.seconds)
+    line = line if replay is None else replay.passed(setup)
     GIVEN.passed += [line, *(f"  {each}" for each in said if each)]
     print(wrapped_text("\n".join(filter(None, [line, changed, *about])), columns()), file=sys.stderr)
     for target, status in pool.statuses.items():
@@ -275,9 +275,9 @@ def kept(cases: Iterable[str | Path], op: str) -> Iterator[Kept]:
                 yield each
 
 
-def remembered(todo: CheckPlan, op: str) -> list[Kept]:
+def remembered(setup: CheckSetup, op: str) -> list[Kept]:
     """Return the cases that the Hypothesis database keeps for this check; entries that no check wrote are left out."""
-    found, known = [], sorted(todo.database.fetch(todo.key)) if todo.database is not None else ()
+    found, known = [], sorted(setup.database.fetch(setup.key)) if setup.database is not None else ()
     if known:
         from fuzz.campaign.corpus.folder import Kept
         from fuzz.findings import casefile, document
@@ -291,9 +291,9 @@ def remembered(todo: CheckPlan, op: str) -> list[Kept]:
     return found
 
 
-def remember(todo: CheckPlan, book: FindingBook, earlier: Sequence[Kept]) -> None:
+def remember(setup: CheckSetup, book: FindingBook, earlier: Sequence[Kept]) -> None:
     """Keep the smallest case of each bucket in the database. Delete cases that pass now or have a smaller stand-in."""
-    if todo.database is None or not (earlier or book.buckets):
+    if setup.database is None or not (earlier or book.buckets):
         return
     from fuzz.campaign.corpus.folder import Kept
     from fuzz.findings.casefile import FoundRecord, formula_of
@@ -301,14 +301,14 @@ def remember(todo: CheckPlan, book: FindingBook, earlier: Sequence[Kept]) -> Non
     failing = set()
     for bucket in book.buckets.values():
         how = FoundRecord(
-            bucket.judgement.target, bucket.verdict, todo.seed, __version__, bucket.judgement.broken_law,
+            bucket.judgement.target, bucket.verdict, setup.seed, __version__, bucket.judgement.broken_law,
             formula=formula_of(bucket.case.op),
         )  # fmt: skip
         failing.add(_encoded(Kept(Path(), bucket.case, how)))
     for value in failing:
-        todo.database.save(todo.key, value)
+        setup.database.save(setup.key, value)
     for value in {_stored for each in earlier if (_stored := _encoded(each)) not in failing}:
-        todo.database.delete(todo.key, value)
+        setup.database.delete(setup.key, value)
 
 
 def _encoded(kept: Kept) -> bytes:
@@ -355,9 +355,9 @@ class PackTarget:
         if reason is not None:
             raise CheckFailed(f"NOTHING RAN: {self.kernel.name} runs nowhere here; {self.id}: {reason}")
         limits = CheckLimits(cases, max_cases, max_time, seed)
-        todo = limits.plan(self.id, str(self.kernel.source))
+        setup = limits.setup(self.id, str(self.kernel.source))
         with _misuse_is_said():
-            checked(CheckTask((self.target,), todo, cases=cases, pack=("--pack", str(self.folder))))
+            checked(CheckTask((self.target,), setup, cases=cases, pack=("--pack", str(self.folder))))
 
 
 def pack_targets(folder: Path) -> list[PackTarget]:

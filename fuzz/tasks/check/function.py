@@ -87,7 +87,7 @@ class Function:
     constants: Mapping[str, Any] = field(default_factory=dict)
     """Further keyword arguments that are passed in every call."""
     within: Callable[[], AbstractContextManager[object]] = nullcontext
-    """Makes the context of each call, in which autotuners of Triton take their configurations."""
+    """Returns the context in which each call is made: in it, Triton's autotuners take their configurations."""
 
     def takes(self, name: str) -> bool:
         """Return whether the function has a parameter of this name. An output without one is returned, not written."""
@@ -157,8 +157,9 @@ def declared(
     called: Mapping[str, str] = NO_OTHERS,
     constants: Mapping[str, Any] = NO_OTHERS,
 ) -> tuple[PythonKernel, Function]:
-    """Return the declaration of a function as a kernel, and how to call the function: by the op's names, except for
-    tensors that are `called` otherwise, and with `constants`. Raises CheckError if the function cannot be called so."""
+    """Return the declaration of a function as a kernel, and the way to call it: by the op's names, except for tensors
+    that the function calls otherwise (`called`), and with `constants`. Raises CheckError if the function cannot be
+    called in this way."""
     of_op, returns = OPS[op], calling.returns
     signature = _signature(function, of_op, called, constants)
     names = {name for name in signature.parameters if name in {*of_op.params, *(o.name for o in of_op.operands)}}
@@ -207,7 +208,7 @@ def tuned_by(function: Callable[..., Any], device: Device) -> tuple[Configuratio
 
 
 def _other_mode(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Return in words the mode, training or evaluation, that a module is not in; nothing for other functions."""
+    """Return the mode that a module is not in, training or evaluation, in words; nothing for other functions."""
     training = getattr(function, "training", None)
     return () if training is None else ("evaluation mode",) if training else ("training mode",)
 
@@ -291,7 +292,7 @@ class OwnProcess:
         self, targets: Sequence[Target], function: Function, takes: Callable[[Case], bool] | None = None,
         own: Callable[..., Any] | None = None,
     ) -> None:  # fmt: skip
-        """`own` is what the function calls for its user, where that is another one."""
+        """`own` is the user's function, if `function` only calls it."""
         reasons = {each.id: each.unavailable() for each in targets}
         self.watch: Watch = patient
         """Never called, because a call in this process returns before anything else can be done."""
@@ -308,7 +309,7 @@ class OwnProcess:
         }
         self._dispatch = Dispatch(self.target.kernel.capability, self.target.size_limit)
         self._takes = takes or (lambda case: True)
-        """A function that tells whether a case that the kernel takes has a meaning."""
+        """A function that returns whether a case that the kernel takes has a meaning for the reference."""
 
     def only(self, targets: Sequence[Target]) -> OwnProcess:
         """Return the pool with some of its targets."""
@@ -338,7 +339,7 @@ class OwnProcess:
 
     def _outcome(self, target: str, case: Case) -> Outcome:
         arrays = arrays_of(self.target.name.kind)
-        cuda = self.target.name.place == "cuda"
+        cuda = self.target.name.site == "cuda"
         memory: CallMemory = FreshMemory(MARGIN_BYTES)
         if cuda:
             from fuzz.core.transport.python.device import device_memory
@@ -381,8 +382,9 @@ def meant_by(kernel: Callable[..., Any]) -> Literal["torch", "numpy", "jax"]:
 def called_with(
     kernel: Kernel | Callable[..., Any], arrays: Arrays | Literal["jax"] | Maker | None, device: Device
 ) -> tuple[Kernel | Callable[..., Any], Arrays, str]:
-    """Return a kernel, whose arrays it is given and a remark on these: what is said, or what its code shows. One that
-    takes others than torch's or NumPy's becomes a function of NumPy's. Raises CheckError."""
+    """Return a kernel, the library whose arrays it is called with, and a remark about these. The library is the
+    declared one or, by default, the one that the kernel's code shows. A kernel that takes arrays of other libraries
+    than torch and NumPy becomes a function of NumPy's. Raises CheckError."""
     noted = ""
     if arrays is None:
         arrays = "torch" if isinstance(kernel, Kernel) or device != "cpu" else meant_by(kernel)

@@ -1,5 +1,5 @@
-"""Readers: each makes a task of what a check is asked, whether its kernel is declared or a plain function, and whether
-an op, a reference or a replay says what it should compute."""
+"""Readers: each makes a task of the arguments of a check. Its kernel may be declared or be a plain function, and an op,
+a reference or a replay says what the kernel should compute."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from fuzz.core.base.selection import globs, matches_any
 from fuzz.core.generate.observed import kept_by, words_of
 from fuzz.references.examples import GIVEN as GIVEN_INPUTS
 from fuzz.tasks.check.function import NO_OTHERS, OwnProcess, always_of, declared, never_given, spared
-from fuzz.tasks.check.plan import GIVEN, CheckPlan
 from fuzz.tasks.check.request import CheckRequest
 from fuzz.tasks.check.results import CheckError, CheckFailed, told
+from fuzz.tasks.check.setup import GIVEN, CheckSetup
 from oracles.op import Op
 from oracles.operand import OpError
 from oracles.ops import OPS
@@ -40,13 +40,13 @@ class ReplayTelling(Protocol):
     def replay(self) -> Replay:
         """The replay that judges."""
 
-    def wrong(self, tally: Tally, book: FindingBook, todo: CheckPlan) -> str:
+    def wrong(self, tally: Tally, book: FindingBook, setup: CheckSetup) -> str:
         """Return the text about failures; '' if everything that ran has passed."""
 
     def failures(self, book: FindingBook) -> Sequence[ReplayFailure]:
         """Return the records of the cases that fail."""
 
-    def passed(self, todo: CheckPlan) -> str:
+    def passed(self, setup: CheckSetup) -> str:
         """Return the text about what passed."""
 
 
@@ -55,15 +55,15 @@ class CheckTask:
     """The task of a check: what it judges, and the lines that it prints about that."""
 
     targets: Sequence[Target]
-    todo: CheckPlan
+    setup: CheckSetup
     here: OwnProcess | None = None
     """The process that runs a plain function: this one; None for a declared kernel."""
     said: Sequence[str] = ()
-    """Lines that tell what was read, what is left out, and how the kernel is called."""
+    """Lines about what was read, what is left out, and how the kernel is called."""
     measures: bool = False
-    """Whether nothing is declared of the kernel, so that it is measured."""
+    """Whether no contract is declared for the kernel, so that its arithmetic is measured."""
     taken: Accepted | None = None
-    """The only extents that the kernel takes, to which the search is limited; None if it takes all."""
+    """The extents that the kernel takes, if it refuses others: the search is limited to these. None: it takes all."""
     accepts: str = ""
     """What the kernel accepts beyond what is judged, in words."""
     cases: Iterable[str | Path] = ()
@@ -79,10 +79,10 @@ class CheckTask:
         return (target if self.taken is None else self.taken.narrowed(target)).kernel
 
 
-def plan_of(request: CheckRequest, targets: Sequence[Target]) -> CheckPlan:
-    """Return the plan of a check of these targets."""
+def setup_of(request: CheckRequest, targets: Sequence[Target]) -> CheckSetup:
+    """Return the setup of a check of these targets."""
     label = targets[0].id if len(targets) == 1 else targets[0].kernel.name
-    return request.limits.plan(label, str(targets[0].kernel.source))
+    return request.limits.setup(label, str(targets[0].kernel.source))
 
 
 def read_task(request: CheckRequest) -> CheckTask:
@@ -124,7 +124,7 @@ def _task_of_declared(request: CheckRequest, kernel: Kernel, read: ReadReference
         raise CheckError(str(error)) from None
     targets = _chosen(kernel, request.targets)
     said = (read.said, read.left_out) if read is not None else ()
-    return CheckTask(targets, plan_of(request, targets), said=said, cases=request.limits.cases)
+    return CheckTask(targets, setup_of(request, targets), said=said, cases=request.limits.cases)
 
 
 def _task_of_function(
@@ -150,7 +150,7 @@ def _task_of_function(
 
         taken = accepted(here, targets[0])
     return CheckTask(
-        targets, plan_of(request, targets), here, (first, left_out, own), measures, taken,
+        targets, setup_of(request, targets), here, (first, left_out, own), measures, taken,
         beside.text if beside is not None else "", request.limits.cases,
     )  # fmt: skip
 
@@ -170,7 +170,9 @@ def _named(op: Op | str | None) -> str | None:
 
 def _chosen(kernel: Kernel, patterns: Sequence[str]) -> tuple[Target, ...]:
     """Return the kernel's targets that the call and pytest's options ask for. Raises CheckFailed if there are none."""
-    every = expand([replace(kernel)])  # a copy: each check is a run of its own and must read the kernel's files anew
+    every = expand(
+        [replace(kernel)]
+    )  # a copy: each check is a session of its own and must read the kernel's files anew
     chosen = every
     for wanted in (globs(patterns), globs(GIVEN.options.targets)):
         chosen = tuple(target for target in chosen if not wanted or matches_any(target.id, wanted))

@@ -1,6 +1,6 @@
-"""A plain function that says what a kernel should compute: as the op of a check, and the contract that the kernel is
-held to. A function fixes an order of additions, a way to calculate each value, and roundings, none of which a correct
-kernel must share. So a kernel without a declared contract is judged without holding these against it."""
+"""A plain function that says what a kernel should compute, as the op of a check, and the contract that the kernel is
+held to. The function fixes an order of additions, a way to calculate each value, and roundings. A correct kernel need
+not share any of these, so a kernel without a declared contract is judged by a contract that leaves them open."""
 
 from __future__ import annotations
 
@@ -106,7 +106,8 @@ class ReadReference:
         return False
 
     def of_rank(self, example_inputs: Sequence[Any] | Mapping[str, Any] | None) -> Mapping[str, str]:
-        """Return the dimensions of the reference's tensors; "..." becomes as many as the examples have, or one."""
+        """Return the dimensions of the reference's tensors. "..." is replaced by as many dimensions as the examples
+        have there, or by one without examples."""
         op = self.derived.op
         examples = example_inputs.values() if isinstance(example_inputs, Mapping) else example_inputs or ()
         ranks = [len(each.shape) for each in examples if hasattr(each, "shape")]
@@ -114,7 +115,7 @@ class ReadReference:
         return with_names(self.derived, max(max(ranks, default=inner + 1) - inner, 0))
 
     def constants(self, kernel: Callable[..., Any]) -> Mapping[str, Any]:
-        """Return the reference's constants, such as eps, that parameters of the kernel's function are named after."""
+        """Return the reference's constants, such as eps, for which the kernel has a parameter of that name."""
         try:
             names = inspect.signature(kernel).parameters
         except (TypeError, ValueError):
@@ -219,23 +220,24 @@ def is_replayable(reference: Callable[..., Any], error: UnreadableError) -> bool
 
 
 def contract_of(found: Derived, arrays: Arrays, dtypes: Sequence[str], *, strict: bool) -> Contract:
-    """Return the contract for a kernel of a reference that declares nothing: `lenient`, and in addition the kernel may
-    round where the reference does, calculate f64 values in f32 if the reference does, and use any known algorithm for a
-    value that is not weaker."""
+    """Return the contract for a kernel of a reference that declares nothing. It is `lenient`, and in addition the
+    kernel may round where the reference does, calculate f64 values in f32 if the reference does, and use any known
+    algorithm for a value, unless it is a weaker one."""
     plain, shortens = lenient(found.op, arrays, strict=strict), _F64 in dtypes and found.shortens
+    short = NARROW[-1] if any(FORMATS[each].only_stores for each in dtypes) else INPUT  # 8 bits only store
     known = {local: [way for way in ways if way not in WEAKER] for local, ways in found.op.algorithms.items()}
     return replace(
         plain,
         compute=SINGLE.name if shortens else plain.compute,
         wider=shortens,
-        points=dict.fromkeys(found.formula.points, f"maybe {INPUT}"),
+        points=dict.fromkeys(found.formula.points, f"maybe {short}"),
         algorithm={local: (FORMULA, *ways) for local, ways in known.items() if ways},
     )
 
 
 def lenient(op: Op, arrays: Arrays, *, strict: bool = False) -> Contract:
-    """Return a contract that fixes neither an order of additions, nor when a bias is added, nor the accuracy of the
-    library. Unless `strict`, it also demands nothing for infinities, NaN, overflow or subnormal numbers."""
+    """Return a contract that leaves open the order of additions, the step at which a bias is added, and the accuracy of
+    the library. Unless `strict`, it also demands nothing for infinities, NaN, overflow or subnormal numbers."""
     home, plain = platform_of(arrays, "cpu"), Contract()
     accuracy = {name: max(_ULP, plain.ulp(name)) for name, each in records().items() if not each.is_exact}
     found = replace(
@@ -281,7 +283,7 @@ def tried(
     kernel: Callable[..., Any], found: ReadReference, able: Capabilities | None, calling: Calling
 ) -> Accepts | None:
     """Return what a function does with strides, dtypes and ranks that it does not declare. Return None if it declares
-    some of them, or if it is wrong even for usual inputs."""
+    some of them, or if its results are wrong even for usual inputs."""
     declaration, function = declared(
         kernel, found.op, Promises(found.contract, found.capabilities(able), laws=()), replace(calling, name=""),
         found.called(kernel), found.constants(kernel),

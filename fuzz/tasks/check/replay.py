@@ -36,11 +36,11 @@ from fuzz.tasks.check.function import (
     source_of,
     tuned_by,
 )
-from fuzz.tasks.check.plan import CheckPlan
 from fuzz.tasks.check.reading import CheckTask
 from fuzz.tasks.check.reference import named_examples
 from fuzz.tasks.check.request import Arrays, CheckRequest
 from fuzz.tasks.check.results import CheckError, reason_of, told, width
+from fuzz.tasks.check.setup import CheckSetup
 from oracles.dtypes import DTYPES, FORMATS
 from oracles.ops import OPS
 
@@ -70,12 +70,12 @@ class FunctionReplay:
         own = never_given(self.kernel, self.asked.name, named, self._tensors)
         return self.asked.left_out, kept, own, WEAKER
 
-    def wrong(self, tally: Tally, book: FindingBook, todo: CheckPlan) -> str:
+    def wrong(self, tally: Tally, book: FindingBook, setup: CheckSetup) -> str:
         """Return the text about the first case that fails, or why nothing was judged; '' if all is right."""
         if book.errors:
             return "\n".join(book.errors)
         for failure in self.failures(book)[:1]:
-            lines = [f"FAIL  {name_of(self.kernel)}  {failure.words}", f"  {failure.text}", f"  again: {todo.command}"]
+            lines = [f"FAIL  {name_of(self.kernel)}  {failure.words}", f"  {failure.text}", f"  again: {setup.command}"]
             return wrapped_text("\n".join(lines), width())
         judged, cases, decided = tally.judged - tally.gave_up, counted(self.replay.cases, "case"), Decided()
         for line in tally.targets.values():
@@ -89,10 +89,10 @@ class FunctionReplay:
         """Return the records of the cases that fail."""
         return [self.replay.failure(each.case, each.judgement) for each in book.buckets.values()]
 
-    def passed(self, todo: CheckPlan) -> str:
+    def passed(self, setup: CheckSetup) -> str:
         """Return the text about what passed, and what was never drawn."""
         cases, elements = counted(self.replay.cases, "case"), counted(self.replay.elements, "element")
-        passed = f"{name_of(self.kernel)} passed a replay: {cases}, {elements} judged, seed {todo.seed}"
+        passed = f"{name_of(self.kernel)} passed a replay: {cases}, {elements} judged, seed {setup.seed}"
         return f"{passed}\n  {self.replay.came.never(REPLAYED)}"
 
     @cached_property
@@ -107,7 +107,7 @@ class FunctionReplay:
         names, returns = frozenset(self.asked.dims), tuple(each.name for each in op.outputs)
         call = partial(self._called, {each.name: each.dtype for each in op.outputs})
         function = Function(call, names, {}, returns, str(source.parent.resolve()))
-        return OwnProcess([each for each in expand([kernel]) if each.name.place == "cpu"], function, own=self.kernel)
+        return OwnProcess([each for each in expand([kernel]) if each.name.site == "cpu"], function, own=self.kernel)
 
     @property
     def _tensors(self) -> Sequence[str]:
@@ -152,7 +152,7 @@ def replay_task(request: CheckRequest) -> CheckTask:
     kernel, reference, data = request.kernel, request.reference, request.data
     assert reference is not None
     assert not isinstance(kernel, Kernel)
-    todo, fixed, arrays = request.limits.plan(name := name_of(kernel)), data.fixed or {}, request.calling.arrays
+    setup, fixed, arrays = request.limits.setup(name := name_of(kernel)), data.fixed or {}, request.calling.arrays
     [dtype, *_] = (request.promises.capabilities or Capabilities()).dtypes
     menus = "finite" if data.values is None else data.values
     if unknown := [menu for menu in ([menus] if isinstance(menus, str) else menus.values()) if menu not in MENUS]:
@@ -166,5 +166,5 @@ def replay_task(request: CheckRequest) -> CheckTask:
     if data.example_inputs is not None and not data.any_values:
         called = {name: meant.asked.called.get(name) or name for name in meant.asked.dims}
         meant = keeping(meant, [named_examples(reference, called, data.example_inputs)], fixed)
-    held = FunctionReplay(kernel, Replay(meant, op_of(meant, identifier(name, "kernel"), todo.seed)), arrays)
-    return CheckTask(held.here.targets, todo, held.here, (request.noted, *held.said), replay=held)
+    held = FunctionReplay(kernel, Replay(meant, op_of(meant, identifier(name, "kernel"), setup.seed)), arrays)
+    return CheckTask(held.here.targets, setup, held.here, (request.noted, *held.said), replay=held)

@@ -1,4 +1,4 @@
-"""What is asked of a check: the arguments of `fuzz.check` as one record, in groups that belong together."""
+"""The request of a check: the arguments of `fuzz.check` as one record, in groups that belong together."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, Literal
 from fuzz.core.adapters.python_kernel import Device
 from fuzz.core.base.capability import Capabilities
 from fuzz.core.base.kernel import Kernel
-from fuzz.tasks.check.plan import CheckPlan, Seed, plan
 from fuzz.tasks.check.results import CheckError
+from fuzz.tasks.check.setup import CheckSetup, Seed, check_setup
 from oracles.formula.contract import Contract
 from oracles.op import Op
 
@@ -29,7 +29,7 @@ class Promises:
 
     @property
     def is_measured(self) -> bool:
-        """Whether no whole contract is declared, so that the kernel is measured."""
+        """Whether no complete contract is declared, so that the kernel's arithmetic is measured."""
         return not isinstance(self.contract, Contract)
 
 
@@ -67,9 +67,9 @@ class CheckLimits:
     max_time: float | None = None
     seed: Seed = None
 
-    def plan(self, label: str, source: str = "") -> CheckPlan:
-        """Return the plan of the check with that label; `source` tells apart functions of one name."""
-        return plan(label, self.seed, self.max_cases, self.max_time, source)
+    def setup(self, label: str, source: str = "") -> CheckSetup:
+        """Return the setup of the check with that label; `source` tells apart functions of one name."""
+        return check_setup(label, self.seed, self.max_cases, self.max_time, source)
 
 
 @dataclass(frozen=True)

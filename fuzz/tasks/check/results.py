@@ -21,7 +21,7 @@ from fuzz.findings.tally import Tally
 from fuzz.report.totals import largest_text, never_text, remarks
 from fuzz.report.use_outcome import outcome_of
 from fuzz.report.wrapping import columns, wrapped_text
-from fuzz.tasks.check.plan import GIVEN, CheckPlan, running_test
+from fuzz.tasks.check.setup import GIVEN, CheckSetup, running_test
 
 if TYPE_CHECKING:  # what passes explains nothing
     from fuzz.explain.explanation import Explanation
@@ -38,8 +38,8 @@ OPTION = "--kernelfuzz-explain-time"
 
 
 class CheckFailed(AssertionError):  # noqa: N818 (named as test suites name it)
-    """The kernel failed, or nothing could be judged. The message is the whole report, and `failures` the records that
-    it tells of: none where nothing was judged."""
+    """Raised if the kernel failed, or if nothing could be judged. The message is the whole report. `failures` are the
+    records that the report is about; there are none if nothing was judged."""
 
     __module__ = "fuzz"
 
@@ -55,7 +55,7 @@ class CheckError(Exception):
 
 
 class NotRunWarning(UserWarning):
-    """Warns that a target did not run here, although its check passed."""
+    """A warning that a target did not run here, although its check passed."""
 
     __module__ = "fuzz"
 
@@ -116,7 +116,7 @@ def report(
     book: FindingBook,
     pool: Pool,
     targets: Sequence[Target],
-    todo: CheckPlan,
+    setup: CheckSetup,
     pack_option: tuple[str, ...],
     *,
     interrupted: bool = False,
@@ -125,7 +125,7 @@ def report(
     if book.errors:
         return "\n".join(book.errors)
     if book.buckets:
-        texts = [_text(each, todo, pack_option, 0 if at else _NAMED) for at, each in enumerate(book.buckets.values())]
+        texts = [_text(each, setup, pack_option, 0 if at else _NAMED) for at, each in enumerate(book.buckets.values())]
         return "\n\n".join([*texts, *([book.trouble] if book.trouble else [])])
     broken = [
         (target.kernel.name, target.id, status.reason, status.broken)
@@ -139,11 +139,11 @@ def report(
     outcome = outcome_of(tally, interrupted=interrupted)
     if outcome.code is Exit.NOTHING_RAN:
         return f"{outcome.ending}: {targets[0].id}: {_why_nothing(tally, pool)}"
-    return "" if outcome.passed else f"{outcome.ending}: {'; '.join(remarks(outcome))}; {todo.command}"
+    return "" if outcome.passed else f"{outcome.ending}: {'; '.join(remarks(outcome))}; {setup.command}"
 
 
 def passed_line(
-    name: str, targets: Sequence[Target], tally: Tally, todo: CheckPlan, earlier: int, seconds: float
+    name: str, targets: Sequence[Target], tally: Tally, setup: CheckSetup, earlier: int, seconds: float
 ) -> str:
     """Return the lines of a passing check: what ran and what never ran, such as 'softmax passed: 100 cases on
     torch-softmax@cpu in 2.1 s, extents in f32 up to 8,193 (rows 1,025, elements 16,384), seed 7'."""
@@ -153,7 +153,7 @@ def passed_line(
     before = f", {counted(earlier, 'case')} that failed before among them" if earlier else ""
     cases = counted(tally.cases, "case")
     said = f"{name} passed: {cases} on {where} in {seconds:.1f} s{before}"
-    return f"{said}, {largest_text(outcome.largest)}, seed {todo.seed}\n  {never_text(outcome.never)}"
+    return f"{said}, {largest_text(outcome.largest)}, seed {setup.seed}\n  {never_text(outcome.never)}"
 
 
 def meant_words(book: FindingBook) -> str:
@@ -168,14 +168,14 @@ def width() -> int:
     return columns() - _INDENT
 
 
-def _text(bucket: Bucket, todo: CheckPlan, pack_option: tuple[str, ...], before: int) -> str:
+def _text(bucket: Bucket, setup: CheckSetup, pack_option: tuple[str, ...], before: int) -> str:
     """Return the first lines of a failure, or all of it with -v. A check that was typed at a prompt cannot be found
     again by `repro` and `show`. So its failure is printed in full, and its case file can be passed to a check."""
     from fuzz.report.brief import WIDTH, Provenance, brief, commands_of
     from fuzz.report.failure import HANG, full_text
 
     path, told = bucket.path if pack_option else None, bucket.told
-    commands = commands_of(told, path, Provenance(todo.seed, todo.command, pack_option))
+    commands = commands_of(told, path, Provenance(setup.seed, setup.command, pack_option))
     text = brief(told, commands, min(width(), WIDTH + before), before)
     if path is None or GIVEN.options.verbose:
         text += f"\n\n{full_text(told, commands, width=width())}"

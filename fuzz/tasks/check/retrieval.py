@@ -1,6 +1,6 @@
-"""Finding the kernel of a check again, to replay one of its cases. The check's test or program is run in a mode in
-which checks only record what they would check. A case file names its test, but may be written by anybody: only the file
-that the user names with `--pack` is run, which stands for a pack."""
+"""Finding the kernel of a check again, to run one of its cases. The check's test or program is run in a mode in which
+checks only record what they would check. A case file names its test, but anybody may have written the file. So only the
+file that the user names with `--pack`, as if it were a pack, is run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from fuzz.core.base.errors import UsageError
 from fuzz.core.base.text import printable
 from fuzz.findings import casefile, document
 from fuzz.tasks.check.function import OwnProcess
-from fuzz.tasks.check.plan import GIVEN, Checked, program, running_test
+from fuzz.tasks.check.setup import GIVEN, Checked, program, running_test
 
 _BY_NAME = """
 import functools
@@ -76,8 +76,8 @@ class Retrieved:
 
 
 def command_of(named: Path) -> list[str]:
-    """Return the file of a check, followed by the arguments of its program, from the words that `origin_words` writes;
-    nothing if no file is named."""
+    """Return the words of a command: the file that calls `fuzz.check`, then the arguments of that file. `named` is one
+    word, as `origin_words` writes it: a path, or a quoted command line. Nothing if it names no file."""
     if named.exists():
         return [str(named)] if named.is_file() else []
     with contextlib.suppress(ValueError):  # a quotation that does not end
@@ -95,8 +95,8 @@ def sign(path: Path) -> None:
 
 
 def file_words(path: Path) -> tuple[str, ...]:
-    """Return the command-line words that name the file whose check found this case, as far as the case file tells; none
-    for a case of a pack's kernel."""
+    """Return the words of a command line that name the file whose check found this case, if the case file names it;
+    none for a case of a pack's kernel."""
     signed = _signature(path)
     file = str(signed.get("test") or signed.get("program", "")).partition("::")[0]
     return ("--pack", printable(file)) if file else ()
@@ -189,7 +189,7 @@ def _run_test(file: Path, test: str) -> None:
 
 
 def _with_end(what: str, said: str) -> str:
-    """Return a message followed by the first line of the output that reports an error, else by the last line."""
+    """Return a message, followed by the first line of the output that reports an error, else by the last line."""
     lines = [line.strip(" =") for line in said.splitlines() if line.strip(" =")]
     errors = [line.removeprefix("E ").strip() for line in lines if line.startswith("E  ")]
     return printable(f"{what}: {[*errors, *lines[-1:]][0]}" if lines else what)

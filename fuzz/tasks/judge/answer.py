@@ -13,7 +13,7 @@ from fuzz.tasks.readers.source import begun
 if TYPE_CHECKING:
     from fuzz.references.derive import Derived
     from fuzz.tasks.judge.ruling import Judged
-    from fuzz.tasks.readers.problem import Statement
+    from fuzz.tasks.readers.statement import Statement
 
 _EXITS = {
     "right": Exit.OK, "wrong": Exit.FINDINGS, "undecided": Exit.ORACLE_GAVE_UP, "did not run": Exit.NOTHING_RAN,

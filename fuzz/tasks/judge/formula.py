@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from fuzz.campaign.search.runner import MOST_HANGS
-from fuzz.campaign.search.stopping import GRACE_S, Interruption, RunLimits
+from fuzz.campaign.search.stopping import GRACE_S, Interruption, SessionLimits
 from fuzz.campaign.session import Session
 from fuzz.campaign.starting import writable
 from fuzz.contracts.accepts import Accepts, accepts
@@ -34,15 +34,15 @@ from fuzz.core.judge.values import problem_of
 from fuzz.references.derive import ANY, FINITE, Derived
 from fuzz.references.examples import samples_of, seen_in
 from fuzz.report.brief import Provenance
-from fuzz.report.outline import run_outline
+from fuzz.report.outline import session_outline
 from fuzz.report.totals import not_exercised
 from fuzz.tasks.check.reference import contract_of, with_names
 from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.replay import chosen, laws_of
-from fuzz.tasks.judge.ruling import JudgeRun, JudgeView, not_given, solution_ruling
+from fuzz.tasks.judge.ruling import JudgeResults, JudgeView, not_given, solution_ruling
 from fuzz.tasks.judge.written import derived, held, write_pack
-from fuzz.tasks.readers.problem import Statement
 from fuzz.tasks.readers.solution import Solutions
+from fuzz.tasks.readers.statement import Statement
 from fuzz.tasks.task import Data, Task, drive
 from oracles.formula.contract import Contract
 from oracles.op import Op
@@ -76,13 +76,13 @@ class FormulaJudge:
         """The lines about what was read, and what is left out."""
         return [*filter(None, (self.found.said, self.found.left_out, self.problem.kept))]
 
-    def run(self, seed: int, view: JudgeView, stop: Interruption) -> JudgeRun:
+    def run(self, seed: int, view: JudgeView, stop: Interruption) -> JudgeResults:
         """Search, explain what fails, and return the results."""
         asked, targets, laws = self.asked, self.task.targets, laws_of(self.task.targets)
-        book, limits = self.task.book(self.folder / "findings", seed), RunLimits(None, asked.cases)
+        book, limits = self.task.book(self.folder / "findings", seed), SessionLimits(None, asked.cases)
         session = Session(
             targets, book, self.task.scope(laws, probed=True), seed, limits, case_limit=asked.case_limit,
-            screen=view.screen, interruption=stop, longest=RunLimits(asked.max_time).longest_case,
+            screen=view.screen, interruption=stop, longest=SessionLimits(asked.max_time).longest_case,
         )  # fmt: skip
         # Before processes are forked, so that they share the tables of the search instead of making their own.
         some = islice(batches(Search(self.found.op.name, seed, self.task.kernels)), _TURNS)
@@ -108,7 +108,7 @@ class FormulaJudge:
             undeclared = session.conclude(elapsed)
         tally = session.tally
         origin = Provenance(seed, command_of(asked, seed), ("--pack", str(self.folder)), numbered=True)
-        outline = run_outline("judge", book, targets, tally, origin, interrupted=interrupted, usual=session.usual)
+        outline = session_outline("judge", book, targets, tally, origin, interrupted=interrupted, usual=session.usual)
         session.tell_troubles()
         rulings = {
             kernel: solution_ruling(
@@ -125,7 +125,7 @@ class FormulaJudge:
         ]  # fmt: skip
         shaken = outline.outcome.code in (Exit.INTERNAL, *(() if stop.is_over else (Exit.INTERRUPTED,)))
         probes = {law: tally.laws[law] for law in laws if law != GHOST}
-        return JudgeRun(
+        return JudgeResults(
             self.found.said, tally.cases, str(self.folder), rulings, probes, floors, unseen, elapsed,
             [f"more than {counted(tally.cases, 'case')}"] if interrupted else [],
             largest=outline.outcome.largest, never=tuple(outline.outcome.never),
@@ -171,7 +171,7 @@ def _written(asked: Asked, problem: Statement, found: Derived, solutions: Soluti
 def _accepting(targets: Sequence[Target], found: Derived, asked: Asked) -> Mapping[str, Accepts]:
     def workers(target: Target) -> AbstractContextManager[Pool]:
         return WorkerPool(
-            [target], limit=asked.case_limit, longest=RunLimits(asked.max_time).longest_case, most_hangs=MOST_HANGS
+            [target], limit=asked.case_limit, longest=SessionLimits(asked.max_time).longest_case, most_hangs=MOST_HANGS
         )
 
     def contract(dtype: str) -> Contract:

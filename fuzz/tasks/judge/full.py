@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fuzz.campaign.search.groups import free_memory
-from fuzz.campaign.search.stopping import RunLimits
+from fuzz.campaign.search.stopping import SessionLimits
 from fuzz.core.base.case import STORAGE_LIMIT, Case
 from fuzz.core.base.errors import UsageError
 from fuzz.core.base.outcome import Status
@@ -33,10 +33,10 @@ from fuzz.tasks.judge.own import array_of, beside, drawn_of, shapes_of
 from fuzz.tasks.judge.replay import replay_of, replay_s
 from fuzz.tasks.judge.ruling import FullSize, SolutionRuling, worst_of
 from fuzz.tasks.readers.kernelbench import batch_of, of_module
-from fuzz.tasks.readers.problem import Statement
 from fuzz.tasks.readers.solution import Solutions
 from fuzz.tasks.readers.source import TaskError, executed, text_of
-from fuzz.tasks.replay import ReplayRun, run_replay
+from fuzz.tasks.readers.statement import Statement
+from fuzz.tasks.replay import ReplayResults, run_replay
 
 _FILE = "full_size_"
 _BYTES = 32
@@ -250,44 +250,44 @@ def _judged(asked: Asked, task: _Task, solutions: Solutions, seed: int, limits: 
     """Run the solutions, and return each kernel's result at full size. Raises TaskError."""
     some = task.at(task.rows)
     files = {name: (words, beside(each, _FILE)) for name, (words, each) in solutions.items()}
-    plan = replay_of(asked, replace(task.problem, own=lambda _: some), files)
-    if task.seconds > limits.seconds and all(each.name.place != "cuda" for each in plan.targets):
+    made = replay_of(asked, replace(task.problem, own=lambda _: some), files)
+    if task.seconds > limits.seconds and all(each.name.site != "cuda" for each in made.targets):
         raise TaskError(f"a call takes about {task.seconds:.0f} s")
-    meant, drawn = plan.meant, next(plan.meant.cases(seed))
+    meant, drawn = made.meant, next(made.meant.cases(seed))
     outputs = meant.outputs(drawn)
-    wanted = meant.replays(arrays_of(case_of(drawn, outputs, plan.op, seed, 1)))
+    wanted = meant.replays(arrays_of(case_of(drawn, outputs, made.op, seed, 1)))
     if wanted is None:
         raise TaskError("the reference raises where it is replayed")
     whole = {name: ((task.count, *shape[1:]), dtype) for name, (shape, dtype) in outputs.items()}
-    case = case_of(replace(drawn, arrays=task.arrays), whole, plan.op, seed, 1)
+    case = case_of(replace(drawn, arrays=task.arrays), whole, made.op, seed, 1)
     limit = min(asked.case_limit or limits.seconds, limits.seconds)
     found = dict[str, list[FullSize]]()
-    for target in plan.targets:  # one after the other, since each holds all of the tensors in memory
-        replay = _FullReplay(meant, plan.op, [drawn.recipes], rows=task.rows, case=case, wanted=wanted)
-        run = run_replay(replay, [target], seed, RunLimits(), plan.folder, case_limit=limit, screen=console.silent())
-        found.setdefault(target.kernel.name, []).append(_said(run, task))
+    for each in made.targets:  # one after the other, since each holds all of the tensors in memory
+        replay = _FullReplay(meant, made.op, [drawn.recipes], rows=task.rows, case=case, wanted=wanted)
+        ran = run_replay(replay, [each], seed, SessionLimits(), made.folder, case_limit=limit, screen=console.silent())
+        found.setdefault(each.kernel.name, []).append(_said(ran, task))
     return {
         name: next(each for each in said if each.verdict == worst_of(one.verdict for one in said))
         for name, said in found.items()
     }
 
 
-def _said(run: ReplayRun, task: _Task) -> FullSize:
+def _said(results: ReplayResults, task: _Task) -> FullSize:
     """Return the result of a run. A solution that runs out of memory or time counts as not tried, not as wrong."""
     assert task.problem.module is not None
-    assert isinstance(run.replay, _FullReplay)
+    assert isinstance(results.replay, _FullReplay)
     shapes = {name: each.shape for name, each in task.arrays.items() if name in task.problem.module.inputs}
-    elements = sum(each.layout.size for each in run.replay.case.outputs.values())
-    [line] = run.tally.targets.values()
-    for bucket in run.book.buckets.values():
+    elements = sum(each.layout.size for each in results.replay.case.outputs.values())
+    [line] = results.tally.targets.values()
+    for bucket in results.book.buckets.values():
         outcome = bucket.judgement.outcome
         lacks_memory = bucket.judgement.raised and "memory" in bucket.judgement.reason.lower()
         if outcome is not None and (lacks_memory or outcome.status is Status.DIED):
             return _untried(printable(outcome.detail) or outcome.status.value)
-        [failure] = run.failures(bucket.kernel)
+        [failure] = results.failures(bucket.kernel)
         return FullSize(shapes, "wrong", failure.found.judged, elements, failure.words, "")
     if not line.judged:
         return _untried(printable(line.not_run_reason) or "it is not given cases as large")
     if line.gave_up:
         return FullSize(shapes, "undecided", 0, elements, "", "no element of the rows that were compared is decided")
-    return FullSize(shapes, "right", run.replay.elements, elements, "", "")
+    return FullSize(shapes, "right", results.replay.elements, elements, "", "")

@@ -24,12 +24,12 @@ from fuzz.report.wrapping import wrapped_text
 from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.formula import FormulaJudge, formula_judge
 from fuzz.tasks.judge.full import at_full_size
-from fuzz.tasks.judge.own import in_other_mode, own_problem, own_shapes, with_causes, with_mode, with_own
+from fuzz.tasks.judge.own import in_other_mode, own_shapes, own_statement, with_causes, with_mode, with_own
 from fuzz.tasks.judge.replay import ReplayJudge, replay_of
 from fuzz.tasks.judge.ruling import (
     VERSION,
     Judged,
-    JudgeRun,
+    JudgeResults,
     JudgeView,
     OwnShapes,
     Ruling,
@@ -41,11 +41,11 @@ from fuzz.tasks.judge.ruling import (
     worst_of,
 )
 from fuzz.tasks.judge.written import derived
-from fuzz.tasks.readers.formats import problems_of
+from fuzz.tasks.readers.formats import statements_of
 from fuzz.tasks.readers.kernelbench import LAST
-from fuzz.tasks.readers.problem import Statement, UnreadProblemError
 from fuzz.tasks.readers.solution import Solutions, solutions_of
 from fuzz.tasks.readers.source import TaskError, files_in
+from fuzz.tasks.readers.statement import Statement, UnreadStatementError
 from oracles.op import Op
 
 _T = TypeVar("_T")
@@ -62,7 +62,7 @@ def judged(
 ) -> Judged:  # fmt: skip
     """Return the ruling on the solutions, with text in lines of at most `width` columns. A time limit counts from
     `began`, a time of the monotonic clock, by default now. Raises TaskError for what cannot be read."""
-    read, view = read or read_problem, JudgeView(screen, width, verbose)
+    read, view = read or read_statement, JudgeView(screen, width, verbose)
     if asked.max_time is None:
         return _judged(asked, view, read, Interruption())
     used = 0.0 if began is None else time.monotonic() - began
@@ -97,8 +97,8 @@ def _judged(
     try:
         with stop.sooner(_READING):
             seconds, by = stop.left, stop.within(begun, 0.0)
-    except UnreadProblemError as error:
-        return _judged_by_replay(asked, error.problem, str(error), view, stop)
+    except UnreadStatementError as error:
+        return _judged_by_replay(asked, error.statement, str(error), view, stop)
     if by is not None:
         return _ruled(asked, by, view, stop)
     late = f"that takes longer than {seconds:.0f} s of --max-time {asked.max_time or 0.0:g}s"
@@ -109,7 +109,7 @@ def _judged(
 def _unread(asked: Asked) -> Statement:
     """Return the problem for a replay if there is no time to read its formula."""
     problem = next(_statements(asked))
-    return own_problem(asked.against) if problem.module is not None and problem.module.one_seed else problem
+    return own_statement(asked.against) if problem.module is not None and problem.module.one_seed else problem
 
 
 def _judged_by_replay(asked: Asked, problem: Statement, why: str, view: JudgeView, stop: Interruption) -> Judged:
@@ -127,7 +127,7 @@ def _judged_by_replay(asked: Asked, problem: Statement, why: str, view: JudgeVie
         if problem.module is None or problem.own is not None:
             raise TaskError(refusal or str(error)) from error
         try:
-            own = own_problem(asked.against, seconds=stop.left)
+            own = own_statement(asked.against, seconds=stop.left)
         except TaskError as worse:
             raise TaskError(f"{refusal}; at the shapes that come with it: {worse}") from error
     return _judged_by_replay(asked, own, why, view, stop)
@@ -161,7 +161,7 @@ def _ruled(asked: Asked, by: FormulaJudge | ReplayJudge, view: JudgeView, stop: 
 
 
 def looked(
-    asked: Asked, problem: Statement, solutions: Solutions, run: JudgeRun, own: Mapping[str, OwnShapes], seed: int,
+    asked: Asked, problem: Statement, solutions: Solutions, run: JudgeResults, own: Mapping[str, OwnShapes], seed: int,
     screen: Console, stop: Interruption, missed: list[str],
 ) -> tuple[SolutionRuling, ...]:  # fmt: skip
     """Return the rulings, with what replays add: at the shapes that come with the problem (`own`), in the module's
@@ -202,16 +202,16 @@ def unless_changed(ruling: SolutionRuling, problem: Statement) -> SolutionRuling
     return replace(ruling, verdict="undecided", reason=f"it fails, but at none of the task's shapes: {problem.changed}")
 
 
-def read_problem(asked: Asked) -> tuple[Statement, Derived]:
+def read_statement(asked: Asked) -> tuple[Statement, Derived]:
     """Return the problem and its op. Among the forms of the problem, take the first with room to vary all dimensions,
-    else the one with the least work. Raises UnreadProblemError if the problem must be judged by a replay."""
+    else the one with the least work. Raises UnreadStatementError if the problem must be judged by a replay."""
     if asked.own:
-        raise UnreadProblemError("", own_problem(asked.against))
+        raise UnreadStatementError("", own_statement(asked.against))
     refusal: TaskError | None = None
     best: tuple[int, Statement, Derived] | None = None
     for problem in _statements(asked):
         if problem.module is not None and problem.module.one_seed:  # weights that are no inputs are in no formula
-            raise UnreadProblemError("it has more or larger tensors than a case", own_problem(asked.against))
+            raise UnreadStatementError("it has more or larger tensors than a case", own_statement(asked.against))
         if best is not None and problem.tier == LAST:
             break  # which extents a module refuses need not be known
         if best is not None and problem.tier == best[1].tier:
@@ -227,7 +227,7 @@ def read_problem(asked: Asked) -> tuple[Statement, Derived]:
         work = found.op.work(extents)
         smallest = {**dict.fromkeys(found.op.named, 1), **found.op.fixed}
         if problem.kept and refusal is not None and found.op.work(smallest) > USUAL_WORK:
-            raise UnreadProblemError(f"{refusal}; with extents {problem.kept}, each case takes too long", problem)
+            raise UnreadStatementError(f"{refusal}; with extents {problem.kept}, each case takes too long", problem)
         if work <= MOST_WORK and _elements(found.op, extents) <= USUAL_WORK:
             return problem, found
         if best is None or work < best[0]:
@@ -242,7 +242,7 @@ def _statements(asked: Asked) -> Iterator[Statement]:
     """Yield the forms of the problem, with the shapes that were asked for."""
     dims, numbers = ({}, {}) if asked.shapes is None else parsed(asked.shapes, twice=True)
     shapes = {name: " ".join(words) for name, words in dims.items()}
-    for problem in problems_of(asked.against, asked.solutions):
+    for problem in statements_of(asked.against, asked.solutions):
         own = problem.numbers if asked.shapes is None else numbers
         yield replace(problem, shapes=shapes or problem.shapes, numbers=own)
 

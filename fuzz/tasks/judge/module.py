@@ -14,9 +14,9 @@ from fuzz.tasks.check.reference import contract_of
 from fuzz.tasks.check.results import told
 from fuzz.tasks.judge.written import derived, floats_of
 from fuzz.tasks.readers.kernelbench import of_module
-from fuzz.tasks.readers.problem import Statement
 from fuzz.tasks.readers.solution import calls_of
 from fuzz.tasks.readers.source import TaskError, identifier, signed
+from fuzz.tasks.readers.statement import Statement
 from oracles.op import Op
 from oracles.ops import OPS
 

@@ -24,11 +24,11 @@ from fuzz.references.dims import UnreadableError
 from fuzz.references.rerun import floats_as
 from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.replay import replay_of
-from fuzz.tasks.judge.ruling import ALONE, OwnShapes, SolutionRuling, shapes_text
+from fuzz.tasks.judge.ruling import OwnShapes, SolutionRuling, by_own, shapes_text
 from fuzz.tasks.readers.kernelbench import made_with, of_module, with_smaller_batches
-from fuzz.tasks.readers.problem import SEED, Module, Statement, has_too_many
 from fuzz.tasks.readers.solution import Solution, Solutions
 from fuzz.tasks.readers.source import TaskError, executed, text_of
+from fuzz.tasks.readers.statement import SEED, Module, Statement, has_too_many
 from oracles.dtypes import SINGLE
 
 CASES = 5
@@ -55,14 +55,15 @@ ModelNew.__init__ = lambda self, *given, **named: (_moded_init(self, *given, **n
 """
 """Code appended to a solution that keeps it in one mode, whatever mode it sets."""
 _IN_OTHER_MODE = 12
-"""The number of cases in a module's other mode, training or evaluation: a quarter of a quick replay's cases."""
+"""The most cases in the mode that a module is not judged in first (training or evaluation): a quarter of
+`QUICK_REPLAYS`."""
 _RANDOM = (
     "in training mode, as constructed, Model draws random numbers, so no result is right or wrong. To judge eval() "
     "alone, write self.eval() at the end of its __init__"
 )
 
 
-def own_problem(against: str, *, one_seed: bool = False, seconds: float = math.inf) -> Statement:
+def own_statement(against: str, *, one_seed: bool = False, seconds: float = math.inf) -> Statement:
     """Return the problem of a `Model` with only its own inputs and weights; with `one_seed` all cases have the weights
     of one seed, else each draws its own. The batch is made smaller so that a case takes at most that number of seconds.
     Raises TaskError if there is no `Model`, or too large a tensor."""
@@ -186,7 +187,7 @@ def own_shapes(
         return {}
     try:
         left = _SECONDS if stop is None or math.isinf(stop.left) else stop.left
-        own = own_problem(asked.against, one_seed=file == _ONE_SEED, seconds=left)
+        own = own_statement(asked.against, one_seed=file == _ONE_SEED, seconds=left)
         replay = replay_of(asked, own, {name: (words, beside(each, file)) for name, (words, each) in solutions.items()})
         case, outputs, seconds = replay.measured(seed)
         assert own.module is not None
@@ -262,7 +263,7 @@ def with_own(ruling: SolutionRuling, own: OwnShapes | None, *, counts: bool = Tr
     if own is None or not (own.judged or ruling.judged):  # the solution did not run, as the ruling says
         return ruling
     if counts and own.verdict == "right" and ruling.verdict == "undecided":
-        return replace(ruling, own_shapes=own, verdict="right", reason=f"right {ALONE}: {ruling.reason}")
+        return by_own(replace(ruling, own_shapes=own), ruling.reason)
     if own.verdict != "wrong" or ruling.verdict == "wrong":
         return replace(ruling, own_shapes=own)
     said = "".join(f": {each['said']}" for each in own.failures[:1] if not ruling.judged)  # else reported elsewhere

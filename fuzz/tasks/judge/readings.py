@@ -10,10 +10,10 @@ from pathlib import Path
 
 from fuzz.references.derive import Derived
 from fuzz.tasks.judge.asked import Asked
-from fuzz.tasks.judge.judging import read_problem
+from fuzz.tasks.judge.judging import read_statement
 from fuzz.tasks.readers.formats import names_read
-from fuzz.tasks.readers.problem import Statement
 from fuzz.tasks.readers.source import TaskError
+from fuzz.tasks.readers.statement import Statement
 
 _Stamp = tuple[int, int]
 
@@ -39,7 +39,7 @@ class Readings:
         self._threads = self._threads or torch.get_num_threads()
         torch.set_num_threads(1)
         try:
-            self._known[key] = read_problem(asked)
+            self._known[key] = read_statement(asked)
         except TaskError as error:
             self._known[key] = error
         except Exception:  # a forked process reads the problem again and reports the error
@@ -53,11 +53,11 @@ class Readings:
         torch.set_num_threads(self._threads or torch.get_num_threads())
 
     def read(self, asked: Asked) -> tuple[Statement, Derived]:
-        """Return or raise what `read_problem` does for this request."""
+        """Return or raise what `read_statement` does for this request."""
         known = self._known.get(_key(asked))
         if isinstance(known, TaskError):
             raise known
-        return read_problem(asked) if known is None else known
+        return read_statement(asked) if known is None else known
 
 
 def _key(asked: Asked) -> object:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from fuzz.campaign.search.stopping import Interruption, RunLimits
+from fuzz.campaign.search.stopping import Interruption, SessionLimits
 from fuzz.campaign.starting import select_targets, writable
 from fuzz.core.adapters.python_kernel import PythonKernel
 from fuzz.core.adapters.target import Target
@@ -34,7 +34,7 @@ from fuzz.report import console
 from fuzz.report.wrapping import wrapped_text
 from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.ruling import (
-    JudgeRun,
+    JudgeResults,
     JudgeView,
     Said,
     SolutionRuling,
@@ -45,10 +45,11 @@ from fuzz.tasks.judge.ruling import (
     worst_of,
 )
 from fuzz.tasks.judge.written import floats_of, probes_of, shown_line, write_solutions
-from fuzz.tasks.readers.problem import Statement
 from fuzz.tasks.readers.solution import ENTRY, Solutions
 from fuzz.tasks.readers.source import TaskError
-from fuzz.tasks.replay import ReplayRun, run_replay
+from fuzz.tasks.readers.statement import Statement
+from fuzz.tasks.replay import ReplayResults, run_replay
+from oracles.dtypes import FORMATS
 from oracles.op import Op
 from oracles.ops import OPS
 
@@ -63,8 +64,8 @@ _UNREAD = "not exercised, as the reference is neither read nor replayed there: o
 
 
 @dataclass(frozen=True)
-class ReplayPlan:
-    """The inputs to draw for a problem, and the targets on which its solutions run."""
+class PreparedReplay:
+    """A replay that is ready to run: the inputs to draw for a problem, and the targets on which its solutions run."""
 
     asked: Asked
     meant: Meant
@@ -76,23 +77,23 @@ class ReplayPlan:
     def run(
         self, cases: int, seed: int, laws: Sequence[str], screen: Console, seconds: float = math.inf,
         stop: Interruption | None = None,
-    ) -> ReplayRun:  # fmt: skip
+    ) -> ReplayResults:  # fmt: skip
         """Judge at most `cases` cases. Begin none after `seconds` of processor time, or once a stop is wanted. Raises
         TaskError if the reference cannot be replayed, and UsageError if the only solution cannot be called."""
         end = time.process_time() + seconds
         with screen.status("replaying ..."):
             try:
                 return run_replay(
-                    Replay(self.meant, self.op), self.targets, seed, RunLimits(None, cases), self.folder, laws,
+                    Replay(self.meant, self.op), self.targets, seed, SessionLimits(None, cases), self.folder, laws,
                     enough=lambda tally: time.process_time() >= end, case_limit=self.asked.case_limit,
-                    longest=RunLimits(self.asked.max_time).longest_case, stop=stop, screen=console.silent(),
+                    longest=SessionLimits(self.asked.max_time).longest_case, stop=stop, screen=console.silent(),
                 )  # fmt: skip
             except ReplayError as error:
                 raise TaskError(f"{self.asked.against}: {error}") from error
 
-    def rulings(self, run: ReplayRun) -> Mapping[str, SolutionRuling]:
+    def rulings(self, results: ReplayResults) -> Mapping[str, SolutionRuling]:
         """Return the ruling on each solution, by kernel."""
-        return {name: self._ruling(name, run) for name in self.solutions}
+        return {name: self._ruling(name, results) for name in self.solutions}
 
     def affordable(self, seed: int) -> int:
         """Return the number of cases that there is time for if a replay alone decides; at least one."""
@@ -103,8 +104,8 @@ class ReplayPlan:
         case = next(self.meant.cases(seed))
         return case, self.meant.outputs(case), replay_s(self.meant.ways, case.arrays)
 
-    def _ruling(self, kernel: str, run: ReplayRun) -> SolutionRuling:
-        own, cases = of_kernel(run.tally, kernel), run.replay.cases
+    def _ruling(self, kernel: str, results: ReplayResults) -> SolutionRuling:
+        own, cases = of_kernel(results.tally, kernel), results.replay.cases
         lines = own.targets.values()
         said = worst_of(each for line in lines if (each := _said(line)) != "did not run")
         slow = {each.id: each.size_limit.beyond(self.op) for each in self.targets if each.size_limit is not None}
@@ -115,7 +116,7 @@ class ReplayPlan:
             never = dict.fromkeys(name for each in lines for name in never_decided(each.decided))
             reason = f"{undecided:,} of {counted(cases, 'case has', 'cases have')} no element that a replay decides"
             reason = f"no element of {' or '.join(never)} is decided by a replay" if never else reason
-        failures = tuple(each.record for each in run.failures(kernel))
+        failures = tuple(each.record for each in results.failures(kernel))
         return SolutionRuling(
             self.solutions[kernel][0], said, own.judged - own.gave_up, own.findings, largest_errors(own), failures,
             "" if said == "right" or failures else reason, axes=axes_of(own),
@@ -138,17 +139,17 @@ class ReplayJudge:
 
     problem: Statement
     why: str
-    plan: ReplayPlan
+    prepared: PreparedReplay
 
     @property
     def solutions(self) -> Solutions:
         """The solutions, by their kernels."""
-        return self.plan.solutions
+        return self.prepared.solutions
 
     @property
     def said(self) -> str:
         """The text about what is replayed, and why."""
-        problem, meant = self.problem, self.plan.meant
+        problem, meant = self.problem, self.prepared.meant
         title, sizes = titled(meant.asked.reference), meant.asked.fixed if problem.own else {}
         shapes = shapes_text({each: [sizes.get(dim, dim) for dim in some] for each, some in meant.asked.dims.items()})
         but = f", but for {problem.changed}" if problem.changed else ""
@@ -157,31 +158,32 @@ class ReplayJudge:
             *([f"as it cannot be read: {self.why.removeprefix(f'{title} cannot be read: ')}"] if self.why else []),
             *([f"kept as in {problem.source}: {words_of(meant.kept)}"] if meant.kept else []),
         ])  # fmt: skip
-        return f"{title}: {shapes} -> {', '.join(each.name for each in self.plan.op.outputs)}, replayed, {how}"
+        return f"{title}: {shapes} -> {', '.join(each.name for each in self.prepared.op.outputs)}, replayed, {how}"
 
     @property
     def lines(self) -> Sequence[str]:
         """The lines about what is replayed, and what a replay does not see."""
         return self.said, WEAKER
 
-    def run(self, seed: int, view: JudgeView, stop: Interruption) -> JudgeRun:
+    def run(self, seed: int, view: JudgeView, stop: Interruption) -> JudgeResults:
         """Judge cases, and return the results. Raises TaskError."""
-        began, asked, own = time.monotonic(), self.plan.asked, self.problem.own is not None
-        most = asked.replays if not (own and self.why) else stop.within(lambda: self.plan.affordable(seed)) or 1
-        laws = laws_of(self.plan.targets) if most >= min(_PROBED, asked.replays) else ()
-        run = self.plan.run(most, seed, laws, view.screen, asked.replay_s, stop)
-        seen, cases, rulings = run.replay, run.replay.cases, self.plan.rulings(run)
+        began, asked, own = time.monotonic(), self.prepared.asked, self.problem.own is not None
+        most = asked.replays if not (own and self.why) else stop.within(lambda: self.prepared.affordable(seed)) or 1
+        laws = laws_of(self.prepared.targets) if most >= min(_PROBED, asked.replays) else ()
+        results = self.prepared.run(most, seed, laws, view.screen, asked.replay_s, stop)
+        seen, cases, rulings = results.replay, results.replay.cases, self.prepared.rulings(results)
         missed = [f"more than {counted(cases, 'case')}"] if stop.is_over else []
         few = f"not exercised, as a case takes long: more than {counted(cases, 'case')}"
         others = (_UNREAD if self.why else _OTHERS) if own else ""
         unseen = (
-            _UNEXERCISED, others, self.plan.meant.asked.left_out, seen.came.never(REPLAYED),
+            _UNEXERCISED, others, self.prepared.meant.asked.left_out, seen.came.never(REPLAYED),
             few if cases < asked.replays and not missed else "", "" if laws else _UNPROBED,
         )  # fmt: skip
         floors = {dtype: float(f"{np.median(each):.1e}") for dtype, each in sorted(seen.floors.items()) if each}
+        probes = {law: results.tally.laws[law] for law in laws}
         told = [text for kernel, each in rulings.items() for text in failures_told(kernel, each.failures)]
-        return JudgeRun(
-            self.said, cases, str(self.plan.folder), rulings, {law: run.tally.laws[law] for law in laws}, floors,
+        return JudgeResults(
+            self.said, cases, str(self.prepared.folder), rulings, probes, floors,
             [*filter(None, unseen)], time.monotonic() - began, missed, WEAKER,
             told=[wrapped_text(each, view.width) for each in told],
         )  # fmt: skip
@@ -197,13 +199,15 @@ def _said(line: TargetTally) -> Said:
     return "undecided" if is_open else "right"
 
 
-def replay_of(asked: Asked, problem: Statement, solutions: Solutions) -> ReplayPlan:
-    """Write the solutions, and return the plan of a replay. Raises UnreadableError if no tensors are known."""
-    floats = [each for each in floats_of(problem) if each in REPLAYED]
-    dtypes = problem.dtypes if problem.shapes else None
+def replay_of(asked: Asked, problem: Statement, solutions: Solutions) -> PreparedReplay:
+    """Write the solutions, and return the replay, ready to run. Raises UnreadableError if no tensors are known."""
+    stored = {each.spelling for each in FORMATS.values() if each.only_stores}
+    for name, dtype in problem.dtypes.items():
+        if dtype in stored and not problem.own:
+            raise ReplayError(f"{name} is of {dtype}, which a replay does not draw")
     meant = meant_of(
-        problem.reference, problem.shapes, problem.numbers, problem.fixed, menus_of(problem, asked.values), floats,
-        dtypes, own=problem.own,
+        problem.reference, problem.shapes, problem.numbers, problem.fixed, menus_of(problem, asked.values),
+        floats_of(problem), problem.dtypes if problem.shapes else None, own=problem.own,
     )  # fmt: skip
     if samples := samples_of(problem.draw) if problem.draw and not (problem.own or asked.any_values) else ():
         meant = keeping(meant, samples, problem.fixed)
@@ -213,7 +217,7 @@ def replay_of(asked: Asked, problem: Statement, solutions: Solutions) -> ReplayP
     place = writable(asked.output) / problem.name
     own = {name: solution for name, (_, solution) in solutions.items()}
     write_solutions(place, problem, own, [*meant.asked.dims], [each.name for each in op.outputs])
-    return ReplayPlan(asked, meant, op, solutions, place, _targets(asked, problem, op, place, solutions))
+    return PreparedReplay(asked, meant, op, solutions, place, _targets(asked, problem, op, place, solutions))
 
 
 def menus_of(problem: Statement, values: str) -> Mapping[str, str] | str:
@@ -244,5 +248,5 @@ def chosen(asked: Asked, kernels: Sequence[Kernel]) -> tuple[Target, ...]:
 
 def laws_of(targets: Sequence[Target]) -> tuple[str, ...]:
     """Return the laws that kernels of these targets declare and that can be tried on this machine."""
-    here = {target.name.place for target in targets if target.unavailable() is None}
+    here = {target.name.site for target in targets if target.unavailable() is None}
     return tuple(law for law in declared(each.kernel for each in targets) if law != STREAM or "cuda" in here)

@@ -30,7 +30,6 @@ from oracles.ops import OPS
 
 VERSION = 7
 Said = Literal["right", "wrong", "undecided", "did not run"]
-ALONE = "at the task's own shapes alone"
 _ENOUGH = 4
 """If one in so many of the cases that were asked for was judged in the time, that is enough for a verdict."""
 _RANK: tuple[Said, ...] = ("right", "undecided", "did not run", "wrong")
@@ -178,7 +177,7 @@ class JudgeView:
 
 
 @dataclass(frozen=True)
-class JudgeRun:
+class JudgeResults:
     """The results of judging, by a formula or by a replay."""
 
     said: str
@@ -281,10 +280,16 @@ def in_time(
         if enough and each.verdict == "right":
             return replace(each, reason=each.reason or reason)
         if any(own is not None and own.verdict == "right" for own in (each.own_shapes, each.full_size)):
-            return replace(each, verdict="right", reason=f"right {ALONE}: {reason}")
+            return by_own(each, reason)
         return replace(each, verdict="undecided", reason=reason)
 
     return tuple(map(judged, rulings))
+
+
+def by_own(ruling: SolutionRuling, reason: str) -> SolutionRuling:
+    """Return the ruling as right because of the task's own shapes; the reason says what else was not judged."""
+    alone = "" if ruling.judged else "right at the task's own shapes alone: "
+    return replace(ruling, verdict="right", reason=f"{alone}{reason}")
 
 
 def not_in_time(asked: Asked, missed: Sequence[str]) -> list[str]:

@@ -19,10 +19,10 @@ from fuzz.references.dims import UnreadableError
 from fuzz.references.examples import keeping, samples_of
 from fuzz.references.named import unread
 from fuzz.tasks.check.reference import contract_of, is_replayable
-from fuzz.tasks.readers.problem import Statement, UnreadProblemError
 from fuzz.tasks.readers.solution import ENTRY, Solution
 from fuzz.tasks.readers.source import TaskError
-from oracles.dtypes import COMPUTED, DTYPES, SINGLE
+from fuzz.tasks.readers.statement import Statement, UnreadStatementError
+from oracles.dtypes import COMPUTED, FORMATS, SINGLE
 from oracles.formula.contract import Contract
 from oracles.op import Op
 from oracles.operand import Operand, OpError
@@ -46,7 +46,7 @@ _KERNELS = re.compile(r'^    PythonKernel\(\n        "(\w+)", .*?\n    \),$', re
 
 def derived(problem: Statement, values: str, *, any_values: bool = False) -> Derived:
     """Return the op of a problem. Properties that the problem's inputs always have are kept, unless `any_values`.
-    Raises TaskError if its function cannot be read, or UnreadProblemError if the function may be replayed."""
+    Raises TaskError if its function cannot be read, or UnreadStatementError if the function may be replayed."""
     ours = problem.name in OPS and OPS[problem.name].formula.__module__.startswith("oracles.")
     name = f"reference_{problem.name}"[:31] if ours else problem.name
     try:
@@ -65,13 +65,13 @@ def derived(problem: Statement, values: str, *, any_values: bool = False) -> Der
     except (OpError, SystemExit) as error:  # the exit code of a SystemExit would be taken for a verdict
         said = str(error) if problem.shapes else unread(error, problem.reference)
         if isinstance(error, UnreadableError) and is_replayable(problem.reference, error):
-            raise UnreadProblemError(said, problem) from error
+            raise UnreadStatementError(said, problem) from error
         raise TaskError(said) from error
 
 
 def _typed(op: Op, problem: Statement, found: Derived) -> Op:
     """Return the op with the dtypes that the problem states for floats, if they differ from the first input's."""
-    spelled = {DTYPES[name].spelling: name for name in COMPUTED}
+    spelled = {each.spelling: name for name, each in FORMATS.items()}
     said = {name: problem.dtypes.get(found.called[name] or name, "") for name in found.called}
     first = said[op.main]
 
@@ -162,10 +162,12 @@ def _pack(
 
 
 def floats_of(problem: Statement, first: str = "") -> Sequence[str]:
-    """Return the dtypes of the problem's tensors of floats, or that of `first`, which tensors without a dtype share."""
+    """Return the dtype of `first`, which tensors without a dtype share, or those of the problem's tensors of floats in
+    which kernels calculate."""
     tensors = {name: dtype for name, dtype in problem.dtypes.items() if problem.shapes is None or problem.shapes[name]}
     there = [tensors[first]] if first in tensors else [*tensors.values()]
-    return sorted({name for name in COMPUTED if DTYPES[name].spelling in there} or {SINGLE.name})
+    known = FORMATS if first in tensors else COMPUTED
+    return sorted({name for name in known if FORMATS[name].spelling in there} or {SINGLE.name})
 
 
 def probes_of(problem: Statement) -> Sequence[str]:

@@ -1,1 +1,1 @@
-"""Readers of problems and solutions in other projects' formats: functions, modules, definitions, tasks in folders."""
+"""Readers of statements and solutions in other projects' formats: functions, modules, definitions, tasks in folders."""

@@ -1,4 +1,4 @@
-"""Reading the problem in a file of any of the known formats. The file's code is run in this process."""
+"""Reading the statement in a file of any of the known formats. The file's code is run in this process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 from fuzz.references.named import function_at
 from fuzz.references.parameters import defaults_of
 from fuzz.tasks.readers import gpu_mode, kernelbench
-from fuzz.tasks.readers.problem import Statement
 from fuzz.tasks.readers.source import (
     REFERENCES,
     TaskError,
@@ -21,18 +20,19 @@ from fuzz.tasks.readers.source import (
     identifier,
     text_of,
 )
+from fuzz.tasks.readers.statement import Statement
 from oracles.dtypes import FORMATS, SPELLED
 
 
-def problems_of(words: str, solutions: Sequence[str] = ()) -> Iterator[Statement]:
-    """Yield the possible forms of the problem in a file, the most general first. The formats are: a function, named as
-    `FILE:NAME` if the file has several; KernelBench's `Model`, `get_inputs` and `get_init_inputs`; flashinfer-bench's
-    definition in JSON; and GPU MODE's `task.yml`. Raises TaskError."""
+def statements_of(words: str, solutions: Sequence[str] = ()) -> Iterator[Statement]:
+    """Yield the possible forms of the statement in a file, the most general first. The formats are: a function, named
+    as `FILE:NAME` if the file has several; KernelBench's `Model`, `get_inputs` and `get_init_inputs`;
+    flashinfer-bench's definition in JSON; and GPU MODE's `task.yml`. Raises TaskError."""
     path, _, name = words.partition(":")
     if Path(path).is_dir() and (Path(path) / "task.yml").is_file():
         path = str(Path(path) / "task.yml")
     if Path(path).suffix in (".yml", ".yaml"):
-        yield gpu_mode.problem_of(Path(path))
+        yield gpu_mode.statement_of(Path(path))
         return
     text = text_of(Path(path))
     if Path(path).suffix == ".json":
@@ -40,14 +40,15 @@ def problems_of(words: str, solutions: Sequence[str] = ()) -> Iterator[Statement
         return
     defined = definitions(Path(path), text)
     if {"Model", "get_inputs"} <= {*defined}:
-        yield from kernelbench.problems_of(Path(path), text, [*map(_source, files_in(tuple(solutions)))])
+        yield from kernelbench.statements_of(Path(path), text, [*map(_source, files_in(tuple(solutions)))])
         return
     chosen = chosen_function(path, defined, name, REFERENCES)
     yield Statement(chosen, function_at(f"{path}:{chosen}"))
 
 
 def names_read(words: str, solutions: Sequence[str]) -> frozenset[str]:
-    """Return the names in a problem's file that solutions use: numbers under these names stay. Raises TaskError."""
+    """Return the names in the file of a statement that solutions use too. The numbers under these names stay unchanged.
+    Raises TaskError."""
     path = Path(words.partition(":")[0])
     if path.suffix != ".py":
         return frozenset()
@@ -55,7 +56,7 @@ def names_read(words: str, solutions: Sequence[str]) -> frozenset[str]:
 
 
 def _source(solution: str) -> str:
-    """Return the text of a solution that may have a module; "" for JSON."""
+    """Return the text of a solution that may be a module; "" for JSON."""
     return "" if solution.partition(":")[0].endswith(".json") else text_of(Path(solution.partition(":")[0]))
 
 
@@ -65,7 +66,7 @@ _KNOWN = (*SPELLED, "float4_e2m1", "int16")
 
 
 def _of_definition(path: Path, text: str) -> Statement:
-    """Return the problem of a definition in flashinfer-bench's format, whose reference is run. Raises TaskError."""
+    """Return the statement of a definition in flashinfer-bench's format, whose reference is run. Raises TaskError."""
     try:
         said = json.loads(text)
         axes, inputs = said["axes"], said["inputs"]

@@ -1,5 +1,5 @@
-"""Problems in the format of GPU MODE: `task.yml` with tests, and beside it `reference.py` with `generate_input` and
-`ref_kernel`. `ref_kernel` takes and returns what a solution's `custom_kernel(data)` does. The code is run here."""
+"""Statements in the format of GPU MODE: `task.yml` with tests, and beside it `reference.py` with `generate_input` and
+`ref_kernel`. `ref_kernel` takes and returns the same as a solution's `custom_kernel(data)`. The code is run here."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from types import ModuleType
 from typing import Any
 
 from fuzz.core.base.errors import error_line
-from fuzz.tasks.readers.problem import DataStatement, Statement
 from fuzz.tasks.readers.source import TaskError, executed, identifiers, signed, text_of
+from fuzz.tasks.readers.statement import DataStatement, Statement
 
 _MOST_TESTS = 8
 _PLAIN = (int, float, bool, str, type(None))
 """The types that `data` may contain besides tensors."""
 
 
-def problem_of(path: Path) -> Statement:
-    """Return the problem of a `task.yml` file. Raises TaskError."""
+def statement_of(path: Path) -> Statement:
+    """Return the statement of a `task.yml` file. Raises TaskError."""
     said = _read(path)
     tests = said.get("tests")
     if not isinstance(tests, list) or not tests or not all(isinstance(each, dict) for each in tests):
@@ -66,7 +66,7 @@ def _files(path: Path, said: Mapping[str, Any]) -> Mapping[str, str]:
 
 @contextlib.contextmanager
 def _modules(file: Path, files: Mapping[str, str]) -> Iterator[None]:
-    """Make the modules of a task importable by their names inside this context."""
+    """Return a context in which the modules of a task can be imported by their names."""
     before = {Path(name).stem: sys.modules.get(Path(name).stem) for name in files}
     try:
         for name, text in files.items():
@@ -89,7 +89,7 @@ def _modules(file: Path, files: Mapping[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _on_cpu() -> Iterator[None]:
-    """Make tensors that are asked for on a GPU on the CPU, inside this context, since only their values are wanted."""
+    """Return a context in which tensors asked for on a GPU are made on the CPU, as only their values are wanted."""
     import torch
     from torch.overrides import TorchFunctionMode
 

@@ -1,4 +1,4 @@
-"""Problems in the format of KernelBench: `Model`, `get_inputs` and `get_init_inputs`. Their code is run here."""
+"""Statements in the format of KernelBench: `Model`, `get_inputs` and `get_init_inputs`. Their code is run here."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from typing import Any, Literal
 
 from fuzz.core.base.errors import error_line
 from fuzz.core.generate.observed import observed, structural
-from fuzz.tasks.readers.problem import KERNEL, MODULE, SEED, Mode, Module, Statement, has_too_many, modes_of
 from fuzz.tasks.readers.source import TaskError, executed, identifier, identifiers, signed
+from fuzz.tasks.readers.statement import KERNEL, MODULE, SEED, Mode, Module, Statement, has_too_many, modes_of
 from oracles.dtypes import SINGLE
 
 _SMALL = 5, 8
 """Small extents to try: one that is odd, and one that is a multiple of 8."""
 
 
-def problems_of(path: Path, text: str, solutions: Sequence[str]) -> Iterator[Statement]:
-    """Yield the possible forms of a module's problem, the most general first. Raises TaskError.
+def statements_of(path: Path, text: str, solutions: Sequence[str]) -> Iterator[Statement]:
+    """Yield the possible forms of a module's statement, the most general first. Raises TaskError.
 
     Small numbers replace large ones, except numbers that the module or a solution reads under their name. The forms, as
     far as the module can be constructed with them: a different number for each name; a different one for each number;
@@ -41,20 +41,21 @@ def problems_of(path: Path, text: str, solutions: Sequence[str]) -> Iterator[Sta
         try:
             module = executed(path, text, numbers)
             made = [replace(each, tier=tier) for each in of_module(path, module, extents_in(module, read))]
-        except (Exception, SystemExit) as error:  # whatever the problem raises
+        except (Exception, SystemExit) as error:  # whatever the file raises
             refusal = refusal or error
         else:
             yield from made
     if refusal is not None and not made:
         said = str(refusal) if isinstance(refusal, TaskError) else f"{path}: {error_line(refusal)}"
         raise TaskError(said) from refusal
-    problem, shapes = made[0], made[0].shapes or {}
-    if refused := _refused(problem):
-        yield _keeping(problem, refused, "Model refuses others")
-    inputs = [shapes.get(name, "").split() for name in (problem.module.inputs if problem.module is not None else ())]
+    statement, shapes = made[0], made[0].shapes or {}
+    if refused := _refused(statement):
+        yield _keeping(statement, refused, "Model refuses others")
+    own = statement.module
+    inputs = [shapes.get(name, "").split() for name in (own.inputs if own is not None else ())]
     batch = next((dims[0] for dims in inputs if dims), None)
-    if batch is not None and batch not in problem.fixed:
-        yield _keeping(problem, [dim for dim in problem.examples[0] if dim != batch], "it is not read with others")
+    if batch is not None and batch not in statement.fixed:
+        yield _keeping(statement, [dim for dim in statement.examples[0] if dim != batch], "it is not read with others")
 
 
 def names_of(text: str, solutions: Sequence[str]) -> frozenset[str]:
@@ -63,36 +64,36 @@ def names_of(text: str, solutions: Sequence[str]) -> frozenset[str]:
     return read & {*re.findall(r"\w+", text)}
 
 
-def _keeping(problem: Statement, dims: Collection[str], why: str) -> Statement:
-    """Return the problem with the extents of some dimensions fixed to those of the inputs that come with it."""
-    own = problem.examples[0]
+def _keeping(statement: Statement, dims: Collection[str], why: str) -> Statement:
+    """Return the statement with the extents of some dimensions fixed to those of the inputs that come with it."""
+    own = statement.examples[0]
     kept = {dim: own[dim] for dim in dims}
     said = f"kept as get_inputs() has them, as {why}: {', '.join(f'{dim} = {size}' for dim, size in kept.items())}"
     rest = {dim: size for dim, size in own.items() if dim not in kept}
-    return replace(problem, fixed={**problem.fixed, **kept}, examples=(rest,), kept=said if kept else "")
+    return replace(statement, fixed={**statement.fixed, **kept}, examples=(rest,), kept=said if kept else "")
 
 
-def _refused(problem: Statement) -> Sequence[str]:
-    """Return the dimensions for which the module takes no small extent, all others being the problem's."""
+def _refused(statement: Statement) -> Sequence[str]:
+    """Return the dimensions for which the module takes no small extent, while all others are the statement's."""
     import torch
 
-    found, shapes = list[str](), problem.shapes or {}
-    extents = {**problem.fixed, **problem.examples[0]}
+    found, shapes = list[str](), statement.shapes or {}
+    extents = {**statement.fixed, **statement.examples[0]}
 
     def takes(dim: str, size: int) -> bool:
         sizes = {**extents, dim: size}
         tensors = {
-            name: torch.zeros([sizes[each] for each in dims.split()], dtype=getattr(torch, problem.dtypes[name]))
+            name: torch.zeros([sizes[each] for each in dims.split()], dtype=getattr(torch, statement.dtypes[name]))
             for name, dims in shapes.items()
         }  # fmt: skip
         try:
             with torch.no_grad():
-                problem.reference(**tensors)
+                statement.reference(**tensors)
         except Exception:  # whatever the reference raises
             return False
         return True
 
-    for dim in problem.examples[0]:
+    for dim in statement.examples[0]:
         if taken := next((size for size in _SMALL if size != extents[dim] and takes(dim, size)), None):
             extents[dim] = taken  # so that later calls take less time
         else:
@@ -101,7 +102,7 @@ def _refused(problem: Statement) -> Sequence[str]:
 
 
 def of_module(path: Path, module: ModuleType, kept: Collection[int] = ()) -> Sequence[Statement]:
-    """Return the problem's forms, one for each way to name dimensions. Extents in `kept` do not vary."""
+    """Return the statement's forms, one for each way to name dimensions. Extents in `kept` do not vary."""
     import torch
 
     torch.manual_seed(SEED)
@@ -222,14 +223,14 @@ def _dimensions(
 
 
 _LARGE, _STEPS = 15, ((24, 8), (8, 4))
-"""Whole numbers of at least 16 in a problem count as extents of a benchmark. They are replaced by different multiples
+"""Whole numbers of at least 16 in a statement count as extents of a benchmark. They are replaced by different multiples
 of 8 from 24 on, or else of 4 from 8 on. Smaller ones are numbers of heads or groups or sizes of windows, and stay. A
 batch becomes no multiple, so that nothing else is as long. Numbers of groups become a divisor of all other numbers."""
 _PARTS = 8, 4, 2, 1
 """All large numbers except the batch are divided by the first of these that works, so that equal numbers stay equal."""
 _BATCHES = (5, 7, 11, 13)
 LAST = 2
-"""The tier of forms that are read only if no other can be."""
+"""The tier of forms that are read only if no other form can be read."""
 
 
 class _Small(ast.NodeTransformer):
@@ -277,7 +278,7 @@ def _part_of(part: int, size: int) -> int:
 
 
 def with_smaller_batches(text: str) -> Iterator[tuple[str, int, ast.Module]]:
-    """Yield the name of the first batch in a text, its half, quarter and so on, and the text changed so."""
+    """Yield the name of the first batch in a text, its half, quarter and so on, and the text changed to each."""
     size = batch_of(text)
     while size > 1:
         size //= 2

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from fuzz.core.adapters.signature import belonging
-from fuzz.tasks.readers.problem import KERNEL, MODULE, SEED, Module, Statement
 from fuzz.tasks.readers.source import (
     TaskError,
     chosen_function,
@@ -23,6 +22,7 @@ from fuzz.tasks.readers.source import (
     kernel_name,
     text_of,
 )
+from fuzz.tasks.readers.statement import KERNEL, MODULE, SEED, Module, Statement
 
 ENTRY = "judged"
 """The name of the function that calls a solution. It is appended to the solution's file, so that lines keep their
@@ -54,9 +54,10 @@ class Solution:
         """Whether the solution is a class, whose instances are called."""
         return self.function == MODULE
 
-    def written(self, problem: Statement, inputs: Sequence[str], outputs: Sequence[str]) -> Mapping[str, str]:
+    def written(self, statement: Statement, inputs: Sequence[str], outputs: Sequence[str]) -> Mapping[str, str]:
         """Return the texts of the solution's files. The function `judged` of the op's tensors is appended to one."""
-        entry = calls_of(problem, inputs, outputs) if self.is_module else _of_function(self, inputs, outputs, problem)
+        of = statement, inputs, outputs
+        entry = calls_of(*of) if self.is_module else _of_function(self, inputs, outputs, statement)
         return {**self.files, self.file: f"{self.files[self.file]}{_HEAD}{entry}"}
 
 
@@ -64,39 +65,40 @@ Solutions = Mapping[str, tuple[str, Solution]]
 """The solutions by the name of their kernel, each with the words that name it on the command line."""
 
 
-def solution_of(words: str, problem: Statement, against: str = "") -> Solution:
+def solution_of(words: str, statement: Statement, against: str = "") -> Solution:
     """Return the solution in a file: a function, named as `FILE:NAME` if the file has several; the class `ModelNew`, if
-    the problem is a `Model`; or JSON with sources and an entry point. Files beside it that belong to it are included,
-    except the problem's own. Raises TaskError."""
+    the statement is a `Model`; or JSON with sources and an entry point. Files beside it that belong to it are included,
+    except the statement's own. Raises TaskError."""
     path, _, name = words.partition(":")
     text = text_of(Path(path))
     if Path(path).suffix == ".json":
-        return _of_json(Path(path), text, problem)
-    file, others = Path(path).name, problem.data.files if problem.data is not None else {}
-    beside = {each: place for each, place in belonging(Path(path), text).items() if _is_shown(place, against, problem)}
+        return _of_json(Path(path), text, statement)
+    file, others = Path(path).name, statement.data.files if statement.data is not None else {}
+    found = belonging(Path(path), text).items()
+    beside = {each: place for each, place in found if _is_shown(place, against, statement)}
     own = {each: text_of(place) for each, place in beside.items() if place.suffix == ".py"}
-    found = _of_source(path, {**others, **own, file: _beside(text, others)}, file, name, problem)
-    return replace(found, beside={each: place for each, place in beside.items() if each not in own})
+    solution = _of_source(path, {**others, **own, file: _beside(text, others)}, file, name, statement)
+    return replace(solution, beside={each: place for each, place in beside.items() if each not in own})
 
 
-def _is_shown(path: Path, against: str, problem: Statement) -> bool:
-    """Return whether a solution may see a file in its folder: not the problem's file, nor files in a task's folder."""
+def _is_shown(path: Path, against: str, statement: Statement) -> bool:
+    """Return whether a solution may see a file in its folder: not the statement's, nor those in a task's folder."""
     place = Path(against.partition(":")[0]).resolve()
     folder = place if place.is_dir() else place.parent
-    return path.resolve() != place and (problem.data is None or path.resolve().parent != folder)
+    return path.resolve() != place and (statement.data is None or path.resolve().parent != folder)
 
 
-def solutions_of(words: tuple[str, ...], problem: Statement, against: str) -> Solutions:
+def solutions_of(words: tuple[str, ...], statement: Statement, against: str) -> Solutions:
     """Return the solutions in the named files and folders by kernel, each with its words. Raises TaskError."""
     found = dict[str, tuple[str, Solution]]()
     for each in files_in(words):
-        solution = solution_of(each, problem, against)
+        solution = solution_of(each, statement, against)
         found[kernel_name(solution.name, [*found])] = each, solution
     return found
 
 
 def _beside(text: str, others: Iterable[str]) -> str:
-    """Return the text with imports of the problem's modules made relative; its lines keep their numbers."""
+    """Return the text with imports of the statement's modules made relative; its lines keep their numbers."""
     stems = "|".join(re.escape(Path(each).stem) for each in others)
     if not stems:
         return text
@@ -104,15 +106,15 @@ def _beside(text: str, others: Iterable[str]) -> str:
     return re.sub(rf"^(\s*)import ({stems})(?=\s*(#|$))", r"\1from . import \2", text, flags=re.MULTILINE)
 
 
-def _of_source(path: str, files: Mapping[str, str], file: str, name: str, problem: Statement) -> Solution:
+def _of_source(path: str, files: Mapping[str, str], file: str, name: str, statement: Statement) -> Solution:
     defined, parameters, needed = definitions(Path(path), files[file]), tuple[str, ...](), tuple[str, ...]()
     returns = False
-    if problem.module is not None and not name and MODULE in defined:
+    if statement.module is not None and not name and MODULE in defined:
         function = MODULE
     else:
-        if problem.module is not None and not any(isinstance(each, ast.FunctionDef) for each in defined.values()):
+        if statement.module is not None and not any(isinstance(each, ast.FunctionDef) for each in defined.values()):
             raise TaskError(f"{path}: it has no class {MODULE}, as the solution of a Model has, and no function")
-        function = chosen_function(path, defined, name, (KERNEL, "run", "custom_kernel", problem.name, "kernel"))
+        function = chosen_function(path, defined, name, (KERNEL, "run", "custom_kernel", statement.name, "kernel"))
         node = defined[function]
         assert isinstance(node, ast.FunctionDef)
         parameters, needed = _parameters(node)
@@ -120,12 +122,12 @@ def _of_source(path: str, files: Mapping[str, str], file: str, name: str, proble
     return Solution(Path(path).stem, files, file, function, framework_of(files.values()), parameters, needed, returns)
 
 
-def _of_json(path: Path, text: str, problem: Statement) -> Solution:
+def _of_json(path: Path, text: str, statement: Statement) -> Solution:
     try:
         said = json.loads(text)
         files = {Path(str(each["path"])).name: str(each["content"]) for each in said["sources"]}
         file, _, function = str(said["spec"]["entry_point"]).partition("::")
-        found = _of_source(str(path), files, Path(file).name, function, problem)
+        found = _of_source(str(path), files, Path(file).name, function, statement)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise TaskError(f"{path}: it is no solution with sources and spec.entry_point: {error!r}") from error
     return found
@@ -153,12 +155,12 @@ def _is_made(parameters: Sequence[str], value: ast.expr) -> bool:
     return not isinstance(value, ast.Constant) and not (isinstance(value, ast.Name) and value.id in parameters)
 
 
-def _of_function(solution: Solution, inputs: Sequence[str], outputs: Sequence[str], problem: Statement) -> str:
+def _of_function(solution: Solution, inputs: Sequence[str], outputs: Sequence[str], statement: Statement) -> str:
     """Return the text of `judged`, which calls a function."""
-    if problem.data is not None:
-        return f"def {ENTRY}({', '.join(inputs)}):\n    return {solution.function}({problem.data.words})\n"
-    own = problem.module
-    call, written = (_call_of(solution, inputs, own), ()) if own else _call(solution, inputs, outputs, problem)
+    if statement.data is not None:
+        return f"def {ENTRY}({', '.join(inputs)}):\n    return {solution.function}({statement.data.words})\n"
+    own = statement.module
+    call, written = (_call_of(solution, inputs, own), ()) if own else _call(solution, inputs, outputs, statement)
     body = [f"    {call}"] if written else [f"    found = {call}", *_named(outputs)]
     return f"def {ENTRY}({', '.join([*inputs, *written])}):\n" + "\n".join(body) + "\n"
 
@@ -198,16 +200,16 @@ def _meant(names: Sequence[str], weights: Mapping[str, str]) -> dict[str, str]:
 
 
 def _call(
-    solution: Solution, inputs: Sequence[str], outputs: Sequence[str], problem: Statement
+    solution: Solution, inputs: Sequence[str], outputs: Sequence[str], statement: Statement
 ) -> tuple[str, Sequence[str]]:
     """Return the call of a function, and the outputs that it writes. Parameters correspond to those of the reference by
     name, else by position. If as many further parameters are needed as there are outputs, the function writes the
     outputs to them, unless it returns something. Raises TaskError."""
     tensors, own = iter(inputs), solution.parameters
-    values = [each.format(next(tensors)) if "{}" in each else each for each in problem.arguments] or [*inputs]
+    values = [each.format(next(tensors)) if "{}" in each else each for each in statement.arguments] or [*inputs]
     by_name = {*inputs} <= {*own} and len(values) == len(inputs)
     placed = inputs if by_name else own[: len(values)]
-    numbers = {name: repr(each) for name, each in problem.others.items() if name not in inputs}
+    numbers = {name: repr(each) for name, each in statement.others.items() if name not in inputs}
     more = {name: each for name, each in numbers.items() if name in own and name not in placed}
     left = [name for name in solution.needed if name not in (*placed, *more)]
     unsaid = [each for name, each in numbers.items() if name not in more]
@@ -237,7 +239,7 @@ _judged_made = {{}}
 
 
 def _judged_model(*tensors):
-    """In another dtype than the problem has, as by `model.to(dtype)`."""
+    """In another dtype than the statement has, as by `model.to(dtype)`."""
     dtype = next((each.dtype for each in tensors if each.is_floating_point()), _judged_torch.float32)
     if dtype not in _judged_made:
         _judged_torch.manual_seed({seed})
@@ -294,17 +296,17 @@ def judged({parameters}):
 
 
 def calls_of(
-    problem: Statement, inputs: Sequence[str], outputs: Sequence[str], said: Callable[[Any], str] = repr
+    statement: Statement, inputs: Sequence[str], outputs: Sequence[str], said: Callable[[Any], str] = repr
 ) -> str:
     """Return the text of `judged`, which calls `ModelNew`, with arguments as `said` writes them."""
-    module = problem.module
+    module = statement.module
     assert module is not None
     given = {} if module.one_seed else module.weights
     weights = ", ".join(f"{own!r}: {name}" for name, own in given.items() if name in inputs)
     made = _MODULE.format(
         made_of=said(module.made_of), seed=SEED, mode=module.mode.to_set, changed=module.mode.changed,
         parameters=", ".join(inputs), weights=weights,
-        dtypes=tuple(f"torch.{each}" for each in dict.fromkeys(("float32", *problem.dtypes.values()))),
+        dtypes=tuple(f"torch.{each}" for each in dict.fromkeys(("float32", *statement.dtypes.values()))),
         inputs=", ".join(said(module.constants[each]) if each in module.constants else each for each in module.inputs),
     )  # fmt: skip
     return made + "\n".join(_named(outputs)) + "\n"

@@ -1,4 +1,4 @@
-"""Sources of problems and solutions: reading and running them, and the names that are made from theirs."""
+"""Sources of statements and solutions: reading and running them, and the names that are made from theirs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LONGEST = 31
 
 
 class TaskError(UsageError):
-    """Raised for a problem or a solution that cannot be read. The message says which, and what to do."""
+    """Raised for a statement or a solution that cannot be read. The message says which, and what to do."""
 
 
 def text_of(path: Path) -> str:
@@ -126,7 +126,7 @@ def kernel_name(words: str, taken: Sequence[str]) -> str:
 
 _COMPILED = (".c", ".cc", ".cpp", ".cxx", ".cu", ".h")
 REFERENCES = ("reference", "ref", "ref_kernel")
-"""The usual names of the function that is the problem, if a file has several functions."""
+"""The usual names of the function that is the statement, if a file has several functions."""
 
 
 def files_in(words: tuple[str, ...]) -> list[str]:
@@ -145,7 +145,7 @@ def files_in(words: tuple[str, ...]) -> list[str]:
 
 
 def name_in(words: str) -> str:
-    """Return the name of the problem that the words refer to, as `problems_of` reads them. Raises TaskError."""
+    """Return the name of the statement that the words refer to, as `statements_of` reads them. Raises TaskError."""
     path, _, name = words.partition(":")
     if Path(path).is_dir() or Path(path).suffix in (".yml", ".yaml"):
         folder = Path(path) if Path(path).is_dir() else Path(path).parent
@@ -209,9 +209,9 @@ _MOST = 2
 def begun(solutions: tuple[str, ...], against: str, output: Path, *, untrusted: bool) -> Iterator[None]:
     """Start the servers from which workers of solutions are forked. Their sandboxes show the folders that solutions
     will be written to; these are made now, and removed at the end if nothing was written to them. Raises TaskError if a
-    solution cannot be read, before time is spent on the problem."""
+    solution cannot be read, before time is spent on the statement."""
     made, files = list[Path](), [framework_in(words) for words in files_in(solutions)]
-    with suppress(TaskError, CacheError, OSError):  # an unreadable problem is reported when it is read
+    with suppress(TaskError, CacheError, OSError):  # an unreadable statement is reported when it is read
         folder, taken = output / name_in(against), list[str]()
         for name, framework in files if len(files) <= _MOST and not (untrusted and unusable()) else ():
             taken.append(kernel_name(name, taken))

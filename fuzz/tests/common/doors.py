@@ -244,7 +244,7 @@ def _command(row: Row, words: list[str], folder: Path) -> tuple[list[str], dict[
 def _more(row: Row, long: bool) -> Sequence[str]:
     """The options that the fault takes."""
     # A busy machine has not begun after two seconds, which matters where something shall run.
-    night = "1h" if long else "10s" if row.fault == "half ran" else "2s"
+    night = "1h" if long else "30s" if row.fault in ("half ran", "nothing decided") else "2s"  # time for a turn
     limits: dict[str, tuple[str, ...]] = {"nightly": ("--max-time", night), "check": (), "repro": ()}
     limits["exported program"] = ()
     cases = limits.get(row.door, ("--max-cases", "1000000" if long else "8"))

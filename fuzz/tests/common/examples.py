@@ -12,7 +12,7 @@ from fuzz.core.base.case import Case
 from fuzz.core.base.draw import Draw, Part
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.generate.capabilities import anything
-from fuzz.core.generate.plan import plan
+from fuzz.core.generate.drawing import draw_from
 from fuzz.core.generate.realise import realise
 from fuzz.core.generate.search import Search, batches
 from fuzz.core.generate.sketch import sketches
@@ -41,7 +41,7 @@ def plain(
 
 def any_case(op: str = "rms_norm") -> st.SearchStrategy[Case]:
     """Every case that the op allows."""
-    return sketches([anything(op)]).map(plan).map(realise)
+    return sketches([anything(op)]).map(draw_from).map(realise)
 
 
 def searched(op: str, seed: int, kernels: Iterable[Kernel] = (), *, sequences: bool = True) -> Iterator[Case]:

@@ -62,7 +62,7 @@ def c_target(kernel: Kernel, place: str, opt: str = "O2", bits: int | None = Non
     """The target of a kernel that gcc builds for a place, at a vector length."""
     wanted = place, "gcc", opt, None if bits is None else str(bits)
     named = ((target.name, target) for target in expand([kernel], this_host()))
-    return next(t for at, t in named if (at.place, at.compiler, at.opt, dict(at.settings).get("vl")) == wanted)
+    return next(t for at, t in named if (at.site, at.compiler, at.opt, dict(at.settings).get("vl")) == wanted)
 
 
 def values(shape: Sequence[int]) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:

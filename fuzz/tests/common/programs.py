@@ -10,7 +10,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from fuzz.campaign.replay import ChosenCase, write_script
+from fuzz.campaign.reproducing import ChosenCase, write_script
 from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import Target
 from fuzz.core.adapters.toolchain import this_host

@@ -120,6 +120,27 @@ def until(condition: Callable[[], bool], run: Running) -> None:
     assert condition(), run.communicate()[1] if run.poll() is not None else "it hangs"
 
 
+def eventually(condition: Callable[[], bool]) -> None:
+    """Wait for what other processes do; fails where it never comes true."""
+    deadline = time.monotonic() + HANG_S
+    while not condition():
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.02)
+
+
+def until_ended(*pids: int) -> None:
+    """Wait for the end of processes: one that was killed is there until the system has seen to it."""
+    eventually(lambda: not any(map(_lives, pids)))
+
+
+def _lives(pid: int) -> bool:
+    """Whether a process is there and no zombie, which it stays until its parent collects it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:  # it may be gone between opening and reading
+        return False
+
+
 def read_until(wanted: str, said: IO[str] | None) -> str:
     """The lines up to the first that has these words; fails where the stream ends without."""
     assert said is not None

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fuzz.campaign.corpus.folder import Kept, entries_of, load
-from fuzz.campaign.replay import ChosenCase, write_script
+from fuzz.campaign.reproducing import ChosenCase, write_script
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.case import CaseError
 from fuzz.core.base.errors import UsageError

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from fuzz.campaign.explaining import explain_findings
 from fuzz.campaign.search.runner import Runner
-from fuzz.campaign.search.stopping import Interruption, RunLimits
+from fuzz.campaign.search.stopping import Interruption, SessionLimits
 from fuzz.campaign.search.turn_runner import SearchScope
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.findings.book import book_in
@@ -39,7 +39,7 @@ def sort_three_bugs(count: int, folder: Path) -> None:
     target = target_of(THREE, "O2")
     book = book_in(folder, 1)
     with WorkerPool([target]) as pool:
-        runner = Runner(pool, [target], RunLimits(), book, SearchScope([GENERIC]))
+        runner = Runner(pool, [target], SessionLimits(), book, SearchScope([GENERIC]))
         runner.enough = lambda tally: tally.findings >= count
         runner.run("rms_norm", 1)
         assert runner.tally.findings >= count

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fuzz.tasks.check.plan import GIVEN
+from fuzz.tasks.check.setup import GIVEN
 from oracles.tests.common.whole import WHOLE
 
 _FEWER = {

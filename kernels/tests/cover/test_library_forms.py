@@ -26,7 +26,7 @@ BF16, TINY = STORAGE["bf16"], 2.0**-126
 
 def contract_of(name: str) -> Contract:
     kernel = next(each for each in PACK.kernels if each.name == name)
-    return next(each.contract for each in expand([kernel], Host("x86_64", frozenset())) if each.name.place == "cpu")
+    return next(each.contract for each in expand([kernel], Host("x86_64", frozenset())) if each.name.site == "cpu")
 
 
 def numbers(dtype: str) -> Numbers:
@@ -54,6 +54,7 @@ def failing(contract: Contract, x: Numbers, y: Numbers) -> int:
     return check.failing
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 def test_a_gelu_may_multiply_by_the_half_last_and_overflow_then(dtype: str) -> None:
     contract, x = contract_of("gelu-native"), numbers(dtype)
@@ -94,6 +95,7 @@ def test_fused_attention_may_lose_nan_and_nothing_else() -> None:
         assert check.failing == 8, name
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("smoothing", [0.0, 0.5])
 def test_a_mean_loss_may_overflow_where_its_even_part_is_added_up_first(smoothing: float) -> None:
     """Losses of 1e36 are 1e38 together, and sums over 64 classes are beyond what f32 has once 8 rows are added."""

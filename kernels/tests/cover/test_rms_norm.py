@@ -100,12 +100,14 @@ def test_every_target_has_a_status_and_the_right_vectors(pool: WorkerPool) -> No
         assert status.compiler.startswith(target.name.compiler)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("dtype", ["f32", "f16"])
 def test_every_length_and_every_tail(pool: WorkerPool, dtype: str) -> None:
     results = run_all(pool, [a_case(contiguous((2, n)), dtype=dtype) for n in LENGTHS])
     assert all(set(outcomes) == live(pool) for outcomes in results), "every live target runs every row"
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("dtype", ["f32", "f16"])
 def test_in_place_pitch_and_alignment(pool: WorkerPool, dtype: str) -> None:
     layouts = [

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fuzz.campaign.search.runner import Runner
-from fuzz.campaign.search.stopping import RunLimits
+from fuzz.campaign.search.stopping import SessionLimits
 from fuzz.core.adapters.pack import load
 from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import NotRun
@@ -70,7 +70,7 @@ def test_what_is_planted_is_found(name: str, tmp_path: Path) -> None:
     with WorkerPool(targets) as pool:
         assert not isinstance(pool.statuses[targets[0].id], NotRun), pool.statuses
         book = book_in(tmp_path, 7)
-        runner = Runner(pool, targets, RunLimits(max_cases=MOST), book)
+        runner = Runner(pool, targets, SessionLimits(max_cases=MOST), book)
         runner.enough = lambda tally: bool(book.buckets)
         runner.run(kernel.op, 7)
     assert book.buckets

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fuzz.campaign.search.stopping import Interruption
-from fuzz.campaign.selftest import MutantRun, hunt
+from fuzz.campaign.selftest import MutantHunt, hunt
 from fuzz.core.adapters.pack import built_in, load
 from fuzz.core.adapters.registry import expand
 from fuzz.core.execute.pool import WorkerPool
@@ -38,8 +38,8 @@ def test_the_explanation_names_what_was_planted(name: str) -> None:
     pack = load(built_in())
     mutant = next(each for each in pack.mutants if each.name == name)
     result = hunt(pack, mutant, 1, 4000, 1, console.silent(), Interruption("done"))
-    assert result.passed, [run.trouble for run in result.runs]
-    shown = result.runs[0]
+    assert result.passed, [each.trouble for each in result.hunts]
+    shown = result.hunts[0]
     found = _explained(shown)
     told = explanation_of(found, shown.target)
     rules = (line for _, line in rule_lines(told))
@@ -48,7 +48,7 @@ def test_the_explanation_names_what_was_planted(name: str) -> None:
     assert _is_smallest(shown, found)
 
 
-def _explained(run: MutantRun) -> Finding:
+def _explained(run: MutantHunt) -> Finding:
     """The finding, diagnosed with the base and all targets, also those on which the mutant need not be caught."""
     assert run.evidence is not None
     assert run.killed_by is not None
@@ -57,7 +57,7 @@ def _explained(run: MutantRun) -> Finding:
         return diagnose(pool, everywhere, Finding(run.evidence, run.killed_by), TimeAllowance(_EXPLAIN_S))
 
 
-def _is_smallest(run: MutantRun, found: Finding) -> bool:
+def _is_smallest(run: MutantHunt, found: Finding) -> bool:
     """Whether everything smaller than the shrunk case passes on its target. A stray access shows differently in
     different processes, so wrong values and faults count as the same failure."""
     assert run.killed_by is not None

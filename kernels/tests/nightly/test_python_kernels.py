@@ -8,7 +8,7 @@ import pytest
 
 from fuzz import PythonKernel
 from fuzz.campaign.search.runner import Runner
-from fuzz.campaign.search.stopping import RunLimits
+from fuzz.campaign.search.stopping import SessionLimits
 from fuzz.core.adapters.pack import load
 from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import NotRun
@@ -31,7 +31,7 @@ def test_nothing_is_found(op: str, tmp_path: Path) -> None:
         for target in targets:
             assert not isinstance(pool.statuses[target.id], NotRun), pool.statuses[target.id]
         book = book_in(tmp_path, 7)
-        runner = Runner(pool, targets, RunLimits(max_cases=MOST), book)
+        runner = Runner(pool, targets, SessionLimits(max_cases=MOST), book)
         runner.enough = lambda tally: tally.cases >= CASES and all(one.judged for one in tally.targets.values())
         tally = runner.run(op, 7)
     assert not book.buckets

@@ -13,7 +13,7 @@ from oracles.doubledouble import F64, DoubleDouble, chosen, plus, two_sum
 from oracles.elementary import Bound
 from oracles.elementary.elementwise import I64, U, V, nearest, of_double, of_float64, polynomial
 from oracles.elementary.function import LEAST_BINADE, Certified, Elementary
-from oracles.elementary.tables import ANGLES, ratio, residues, turns
+from oracles.elementary.tables import ANGLES, angles, ratio, residues
 from oracles.extendeddouble import proportional
 
 LIMIT = 2.0**20
@@ -76,7 +76,7 @@ def _cheaper(x: F64) -> tuple[I64, DoubleDouble]:
     """Return the result of `_folded` for one float64 term below `LIMIT`, in a quarter of the time (the way of Cody and
     Waite). x - n P1 is a whole multiple of 2^-53 below 1, or n is 0: exact. n P3 is below 2^-38, so the rounding there
     is below 2^-53 times that or the rest, by 2^-53 of it; n times all the other pieces is off by 2^-121."""
-    table = turns()
+    table = angles()
     quarters, count = nearest(x * table.quarters_per_unit)
     first, second, third, fourth, fifth, *_ = table.quarter
     rest = two_sum(x - quarters * first, -quarters * second)
@@ -100,7 +100,7 @@ def _residue_terms(part: F64, depth: Depth) -> list[F64]:
 
 
 def _folded(terms: Sequence[F64], depth: Depth) -> tuple[I64, DoubleDouble]:
-    table = turns()
+    table = angles()
     total = terms[0]
     for term in terms[1:]:
         total = total + term
@@ -199,7 +199,7 @@ def turned_double(x: DoubleDouble, quarter: int) -> DoubleDouble:
     finite = np.isfinite(x.high)
     quarters, rest = reduced([np.where(finite, x.high, 0.0), np.where(finite, x.low, 0.0)], DOUBLE)
     quarters += quarter
-    table = turns()
+    table = angles()
     centre, index = nearest(rest.high * ANGLES)
     h = two_sum(rest.high - centre / ANGLES, rest.low)
     square = h * h

@@ -24,9 +24,9 @@ from oracles.formula.trace import Node
 from oracles.lazy import lazy
 
 _CLEAR = 1 - 2.0**-12
-"""If the magnitudes add up to at most the sum divided by this, no order overflows to the opposite side."""
+"""If the sum is at least this share of the sum of magnitudes, no order of the terms overflows to the opposite side."""
 _NEVER = 1 << 12
-"""A stand-in exponent for zero, which is a multiple of every power of two."""
+"""An exponent that stands for zero, since zero is a multiple of every power of two."""
 
 
 def in_any_order(here: SettledProblem, node: Node, chain: Chain, forms: Sequence[Form], *, last: bool) -> Form:
@@ -65,7 +65,7 @@ class _Added:
             np.isinf(self._size), finite * (1 + self._worst) < dtype.limit, self._size * _CLEAR <= np.abs(found.centre)
         )
         return rounded(
-            found, Rounding(underflow=0.0, reach=self._size * (1 + self._worst), certain=certain), here.contract
+            found, Rounding(underflow=0.0, top=self._size * (1 + self._worst), certain=certain), here.contract
         )
 
     @lazy
@@ -84,7 +84,7 @@ class _Added:
 
     @lazy
     def _sums(self) -> Sequence[Node]:
-        """Return the sums among the terms whose own terms a kernel may merge with the others."""
+        """Return the terms that are sums themselves and whose own terms a kernel may add together with the others."""
         return [
             term.node
             for term in self.chain.terms
@@ -95,7 +95,7 @@ class _Added:
 
     @lazy
     def _sizes(self) -> Sequence[F64]:
-        """Return the magnitudes of the terms; for a term that is a sum, the sum of its terms' magnitudes."""
+        """Return the magnitude of each term. For a term that is a sum, it is the sum of the magnitudes of its terms."""
         return [self.here.sizes[term.node] if term.node in self._sums else form.size for term, form in self._each]
 
     @lazy
@@ -130,13 +130,13 @@ class _Added:
 
     @lazy
     def _of_sums(self) -> Sequence[F64 | float]:
-        """Return the relative errors of the sums whose terms a kernel may merge with the others."""
+        """Return the relative errors of those terms that are sums and whose terms a kernel may add with the others."""
         return [self.here.sum_errors(each, True)[1] + 2 * self._dtype.u for each in self._sums]
 
     @lazy
     def _errors(self) -> F64:
-        """Return the worst-case error before the last addition, without the errors of terms that are sums: a term far
-        smaller than another is lost, so roundings are not random."""
+        """Return the worst-case error before the last addition, without the errors of terms that are sums. It is not
+        the statistical error: a term far smaller than another one is lost, so that roundings are not random."""
         found = self._partial * (self._dtype.u * (1 + self._growth(self._count)) + dust(self._dtype))
         for each, errors in zip(self._sums, self._of_sums, strict=True):
             found = found + (self._size - self.here.sizes[each]) * (errors + dust(self._dtype))
@@ -151,8 +151,8 @@ class _Added:
 
     @lazy
     def _exact(self) -> Mask:
-        """Return the mask of elements for which no addition rounds: all terms are whole multiples of one unit, and
-        their magnitudes add up to a number of few bits."""
+        """Return the mask of elements for which no addition rounds. There all terms are whole multiples of one unit,
+        and their magnitudes add up to a number of few bits."""
         alike: Mask = reduce(np.logical_and, [form.spread == 0 for form in self.forms])
         if self._sums or not alike.any():
             return np.zeros((1,) * self.forms[0].centre.ndim, bool)

@@ -41,11 +41,11 @@ from oracles.lazy import lazy
 from oracles.summation import NumericsError
 
 _MOVING: tuple[Kind, ...] = ("point", "take")
-"""Operations that move values and never flush them. A choice is none: instructions such as maxps may flush."""
+"""Operations that move values and never flush them. Choosing is not one: instructions like maxps may flush."""
 _ADDING: tuple[Kind, ...] = ("add", "subtract", "sum")
 """Operations that may compute a product again inside themselves, without rounding it (fused multiply-add)."""
 SAME = 2.0**-40
-"""The relative change of a row's half-widths if it is joined with other rows, since sums may change their order."""
+"""The relative change of a row's half-widths when it is joined with others, since sums may change their order."""
 _LARGE = 1 << 20
 """Forms with more elements than this (8 MiB an array) drop the values that can be computed again."""
 LOST = 2.0**-1000
@@ -57,9 +57,9 @@ class Budget(SettledProblem):
     """The forms of all values of a formula, for one contract and one problem."""
 
     complete: bool = True
-    """Whether no operand is absent: in its place a kernel may add a zero, which decides the sign of other zeros."""
+    """Whether all operands are present. For an absent one a kernel may add a zero, which changes the sign of zeros."""
     sharp: bool = False
-    """Whether only exact values are right, so that functions reach their limits at infinity alone."""
+    """Whether only exact values are right. Then functions have their values at infinity only for infinite arguments."""
 
     @lazy
     def read(self) -> ReadFormula:
@@ -86,8 +86,8 @@ class Budget(SettledProblem):
 
     @lazy
     def replaced(self) -> Replaced:
-        """Return the numbers that replace centres, because all kernels round a value to the same number or overflow
-        there: by node, and by the index of its argument (None: the node's result)."""
+        """Return the numbers that replace centres, by node and by the index of an argument of the node (None: the
+        node's result). A centre is replaced where all kernels round the value to the same number, or overflow."""
         if self.endless:
             return self.read.held
         infinite = {n: form.centre for n, form in self.forms.items() if n.args and np.isinf(form.centre).any()}
@@ -121,7 +121,7 @@ class Budget(SettledProblem):
             return self._cast(node, found, judged(dtype), pointed)
 
     def outcome(self, name: str, dtype: str) -> PossibleValues | None:
-        """Return the possible values of an output where its form says nothing, or None if they are unknown: if
+        """Return the possible values of an output where its form does not bound it. Return None if they are unknown: if
         operations have dtypes of different ranges, so that they overflow one by one, or if kernels flush or round
         intermediate values, which makes infinities and zeros that no interval shows."""
         contract = self.contract
@@ -157,8 +157,8 @@ class Budget(SettledProblem):
         return replace(zeroed(replace(found, dtype=dtype), True), dtype=found.dtype)
 
     def _kept_in(self, read: ReadFormula, node: Node) -> Format:
-        """Return the dtype with the smallest numbers among those that kernels may have a value in. A moved or chosen
-        value stays a number of its operand's dtype, even if the contract gives it another one."""
+        """Return the dtype with the smallest numbers among those in which kernels may have a value. A value that is
+        only moved or chosen stays a number of its operand's dtype, even if the contract gives it another one."""
         found = [read.forms[node].dtype]
         if node.kind == "point":
             point = self.pointed(node)
@@ -175,16 +175,16 @@ class Budget(SettledProblem):
 
     @lazy
     def chains(self) -> Mapping[Node, Chain]:
-        """Return the sums whose terms may be added in any order, by their last additions."""
+        """Return the sums whose terms may be added in any order, each by its last addition."""
         return self.contract.chains(self.inputs.trace, self._counted if self.contract.addend == "any" else ())
 
     @lazy
     def within(self) -> frozenset[Node]:
-        """Return the additions inside these chains, without the last ones: a kernel need not make them."""
+        """Return the additions in the chains of these sums, except the last ones. A kernel need not make them."""
         return frozenset(node for chain in self.chains.values() for node in chain.inner)
 
     def _whole(self, read: ReadFormula, node: Node) -> Form:
-        """Return the form of a count, which is the same in every kernel."""
+        """Return the form of a count, which is the same number in every kernel."""
         args: list[F64 | Mask] = [read.forms[arg].centre for arg in node.args]
         if node.kind == "where":
             args[0] = args[0] != 0
@@ -224,15 +224,16 @@ class Budget(SettledProblem):
         return found
 
     def _is_rounded_alike(self, node: Node) -> bool:
-        """Whether every kernel has the same operands of an addition, and rounds their sum."""
+        """Whether an addition has the same operands in every kernel, and every kernel rounds the sum."""
         return not (self.contract.wider or node in self.within or any(arg.args for arg in node.args))
 
     def _applied(self, read: ReadFormula, node: Node, arg: Form) -> Form:
-        """Return the form of a function whose argument differs between kernels. If float64's argument is so wrong that
-        the function has another value there, that value is the centre: kernels' values may lie on either side."""
+        """Return the form of a function whose argument differs between kernels. If the error of float64's argument is
+        so large that the function has another value there, that value is the centre: the values of kernels may lie on
+        either side of it."""
         found, of = self._step(node, [arg]), node.function
         if of.tangent is None:
-            return self._keep(read, node, None, arg, stepped(found, of, arg, self._reach(read, node.args[0], arg)))
+            return self._keep(read, node, None, arg, stepped(found, of, arg, self._spread_of(read, node.args[0], arg)))
         far = of.share(arg.centre, arg.spread) > FAR
         if not far.any():
             return found
@@ -266,8 +267,8 @@ class Budget(SettledProblem):
         return self._keep(read, node, None, found, narrow)
 
     def _compared(self, read: ReadFormula, node: Node, args: Sequence[Form]) -> Form:
-        """Return the form of a comparison. Where float64 may compare wrongly, the node is marked as doubtful. Where
-        both sides underflowed in float64, kernels may find them equal."""
+        """Return the form of a comparison. Where the error of float64 may decide the comparison, the node is marked as
+        doubtful. Where both sides underflowed in float64, kernels may find them equal."""
         found, (a, b) = self._step(node, args), args
         vanished = (np.abs(a.centre) <= LOST) & (np.abs(b.centre) <= LOST)
         if vanished.any() and not (a.is_exact and b.is_exact):
@@ -288,8 +289,9 @@ class Budget(SettledProblem):
         return found
 
     def _added(self, read: ReadFormula, node: Node, args: Sequence[Form]) -> Form:
-        """Return the sum of two operands that every kernel rounds alike: to float64, as here, or to so few bits that
-        rounding in float64 changes nothing. If float64 rounds nothing off, the formula's own sum stays the centre."""
+        """Return the sum of two operands that are the same in every kernel, where every kernel rounds the sum: to
+        float64, as here, or to so few bits that rounding to float64 first changes nothing. If float64 rounds nothing
+        off, the formula's own sum stays the centre."""
         if not self.contract.flushes_results:
             nothing = [
                 arg.kind != "tensor" and not form.centre.any() for arg, form in zip(node.args, args, strict=True)
@@ -302,7 +304,7 @@ class Budget(SettledProblem):
             found = exact if exact.is_exact else blended(alike, exact, self._step(node, args))
             narrow = Narrowed(replace(found, bits=dtype.precision))
         else:
-            narrow = narrowed(exact, dtype, self.contract, self._reach(read, node, exact))
+            narrow = narrowed(exact, dtype, self.contract, self._spread_of(read, node, exact))
         sign = 1.0 if node.kind == "add" else -1.0
         lost = alike & (two_sum(args[0].centre, sign * args[1].centre).low != 0)
         if lost.any():
@@ -322,7 +324,7 @@ class Budget(SettledProblem):
         return self.operated(read, node, last=True)
 
     def operated(self, read: ReadFormula, node: Node, *, last: bool = False) -> Form:
-        """Return the form of an operation's result; with `last`, as before the operation's own rounding."""
+        """Return the form of an operation's result. With `last`, the operation's own rounding is left out."""
         if node not in self.chains:
             return self._shared(read, node, self._step(node, self._taken(read, node), last=last))
         chain = self.chains[node]
@@ -363,10 +365,10 @@ class Budget(SettledProblem):
             before = self._unrounded(read, arg)  # a single rounding serves as both
         elif holds(before, dtype):
             return self._converted(read, arg, before, dtype)
-        narrow = narrowed(before, dtype, self.contract, self._reach(read, arg, before), point=True)
+        narrow = narrowed(before, dtype, self.contract, self._spread_of(read, arg, before), point=True)
         return lowered(self._keep(read, node, 0, before, narrow), dtype, self.contract.flushes_results)
 
-    def _reach(self, read: ReadFormula, node: Node, form: Form) -> Spread:
+    def _spread_of(self, read: ReadFormula, node: Node, form: Form) -> Spread:
         """Return how far kernels' values may lie from the centre of a node's form, before it is rounded."""
         if form.is_exact:
             return ALIKE
@@ -444,7 +446,7 @@ class Budget(SettledProblem):
             elif not node.is_exact and (self.contract.wider or self._may_start(node)):  # kernels may skip this rounding
                 each = maybe_narrowed(each, dtype, self.contract)
             elif not node.is_exact:
-                narrow = narrowed(each, dtype, self.contract, self._reach(read, arg, each))
+                narrow = narrowed(each, dtype, self.contract, self._spread_of(read, arg, each))
                 each = self._keep(read, node, place, each, narrow)
                 if wide - arg.dims:  # all elements that use it share this rounding
                     each = shared(each)

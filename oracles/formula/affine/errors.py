@@ -30,7 +30,7 @@ class Rounding:
     """The error in units of the smallest subnormal number; 0 for sums, which are exact there."""
     fused: bool = False
     """Whether some kernels skip the rounding, and so do not overflow."""
-    reach: F64 | None = None
+    top: F64 | None = None
     """The largest magnitude of intermediate values, without infinite terms; None: that of the results."""
     certain: Mask | None = None
     """Mask of elements that are infinite in every kernel if their results are too large; None: all elements."""
@@ -133,10 +133,10 @@ def marked(*masks: Mask | None) -> Mask | None:
 
 
 def _limited(form: Form, rounding: Rounding) -> Form:
-    """Return the form with infinities where it certainly overflows, and a mark where it may overflow."""
+    """Return the form with an infinite centre where it certainly overflows, and with a mark where it may overflow."""
     limit = form.dtype.limit
-    top = form.size if rounding.reach is None else rounding.reach
-    if not top.size or (top.max() < limit and (rounding.reach is None or np.isfinite(form.centre).all())):
+    top = form.size if rounding.top is None else rounding.top
+    if not top.size or (top.max() < limit and (rounding.top is None or np.isfinite(form.centre).all())):
         return form
     beyond = np.abs(form.centre) - form.spread >= limit
     over = beyond if rounding.certain is None else beyond & rounding.certain
@@ -225,7 +225,7 @@ def _joined(
 
 
 def _over(values: F64, whole: F64 | float) -> F64:
-    """Return quotients; 0 / 0 counts as 0."""
+    """Return the quotients of two arrays, with 0 for 0 / 0."""
     found: F64 = np.where(np.equal(values, 0), 0.0, values / whole)
     return found
 

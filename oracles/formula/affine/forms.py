@@ -27,7 +27,7 @@ from oracles.ranks import Ranks
 Mask = NDArray[np.bool_]
 
 DUST = 2.0**-50
-"""The share of itself by which an error grows with each operation: it covers float64 coefficients that cancel."""
+"""The share of an error by which it grows with each operation, to cover roundings of coefficients that cancel."""
 
 
 def dust(dtype: Format) -> float:
@@ -41,7 +41,7 @@ ETA = 2.0**-1074
 
 
 def upwards(values: F64, dtype: Format, *factors: F64 | float) -> F64:
-    """Return products of magnitudes; in f64, where they may underflow, raised by `ETA` unless a factor is 0."""
+    """Return products of magnitudes. In f64, where they may underflow, `ETA` is added to each, unless a factor is 0."""
     if dtype is not DOUBLE:
         return values
     lost: Mask | bool = True
@@ -55,7 +55,7 @@ ANY = 1 << 10
 
 
 Weights = Sequence[Sequence[F64]]
-"""A sum of products of factors: an array of all weights would be larger than any other array."""
+"""The weights of a sum, as sums of products of factors: an array of all would be larger than any other array."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,20 +91,21 @@ class Summed:
 
 @dataclass(frozen=True, eq=False)
 class Edge:
-    """Values that elements may have outside their forms, or closer ends (see `oracles.formula.affine.edges`)."""
+    """Allowed values of elements that lie outside their forms, or ends that are closer than those of the forms (see
+    `oracles.formula.affine.edges`)."""
 
     zero: Mask
     """Mask of elements that may also be zero: they were divided by something that may overflow."""
     nan: Mask
     """Mask of elements that may also be NaN: they are zero times something that may be infinite."""
     floor: F64
-    """The least value that an element may have, times its centre's sign. NaN: the form always holds."""
+    """The least value that an element may have, times the sign of its centre. NaN: the element lies within its form."""
     ceiling: F64
-    """The largest value, times the centre's sign: infinity, or a number, and then the form holds as well."""
+    """The largest value, times the sign of the centre: infinity, or a number, in which case the form holds as well."""
 
     @property
     def open(self) -> Mask:
-        """Mask of elements of which only the floor is known."""
+        """Mask of elements for which only the floor is known."""
         return np.isinf(self.ceiling)
 
     @property
@@ -137,11 +138,12 @@ class Form:
     may: Mask | None = None
     """Mask of elements that may be infinite or NaN, depending on how a kernel calculates."""
     overflows: Mask | None = None
-    """Mask of elements that are as the form says or an infinity of the centre's sign, depending on the kernel."""
+    """Mask of elements that some kernels may have as an infinity of the centre's sign, others as the form says."""
     ranks: Ranks | None = None
     """The ranks that elements may have, if the values are places of elements of a rank."""
     least: F64 | None = None
-    """A lower bound for every kernel's value, whatever its errors, as 0 for squares and their sums. NaN: unknown."""
+    """A lower bound of the value in every kernel, which does not depend on errors: 0 for squares and their sums, for
+    example. NaN: there is none."""
     edge: Edge | None = None
 
     @property
@@ -223,7 +225,7 @@ def blended(mask: Mask, a: Form, b: Form) -> Form:
 def combined(
     terms: Sequence[tuple[Form, F64 | None]], remainder: F64 | None = None
 ) -> tuple[dict[Symbol, F64], F64 | None]:
-    """Return `parts` and `rest` of a sum of forms times exact factors (None: 1), with a further remainder."""
+    """Return `parts` and `rest` of a sum of forms times exact factors (None: 1), and of a further `remainder`."""
     parts: dict[Symbol, F64] = {}
     rest = remainder
     for form, factor in terms:
@@ -243,7 +245,7 @@ def combined(
 
 
 def _vanished(term: F64, factor: F64, coefficient: F64, symbol: Symbol, rest: F64 | None) -> F64 | None:
-    """Return the rest plus what a coefficient loses when it underflows."""
+    """Return the rest, enlarged by what a coefficient loses when it underflows."""
     lost = (np.abs(term) < 2.0**-1021) & (factor != 0) & (coefficient != 0) & (symbol.radius > 0)
     if not lost.any():
         return rest

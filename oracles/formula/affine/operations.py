@@ -117,8 +117,8 @@ _SUMMED = -1075 - 53
 
 
 def _is_only_added(here: SettledProblem, node: Node) -> bool:
-    """Whether a product goes only into sums, and these only into outputs or means, such as that under a root. If a sum
-    were multiplied or subtracted from, what each product has lost would show."""
+    """Whether a product is only used in sums, and these sums only as outputs or in means, such as the mean under a
+    root. If a sum were multiplied, or something subtracted from it, the errors of its products would be seen."""
     uses = here.inputs.trace.uses
     sums = uses.get(node, (node,))
     return all(use.kind == "sum" and all(each.kind in _AVERAGING for each in uses.get(use, ())) for use in sums)
@@ -133,8 +133,8 @@ def bits_of_product(a: Form, b: Form) -> int:
 
 
 def _vanished(here: SettledProblem, found: Form, args: Sequence[Form], among: Mask | bool = True) -> Form:
-    """Return the form with an error where a result underflowed to 0 in float64. Only an operation in f64 can make a
-    number of it again: without one, the form stays the same."""
+    """Return the form with an error wherever a result underflowed to 0 in float64. Only operations in f64 can make a
+    nonzero value of such a result again: in other dtypes the form stays the same."""
     if not here.wide:
         return found
     lost = (found.centre == 0) & among
@@ -254,7 +254,7 @@ def _strayed(here: SettledProblem, of: Elementary, arg: Form, found: Form) -> Fo
 
 
 def _moved(here: SettledProblem, of: Elementary, arg: Form, found: Form, top: F64 | None) -> Form:
-    """Return the form of a function with the errors passed on by its argument, which is at most `top`."""
+    """Return the form of a function with the errors that its argument passes on. The argument is at most `top`."""
     far, low, centre, dtype = here.far(arg), here.lowest(arg), found.centre, found.dtype
     high = arg.centre + far
     if of.tangent is None:
@@ -299,7 +299,7 @@ def _in_range(of: Elementary, arg: Form, value: F64, bend: Tangent) -> Tangent:
 
 
 def _bounded(found: Form, far: F64, share: F64) -> Form:
-    """Return the form, with the errors `far` instead of its own where these are larger."""
+    """Return the form, with the errors `far` in place of its own errors where its own are larger."""
     errors = far + np.abs(found.centre) * DUST
     less = (share > FAR) & ~(errors >= found.spread)
     if not less.any():

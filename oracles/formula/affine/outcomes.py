@@ -37,7 +37,7 @@ _CENTRE = 2.0**-12
 """The largest error of a float64 centre as a share of kernels' errors, as in `oracles.formula.affine.errors`."""
 _MOST = float(np.finfo(np.float64).max)
 _CHOOSING = "where", "negate", "point"
-"""Operations that use intervals even if exponents are unbounded: they pass on the ends of means of shares."""
+"""Operations that use intervals even if exponents are unbounded, since they pass on the ends of means of shares."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +50,8 @@ class PossibleValues:
     others: NDArray[np.uint8]
     """Bits for +inf, -inf and NaN, if elements may have them too: `PLUS`, `MINUS` and `NAN`."""
     least: F64 | None = None
-    """The least magnitude of the possible numbers, if it does not follow from the ends: tanh(s) is -1 or 1, and nothing
-    between, for an s that overflows to either side. None: it follows from the ends."""
+    """The least magnitude of the possible numbers, if the ends do not show it. If s overflows to either side, for
+    example, tanh(s) is -1 or 1 and nothing between. None: it follows from the ends."""
 
     @property
     def nearest(self) -> F64:
@@ -104,7 +104,7 @@ class PossibleValues:
 def _between(
     low: F64, high: F64, some: Mask | bool, others: NDArray[np.uint8] | int, least: F64 | None = None
 ) -> PossibleValues:
-    """Return as possible the numbers between two ends, in the places of the mask `some`, and `others` everywhere."""
+    """Return possible values: the numbers between two ends where the mask `some` is set, and `others` everywhere."""
     unknown = np.isnan(low) | np.isnan(high)
     low, high = np.where(unknown, -np.inf, low), np.where(unknown, np.inf, high)
     flags = np.broadcast_to(np.asarray(others, np.uint8), np.broadcast_shapes(np.shape(others), low.shape))
@@ -155,7 +155,7 @@ class Outcomes:
         return made.chosen(marked, both)
 
     def _told(self, node: Node) -> PossibleValues:
-        """Return the possible values that a node's form states. They hold where the form has no mark."""
+        """Return the possible values of a node by its form. They hold only where the form has no mark."""
         form = self.forms[node]
         away = np.where(form.spread > 0, form.spread * (1 + _CENTRE) + np.abs(form.centre) * _OWN, form.spread)
         number = np.isfinite(form.centre)

@@ -135,8 +135,9 @@ def _doubted(here: SettledProblem, node: Node, table: Form, rank: Form, order: O
 
 
 def among(index: Form, axis: int, low: F64, high: F64, outside: F64 | None) -> tuple[F64, F64]:
-    """Return the least and the largest element that an uncertain index may take: of those that may have the index's
-    rank, or else of all, including the value `outside` for places that do not exist."""
+    """Return the smallest and the largest value that a kernel may read with an uncertain index. If the index comes from
+    a ranking along this axis, only elements that may have its rank count. If not, all elements count. Without a
+    ranking, so does `outside`, the value for indices that are no place."""
     ranks = index.ranks
     if ranks is not None and ranks.axis == axis and ranks.rank.shape[axis] == 1:
         possible = ranks.outer.holds(ranks.rank)
@@ -153,7 +154,7 @@ def is_unsure(index: Form) -> Mask:
 
 
 def _own(here: SettledProblem, table: Form) -> F64:
-    """Return how far float64's elements may lie from the exact ones."""
+    """Return how far the elements in float64 may lie from the exact ones."""
     if table.is_exact and table.bits <= DOUBLE.precision:
         return np.zeros((1,) * table.centre.ndim)
     return here.far(table) * (here.own_share(False) + 2.0**-40) + np.abs(table.centre) * 2.0**-50 + _LOST

@@ -63,13 +63,15 @@ class ReadFormula:
 
     forms: dict[Node, Form] = field(default_factory=dict)
     held: dict[tuple[Node, int | None], F64] = field(default_factory=dict)
-    """The numbers that replace centres, as `Budget.replaced` returns them."""
+    """The numbers that replace centres, by node and index of its argument (None: its own result); see
+    `Narrowed.held`."""
     doubts: dict[Node, Mask] = field(default_factory=dict)
-    """Mask of elements whose exact values may take another branch, or place, than those of float64, by node."""
+    """By node, the mask of elements whose exact values may take another branch, or place, than those of float64 do."""
     guesses: dict[Node, Mask] = field(default_factory=dict)
-    """Mask of elements whose forms depend on the rows beside them, by node (see `oracles.formula.affine.narrowing`)."""
+    """By node, the mask of elements for which the error of float64 decides between one value and two. That error
+    depends on the rows that are calculated in the same call (see `oracles.formula.affine.narrowing`)."""
     same: dict[Node, Mask] = field(default_factory=dict)
-    """By choice, the mask of elements for which both sides are equal; none before the first doubt."""
+    """By node that chooses between two values, the mask of elements where both are equal; empty before any doubt."""
     mirrored: dict[Node, Mask] = field(default_factory=dict)
     """Mask of elements that are infinite on either side, by node (see `Signs.mirrored`)."""
     errors: dict[Node, F64] = field(default_factory=dict)
@@ -85,7 +87,7 @@ class ReadFormula:
 
     @property
     def by_chance(self) -> Mapping[Node, Mask]:
-        """The mask of elements that float64 decides by chance, by node: doubts and guesses."""
+        """By node, the mask of elements that the error of float64 decides: doubts and guesses."""
         found = {**self.doubts}
         for node, guess in self.guesses.items():
             found[node] = guess | found[node] if node in found else guess

@@ -31,9 +31,8 @@ from oracles.formula.trace import Node
 from oracles.rounding import round_to
 
 _ALIKE = 0.9
-"""A sum's rounding errors are random only if its terms differ: if fewer than this share of the nonzero terms have a
-magnitude of their own, only the worst case is sound. Measured: constant rows and ties violated the statistical
-budget."""
+"""The share of a sum's nonzero terms that must have a magnitude of their own for rounding errors to count as random. If
+fewer have, only the worst case is sound. Measured: constant rows and ties violated the statistical budget."""
 
 
 def dot(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
@@ -67,8 +66,8 @@ def total(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
 def _total(
     here: SettledProblem, node: Node, sums: Sums, weights: Callable[[Symbol], Weights], alike: Callable[[Format], Mask]
 ) -> Form:
-    """Return the form of a sum, from the sums over its terms' forms. `weights` gives the coefficients by symbol,
-    `alike` says where too few terms have a magnitude of their own."""
+    """Return the form of a sum, given the sums over the forms of its terms. `weights` returns the coefficients of a
+    symbol. `alike` is the mask of sums in which too few terms have a magnitude of their own."""
     axes, dtype = here.inputs.axes(node), here.dtype(node)
     n = here.inputs.count(axes)
     # Terms of fewer bits are multiples of a coarse unit, see `sum_budget`.
@@ -85,7 +84,7 @@ def _total(
         parts[Symbol(radius, summed)] = np.ones((1,) * radius.ndim)
     least = None if sums.least is None else _least(here, node, *sums.least)
     found = Form(sums.centre, dtype, dtype.precision, parts, sums.rest, sums.may, least=least)
-    reach, less = (sums.size, None) if sums.far is None else sums.far
+    top, less = (sums.size, None) if sums.far is None else sums.far
     if np.all(n > 1):
         allowed = allowed + dust(dtype)
         errors = upwards(sums.size * allowed, dtype, sums.size)
@@ -97,7 +96,7 @@ def _total(
             errors = np.where((found.spread == 0) & (sums.size <= 2.0**dtype.precision), 0.0, errors)
         found = more(found, errors)
     mixed = sums.is_mixed
-    rounding = Rounding(underflow=0.0, reach=reach * (1 + theta), certain=np.logical_not(mixed))
+    rounding = Rounding(underflow=0.0, top=top * (1 + theta), certain=np.logical_not(mixed))
     before, found = found, rounded(found, rounding, here.contract)
     if here.starts(node):
         here.sizes[node] = sums.size
@@ -110,7 +109,7 @@ def _total(
 
 
 def _begun(before: Form, found: Form) -> Form:
-    """Return the form of a sum that overflows alone, but perhaps not with the value that it starts with."""
+    """Return the form of a sum that overflows alone, but perhaps not together with the value that it starts with."""
     over = np.isinf(found.centre) & np.isfinite(before.centre)
     return replace(blended(over, before, found), overflows=marked(found.overflows, over)) if over.any() else found
 
@@ -129,11 +128,11 @@ def started(here: SettledProblem, node: Node, args: Sequence[Form], found: Form)
         errors = upwards(first.size * (worst + 2 * dtype.u + dust(dtype)), dtype, first.size)
         if converts:  # the last addition is in the dtype of the sum
             errors = errors + found.size * (dtype.u + dust(dtype)) + dtype.eta
-        reach = (here.sizes[arg] + first.size) * (1 + worst) * (1 + 2 * dtype.u)
+        top = (here.sizes[arg] + first.size) * (1 + worst) * (1 + 2 * dtype.u)
         if here.contract.denormals != "preserve":
-            errors = errors + np.minimum(reach, (n + 1) * dtype.tiny)
+            errors = errors + np.minimum(top, (n + 1) * dtype.tiny)
         number = np.isfinite(found.centre) & np.isfinite(first.size)
-        beyond = number & ~(reach < dtype.limit)
+        beyond = number & ~(top < dtype.limit)
         found = more(found, np.where(number, errors, 0.0))
         found = replace(found, may=marked(found.may, beyond if beyond.any() else None))
     return found
@@ -182,8 +181,9 @@ def _largest(values: F64, axes: Axes) -> F64:
 
 
 def are_alike(terms: F64, axes: Axes, dtype: Format, inputs: Inputs | None = None) -> Mask:
-    """Return the mask of sums of which too few terms have a magnitude of their own after rounding, as small values
-    minus a large mean."""
+    """Return the mask of sums whose terms are too alike for random rounding errors: after rounding to `dtype`, fewer
+    than `_ALIKE` of the nonzero terms differ in magnitude. Small values from which a large mean was subtracted are such
+    terms."""
     sizes = round_to(np.abs(terms), dtype)
     sizes = sizes if dtype is DOUBLE else sizes.astype(np.float32)  # sorted in half the time
     others = sizes > 0
@@ -200,7 +200,8 @@ def are_alike(terms: F64, axes: Axes, dtype: Format, inputs: Inputs | None = Non
 
 
 def products_are_alike(a: F64, b: F64, axes: Axes, dtype: Format, inputs: Inputs) -> Mask:
-    """Return the mask of sums of which too few products of two values have a magnitude of their own."""
+    """Return the mask of sums of products of two values that are too alike for random rounding errors, as for
+    `are_alike`."""
     if not is_contraction(a.shape, b.shape, axes) or inputs.is_filled(axes):
         return are_alike(a * b, axes, dtype, inputs)
     matrices = Matrices.of(a, b, axes)

@@ -110,8 +110,8 @@ def online_dot(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     number = np.isfinite(found.centre)
     errors = np.where(number & ~np.isneginf(most), errors + (here.inputs.count(axes) + sizes) * unit, 0.0)
     over = here.slack(node.args[2], scores).max(axes, keepdims=True, initial=0.0)  # of each running maximum
-    reach = sizes * (1 + here.sum_errors(node, True)[1]) * (1 + 4 * other.u * (ulp + bound.growth)) * np.exp(over)
-    beyond = ~np.isnan(found.centre) & ~(reach < dtype.limit)
+    top = sizes * (1 + here.sum_errors(node, True)[1]) * (1 + 4 * other.u * (ulp + bound.growth)) * np.exp(over)
+    beyond = ~np.isnan(found.centre) & ~(top < dtype.limit)
     least = None if found.least is None else np.minimum(found.least, np.maximum(found.least - errors, 0.0))
     return replace(more(found, errors), least=least, may=marked(found.may, beyond if beyond.any() else None))
 
@@ -183,13 +183,13 @@ def updated(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     if node.kind == "welford_mean":
         each = root / math.sqrt(n)
         errors = growth * u * (chain * (np.abs(mean) + given + each) + 8 * math.sqrt(joined) * each)
-        centre, errors, reach = mean, errors + given + 3 * chain * unit, largest + apart
+        centre, errors, top = mean, errors + given + 3 * chain * unit, largest + apart
     else:
         each = growth * u * (chain * (np.abs(mean) + given) + (2 * math.sqrt(chain) + 8 * math.sqrt(joined)) * root)
         each = each + 3 * chain * unit
         errors = (2 * chain + 6) * u * growth * root**2 + 4 * each * math.sqrt(joined * n) * root
         errors = errors + (4 * each**2 + 4 * unit) * joined * n + lost
-        centre, reach, least = squares, np.maximum(largest, apart) ** 2 * n, np.zeros((1,) * mean.ndim)
+        centre, top, least = squares, np.maximum(largest, apart) ** 2 * n, np.zeros((1,) * mean.ndim)
     finite = np.isfinite(centre)
     errors = np.where(finite, errors * (1 + 2.0**-40) + np.abs(centre) * DUST, 0.0)
     # After an infinity, differences are NaN. A kernel that starts with a single term may calculate no squares.
@@ -197,4 +197,4 @@ def updated(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     may = any_along(marked(either(args), ~np.isfinite(terms.centre) if single else np.isinf(terms.centre)), axes)
     found = Form(centre, dtype, dtype.precision, rest=errors, may=may, least=least)
     uncertain = np.zeros(centre.shape, bool)
-    return rounded(found, Rounding(underflow=0.0, reach=reach, certain=uncertain), here.contract)
+    return rounded(found, Rounding(underflow=0.0, top=top, certain=uncertain), here.contract)

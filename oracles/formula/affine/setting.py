@@ -26,10 +26,11 @@ from oracles.summation import Summation, is_biased
 
 _U64 = 2.0**-53
 _LEAST_SHARE = 2.0**-30
-"""The least share: half that of f32. With fewer bits the share would be so small that float64 errs by more in the
-logarithm of a badly known sum, and every row with such a sum would go to the precise tier."""
+"""The least result of `SettledProblem.own_share`: half the share for kernels in f32. For kernels with fewer bits the
+share would be so small that float64 errs by more than that in the logarithm of a badly known sum, and every row with
+such a sum would go to the precise tier."""
 _SUNK = 2.0**-1060
-"""Smaller errors come from underflow in float64, which rounds them up to as much as twice their size."""
+"""Smaller errors count as underflow of float64, which rounds them up to as much as twice their size."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class JoinedProblem:
     structured: bool
     extents: Mapping[str, int]
     places: int
-    """The number of the problem's rows along the first axis: one if problems are stacked."""
+    """The number of the problem's rows along the first axis of joined arrays: one if problems are stacked."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ class SettledProblem:
         return self._by_row([up for _, up, _ in likely]), self._by_row(worst), differ
 
     def _by_row(self, values: Sequence[float | bool]) -> NDArray[Any]:
-        """Return `values`, one for each joined problem, repeated for each row of the problem; shape (rows, 1, ...)."""
+        """Return `values`, one for each joined problem, each repeated for its problem's rows; shape (rows, 1, ...)."""
         return np.repeat(values, [part.places for part in self.each]).reshape(
             -1, *(1 for _ in self.inputs.trace.dims[1:])
         )
@@ -143,18 +144,17 @@ class SettledProblem:
 
     @lazy
     def sizes(self) -> dict[Node, F64]:
-        """Return the sums of the terms' magnitudes, by the sum's node: a cache that starts empty."""
+        """Return the cache of the sums of the terms' magnitudes, by the node of the sum."""
         return {}
 
     @lazy
     def factors(self) -> dict[Node, Symbol]:
-        """Return the errors of the factors that scale shares, by exponential: a cache that starts empty."""
+        """Return the cache of the errors of the factors that scale shares, by exponential."""
         return {}
 
     @lazy
     def tops(self) -> dict[Node, F64]:
-        """Return upper bounds of the differences of values and their maximum, by difference: a cache that starts
-        empty."""
+        """Return the cache of upper bounds of the differences between values and their maximum, by difference."""
         return {}
 
     def slack(self, values: Node, form: Form) -> F64:
@@ -175,9 +175,9 @@ class SettledProblem:
         return {}
 
     def own_share(self, wide: bool) -> F64 | float:
-        """Return an upper bound for the error of a float64 centre (`wide`: of a double-double one) as a share of the
+        """Return an upper bound for the error of a centre in float64 (`wide`: in double-double) as a share of the
         half-width, apart from the last operation: each operation adds at most this share of its own part of the
-        half-width. For joined problems it has one number for each row."""
+        half-width. For joined problems there is one number for each row."""
         if wide not in self._shares:
             share: F64 | float = 0.0 if wide else _LEAST_SHARE
             for node in self.inputs.trace.nodes:
@@ -201,7 +201,7 @@ class SettledProblem:
 
     @lazy
     def wide(self) -> bool:
-        """Whether something is calculated in float64, so that a centre in float64 errs as much as kernels do."""
+        """Whether some operation is calculated in float64, so that a float64 centre has errors as large as kernels'."""
         return self.contract.is_wide
 
     @lazy
@@ -211,8 +211,8 @@ class SettledProblem:
         return self.wide and any(dtype.removeprefix(MAYBE) != DOUBLE.name for dtype in used)
 
     def far(self, form: Form) -> F64:
-        """Return how far a kernel's value and the exact value may lie from the form's centre together, for the
-        remainder of a tangent: the square of this is at least the sum of the squares of both distances."""
+        """Return an upper bound, for the remainder of a tangent, of the distance of a kernel's value and of the exact
+        value from the form's centre: the square of the bound is at least the sum of the squares of both distances."""
         if not self.wide or form.is_exact:
             return form.spread
         return np.where(form.spread > _SUNK, form.spread * (1 + 2 * self.own_share(False)), form.spread)

@@ -27,8 +27,8 @@ _POSITIVE: tuple[Kind, ...] = ("extent", "position", *TOLD)
 _SIGNING: tuple[Kind, ...] = ("multiply", "divide", "negate")
 """The operations that may change the sign of a zero."""
 _CERTAIN = 1.0 + 2.0**-20
-"""A value certainly has the sign of its centre if the centre is larger than its possible error by this factor; the
-error is known to many more bits."""
+"""The factor by which a centre must be larger than its possible error for the value to have the centre's sign for
+certain. The error is known to many more bits."""
 
 _MINUS, _FREE, _PLUS = np.int8(-1), np.int8(0), np.int8(1)
 """The signs as single bytes, since a row may have millions of elements."""

@@ -82,7 +82,7 @@ class Sums:
 
 
 def is_floored(here: SettledProblem, node: Node) -> bool:
-    """Whether a sum of never negative terms may lose so much of them that a lower bound of it matters."""
+    """Whether a sum of terms that are never negative may lose so much of them that a lower bound of the sum matters."""
     return not here.contract.flushes_results and bool(np.any(here.sum_errors(node, True)[1] > FAR))
 
 

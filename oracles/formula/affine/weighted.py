@@ -55,14 +55,14 @@ def at_least(here: SettledProblem, node: Node, most: Node, forms: Mapping[Node, 
 
 
 def _vanishing(here: SettledProblem, node: Node) -> float:
-    """Return the most that an exponential or the sum of exponentials loses by underflow."""
+    """Return the largest amount that underflow may take from an exponential, or from the sum of exponentials."""
     exponential = node.args[0].args[0] if node.args[0].kind == "point" else node.args[0]
     formats = [here.dtype(node)] + ([here.dtype(exponential)] if node.kind != "online" else [])
     return max(each.tiny if here.contract.flushes_results else 2 * each.eta for each in formats)
 
 
 def _is_loose(mass: Form) -> Mask:
-    """Return the mask of sums of exponentials about which their form says little."""
+    """Return the mask of sums of exponentials that their form hardly bounds."""
     return ~(mass.spread <= FAR * mass.centre)
 
 
@@ -199,7 +199,7 @@ def _errors(here: SettledProblem, node: Node, mean: Mean, off: F64) -> F64:
 
 
 def _lost(here: SettledProblem, node: Node, mean: Mean) -> float:
-    """Return what underflow may take off both sums, or add to them, for values up to 1."""
+    """Return the amount that underflow may take from both sums, or add to them, for values up to 1."""
     formats = [here.dtype(each) for each in (node, mean.mass, mean.exponential)]
     formats += [point.dtype for name in here.contract.points if (point := here.contract.point(name)) is not None]
     flushes = here.contract.denormals != "preserve" or bool(here.contract.flushing)

@@ -38,7 +38,7 @@ _REMEMBERED = 1 << 16
 """The number of values that `Exact` keeps, at most, to reuse them for other elements of the same problem."""
 _WHOLE: Fixed = frozenset()
 _WINDOW = 16
-"""If an index takes at most this many places of a table, only those places of the table are calculated."""
+"""An index that takes at most this many places of a table needs only those places of the table to be calculated."""
 _AT_ONCE = 16
 """How many times longer all elements take one by one than in one array, if calls of NumPy take most of the time."""
 
@@ -53,7 +53,7 @@ class Inputs:
     parameters: Mapping[str, float | F64]
     """The parameters by name: numbers, or for joined problems columns with one element for each row or problem."""
     lengths: Lengths | Extents | None = None
-    """The lengths of rows, or the extents of problems, that were filled up to the longest; None without any."""
+    """The lengths of rows, or the extents of problems, before they were filled up to the longest; None if none was."""
 
     @lazy
     def extents(self) -> Mapping[str, int]:
@@ -96,7 +96,7 @@ class Inputs:
         return math.prod(self.extents[dim] if lengths is None else lengths.count(dim) for dim in dims)
 
     def total(self, values: NDArray[Any], axes: Axes) -> NDArray[Any]:
-        """Return the sum along axes of elements from before filling up, added in the same order as without it."""
+        """Return the sum along axes of the elements that are not filled up, added in the same order as without any."""
         for axis in axes:
             values = self.lengths.total(values, axis) if self.lengths else values.sum(axis=axis, keepdims=True)
         return values
@@ -113,7 +113,8 @@ class Inputs:
         return arithmetic.where(own, index, arithmetic.lift(np.full(self._single, -1.0)))
 
     def filled_up(self, values: Values, axes: Axes, arithmetic: Arithmetic) -> Values:
-        """Return the values with each element behind the end of a row or problem replaced by its last one."""
+        """Return the values, with each element that was filled up behind the end of a row or problem replaced by the
+        last element before."""
         if not self.is_filled(axes):
             return values
         places = np.arange(values.shape[axes[0]], dtype=np.float64)
@@ -126,7 +127,8 @@ class Inputs:
         return (1,) * len(self.trace.dims)
 
     def spans(self, shape: tuple[int, ...], axes: Axes) -> Sequence[Places]:
-        """Return slices that split an array along axes, of about `AT_ONCE` elements each; one for filled-up rows."""
+        """Return slices that split an array along axes into parts of about `AT_ONCE` elements. If rows were filled up,
+        there is one slice for all of them."""
         return [(slice(None),) * len(axes)] if self.is_filled(axes) else spans(shape, axes)
 
     def leaf(self, node: Node, fixed: Fixed = frozenset()) -> F64:
@@ -271,7 +273,8 @@ def elements(
         return step(node, args, arithmetic, inputs)
 
     def taken(node: Node, fixed: Fixed) -> Values:
-        """Return elements taken from a table. If they are few, such as a window, no others are calculated."""
+        """Return the elements that a node takes from a table. If they are few, such as those of a window, no other
+        elements of the table are calculated."""
         table, index, *outside = node.args
         (axis,), (dim,) = inputs.axes(node), node.over
         at = other(node, 1, fixed, partial(value, index, fixed))

@@ -1,5 +1,6 @@
 """The whole numbers in a formula: those that it counts with, which kernels calculate in integers, and the possible
-values of integer outputs. A kernel returns only such values there, since it does not round to an integer by chance."""
+values of integer outputs. An element of an integer output must be one of these values, since a kernel does not round to
+integers by chance."""
 
 from __future__ import annotations
 
@@ -16,9 +17,9 @@ _PARTS = 1024.0
 
 
 def counted(trace: Trace, integers: Collection[str]) -> frozenset[Node]:
-    """Return the nodes made from positions and indices, which every kernel calculates in integers and so without
+    """Return the nodes made from positions and indices alone, which every kernel calculates in integers, and so without
     errors. `integers` are the names of tensors of integers. Kernels may form a quotient of inputs in floats, so that
-    `floor` has one of two values: then nodes count only if a `take` uses them as index."""
+    `floor` returns one of two values: a node made from such a quotient counts only if a `take` uses it as index."""
     whole, parts, placed, either = set[Node](), set[Node](), set[Node](), set[Node]()
     for node in trace.nodes:
         if not node.args:

@@ -95,7 +95,7 @@ def kernel(
     """A simulated kernel on a problem."""
     op = FormulaProblem(of)
     settled = op.settled(contract)
-    inputs = Inputs(op.read(settled)[0].trace, op.tensors, op.parameters)
+    inputs = Inputs(op.formulas(settled)[0].trace, op.tensors, op.parameters)
     return Simulated(inputs, settled, rng, order, fused)
 
 

@@ -17,6 +17,11 @@ def some(rows: Sequence[T], count: int) -> Sequence[T]:
     return rows if WHOLE else evenly(rows, count)
 
 
+def half(count: int) -> int:
+    """Return half of a number of cases, of which most only say the same again; at night all of them."""
+    return count if WHOLE else count // 2
+
+
 def evenly(rows: Sequence[T], count: int) -> Sequence[T]:
     """Return `count` rows of a table, evenly spread from its first to its last."""
     if count >= len(rows):

@@ -29,7 +29,7 @@ def _ops() -> Iterator[None]:
         yield
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", BOUNDED)
 def test_no_kernel_that_errs_by_as_much_is_accused(name: str) -> None:
     for place, plain in enumerate(

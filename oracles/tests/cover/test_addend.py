@@ -100,6 +100,7 @@ def test_a_wrong_kernel_is_not_excused(wrong: str) -> None:
     assert results(of, EITHER, {"y": y.astype(np.float32)}) == ["numeric"]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("op", [LINEAR, SEVERAL], ids=lambda op: op.name)
 def test_correct_kernels_pass(op: Op) -> None:
     found = []

@@ -73,6 +73,7 @@ def test_each_mode_means_what_it_says(case: dict[str, Any]) -> None:
     assert results(of, FREE, simulated(of, FREE, 1)) == ["pass", "pass"]
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(
     ("case", "wrong"),
     [

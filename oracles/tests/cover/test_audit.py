@@ -165,7 +165,7 @@ KERNELS: Mapping[str, Callable[[np.random.Generator, int], Made]] = {
 }  # fmt: skip
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_kernel_that_keeps_its_contract_passes_and_a_wrong_one_does_not(name: str) -> None:
     caught, rows, cases = 0, 0, 4 if name == "adversary" else 16

@@ -79,7 +79,7 @@ def hard_rows() -> F32:
     return np.concatenate([x, others]).reshape(-1, 64 if len(x) % 2 else 32)
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize(
     ("to", "of_infinity"), [(to, i) for to in (E4M3FN, E5M2) for i in (254, 255 - to.exponent, 255)]
@@ -118,7 +118,7 @@ LAXEST = Contract(accuracy={"divide": 4.0, "log2": 4.0, "exp2": 4.0}, denormals=
 """What leaves open on which side of an edge a block is."""
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("contract", [Contract(), LAXEST, Contract(algorithm={"share": "reciprocal"})])
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("to", [E4M3FN, E5M2])
@@ -155,6 +155,7 @@ def test_codes_follow_from_the_scale_that_was_returned(rule: int, to: Element, c
             assert told.ratio > 1
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("rule", "most", "code", "stored", "beside", "contract"),
     [
@@ -208,7 +209,7 @@ def hard_blocks() -> F32:
     return x[:, :47]
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("least_scale", [0.0, 2.0**-6])
 @pytest.mark.parametrize("tensor_scale", [1.0, 0.1, 3e-39, 1e37])
 def test_nvfp4_has_one_code_at_every_tie(tensor_scale: float, least_scale: float) -> None:
@@ -275,6 +276,7 @@ def test_what_follows_from_returned_outputs_is_of_the_same_operands() -> None:
             Op(doubled, (x,), (y,), from_returned=wrong)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("denormals", "result"), [("flush results", "pass"), ("flush operands", "numeric")])
 def test_codes_do_not_follow_from_a_zero_that_the_cast_of_a_scale_left(denormals: str, result: str) -> None:
     """A subnormal scale may be flushed where it is stored, after the codes were made by it."""

@@ -104,7 +104,7 @@ def test_worst_case_holds_for_stalling_sums(name: str) -> None:
         assert n * (1 - down) <= got <= n * (1 + up)
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("power", [2, 4])
 @pytest.mark.parametrize("n", [2**14, 2**17, 2**18, 2**19])
 def test_a_long_sum_whose_small_terms_are_lost_is_within_its_budget(n: int, power: int) -> None:

@@ -128,6 +128,7 @@ def test_what_goes_on_is_taken_apart_where_nothing_needs_it_whole() -> None:
     assert not _terms(running, "lost")
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("op", [MIXED, RUNNING, SOME], ids=lambda op: op.name)
 def test_correct_kernels_of_any_order_pass(op: Op) -> None:
     found, outside = [], 0
@@ -147,6 +148,7 @@ def test_correct_kernels_of_any_order_pass(op: Op) -> None:
     assert outside, "some order is another one than the formula's"
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_both_tiers_say_the_same(dtype: str) -> None:
     for op in (MIXED, RUNNING, SOME):

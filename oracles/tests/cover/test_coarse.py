@@ -44,7 +44,7 @@ def test_a_sum_of_two_tensors_that_is_coarser_than_they_are(order: Sequential | 
         assert results(problem, contract, simulated(problem, contract)) == ["pass", "pass", "pass"]
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @ORDERS
 @pytest.mark.parametrize("dx", ["formula", "rstd3"])
 def test_gradients_where_dy_follows_x(order: Sequential | Lanes, dx: str) -> None:

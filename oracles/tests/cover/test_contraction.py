@@ -125,7 +125,7 @@ def test_an_error_of_two_budgets_is_caught(dtype: str) -> None:
         assert check.worst_ratio == pytest.approx(budgets, rel=0.1)
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f64"])
 @pytest.mark.parametrize("special", [False, True])
 def test_memory_is_that_of_operands_and_results(dtype: str, special: bool) -> None:

@@ -54,7 +54,7 @@ def passes(of: Problem, contract: Contract, outputs: dict[str, np.ndarray]) -> b
     return {*results(of, contract, outputs)} == {"pass"}
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("op", RMS_NORM)
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_correct_kernels_pass(structure: Summation, op: str) -> None:
@@ -188,7 +188,7 @@ def test_any_axis(axis: int) -> None:
     assert explanation.ratio == pytest.approx(check.worst_ratio, rel=1e-6)
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "bf16"])
 @pytest.mark.parametrize("op", RMS_NORM)
 def test_every_output_can_be_explained(op: str, dtype: str) -> None:

@@ -33,6 +33,7 @@ def _known() -> Iterator[None]:
         yield
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("op", ALL, ids=lambda op: op.name)
 def test_correct_kernels_pass(op: Op) -> None:
     assert unsound(op, range(4)) == []
@@ -162,8 +163,8 @@ def test_dimensions_that_cannot_be_are_refused_in_one_line(message: str) -> None
 
 def test_what_rows_are_follows_from_the_dimensions() -> None:
     rows = Op(own, (Operand("a", "... k"), Operand("b", "k")), (Operand("c", "... k"),))
-    assert (rows.turns, [*rows.columns], rows.batch_name) == (True, ["b"], "rows")
-    assert not any(op.turns or op.columns for op in ALL)
+    assert (rows.any_axis, [*rows.columns], rows.batch_name) == (True, ["b"], "rows")
+    assert not any(op.any_axis or op.columns for op in ALL)
     assert (PRODUCT.further, ATTEND.further, PRODUCT.row) == (("n",), ("j", "e"), "k")
     assert PRODUCT.shape("c", (4, 2, 3, 7), 3, {"n": 5}) == (4, 2, 3, 5)
     assert PRODUCT.extents({"a": (3, 7), "b": (7, 5)}) == {"n": 5}

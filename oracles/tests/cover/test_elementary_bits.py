@@ -106,6 +106,7 @@ DIGESTS: dict[tuple[Arithmetic, str], str] = {
 """The first 16 digits of SHA-256 of the results, as little-endian float64, high parts before low ones."""
 
 
+@pytest.mark.some(20)
 @pytest.mark.parametrize(("arithmetic", "name"), DIGESTS)
 def test_every_processor_gives_the_same_bits(name: str, arithmetic: Arithmetic) -> None:
     assert digest(name, arithmetic) == DIGESTS[arithmetic, name]

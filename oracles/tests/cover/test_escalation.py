@@ -22,6 +22,7 @@ from oracles.tiers.elements import Elements
 from oracles.truth import Truth
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("op", ["rms_norm", "rms_norm_backward"])
 def test_hardly_any_element_is_escalated(op: str) -> None:
     rng, elements, escalated = np.random.default_rng(0), 0, 0
@@ -80,6 +81,7 @@ def guessed() -> Iterator[tuple[Problem, Contract]]:
     yield Problem("quantize_rows", {"axis": 1}, {"x": halves}, {"q": "int8", "scale": "f32"}), Contract()
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("of", "contract"), [*guessed()])
 def test_what_only_beside_other_rows_would_be_in_doubt_is_not_asked_of_mpmath(of: Problem, contract: Contract) -> None:
     truth, rng = Truth(of), np.random.default_rng(0)
@@ -109,6 +111,7 @@ def test_an_element_is_asked_about_once_for_all_kernels(monkeypatch: pytest.Monk
     assert asked == 4
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("op", "contract"),
     [

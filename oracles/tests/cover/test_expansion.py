@@ -143,6 +143,7 @@ def test_a_constant_that_is_off_is_no_arrangement_of_the_right_one() -> None:
             assert tuple(each.result == "pass" for each in checks) == right, way
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("arranged", [True, "lerp"])
 @pytest.mark.parametrize("op", [STEP, AVERAGE], ids=lambda op: op.name)
 def test_correct_kernels_by_any_way_pass(op: Op, arranged: Literal[True, "lerp"]) -> None:

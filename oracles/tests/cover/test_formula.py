@@ -50,6 +50,7 @@ def test_what_cannot_be_read_is_refused_in_words() -> None:
         assert wrong.extents
 
 
+@pytest.mark.some(7)
 @pytest.mark.parametrize("name", FORMULAS)
 def test_float64_and_single_elements_agree_with_mpmath(name: str) -> None:
     random = np.random.default_rng(5)

@@ -28,7 +28,7 @@ from oracles.tests.common.whole import WHOLE
 F16 = Contract("f16")
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", FORMULAS)
 def test_no_correct_kernel_is_outside(name: str) -> None:
     for dtype, contract, structured in ((np.float32, Contract("f32"), False), (np.float16, Contract("f32"), True)):
@@ -51,13 +51,14 @@ OTHERS = {
 OF_EACH_KIND = ("rms_norm", "layer_norm", "layer_norm_backward", "softmax_backward", "attention")
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("other", "name"), list(product(OTHERS, OF_EACH_KIND)))
 def test_nor_under_other_contracts(other: str, name: str) -> None:
     found = simulated(name, np.float32, 17, 4, OTHERS[other], seed=8)
     assert not found.outside, found
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("name", "share"), [("rms_norm", 0.3), ("softmax", 0.5), ("gelu_tanh", 0.5), ("silu_mul", 0.5), ("rotary", 0.5)]
 )
@@ -133,6 +134,7 @@ def _ratios(name: str, output: str, kind: str, joined: bool = True) -> NDArray[A
     return np.concatenate(found, axis=None)
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     ("name", "output", "median", "most"),
     [
@@ -223,6 +225,7 @@ def test_a_sum_that_is_rescaled_has_a_budget_that_kernels_need() -> None:
     assert widths[0] * 4 < widths[1] < widths[0] * 8, "each addition may rescale what is there"
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("order", [Sequential(), Pairwise()], ids=repr)
 def test_means_that_are_kept_up_to_date_have_a_budget_that_kernels_need(order: Summation) -> None:
     graph = op_traced(LAYER_NORM, {"x", "weight", "bias", "y", "mean", "rstd", "eps"}, WELFORD)

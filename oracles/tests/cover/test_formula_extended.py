@@ -48,6 +48,7 @@ def _exactly(value: ExtendedDouble) -> NDArray[Any]:
     return np.array(found, dtype=object).reshape(value.shape)
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("kind", OPERATIONS)
 @pytest.mark.parametrize("apart", [3, 60, 4_000])
 def test_operations_are_those_of_double_double_at_any_magnitude(kind: Kind, apart: int) -> None:
@@ -61,7 +62,7 @@ def test_operations_are_those_of_double_double_at_any_magnitude(kind: Kind, apar
         assert max(np.abs(found - exact) / beside) <= ULP
 
 
-@pytest.mark.some(28)
+@pytest.mark.some(14)
 @every_function
 @pytest.mark.parametrize("magnitudes", [(-4_000, -880), (-920, -1), (-60, 6), (0, 10)])
 def test_functions_are_those_of_double_double_at_any_magnitude(of: Elementary, magnitudes: tuple[int, int]) -> None:

@@ -81,6 +81,7 @@ def _of_sum(error: float) -> float:
         return _worst(Rigorous().total(a, 1), [Precise().total(each, 1) for each in _ends(a)])
 
 
+@pytest.mark.some(18)
 @pytest.mark.parametrize("errors", [*product(ERRORS, ERRORS)])
 @pytest.mark.parametrize("kind", PAIRS)
 def test_of_two_values(kind: Kind, errors: tuple[float, float]) -> None:

@@ -39,10 +39,10 @@ def test_ways_that_differ_for_infinities_are_one_where_there_is_none() -> None:
         ([1.0, np.nan], Contract(algorithm=WAYS), 2),
         ([1.0, 2.0], Contract(algorithm={**WAYS, "mass": ("formula", "online")}), 2),
     ):
-        assert len(FormulaProblem(sums(x)).read(contract)) == count, (x, contract)
+        assert len(FormulaProblem(sums(x)).formulas(contract)) == count, (x, contract)
     nothing = np.zeros((2, 0), np.float32)
     of = Problem("cross_entropy", {}, {"x": nothing, "label": np.array([-100, -100])}, {"loss": "f32"})
-    assert len(FormulaProblem(of).read(Contract(algorithm=WAYS))) == 2
+    assert len(FormulaProblem(of).formulas(Contract(algorithm=WAYS))) == 2
 
 
 def gap(x: Node) -> Outputs:

@@ -38,7 +38,7 @@ def _ops() -> Iterator[None]:
         yield
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", CONTRACTS)
 @pytest.mark.parametrize("dtype", ["bf16", "f16", "f32"])
 def test_thousands_of_correctly_rounded_outputs_stop_nothing(
@@ -89,6 +89,7 @@ def test_a_product_that_ties_in_the_dtype_of_the_output_is_rounded_to_even_in_bo
             assert found.bounds("y", tuple(at)).ends == (right[tuple(at)],) * 2
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("dtype", ["bf16", "f16", "f32"])
 @pytest.mark.parametrize("weighted", [True, False])
 def test_the_sets_are_those_between_the_roundings_of_both_ends(dtype: str, weighted: bool) -> None:
@@ -158,7 +159,7 @@ def test_the_sum_of_two_operands_is_what_every_kernel_has() -> None:
     assert [check.result for check in other] == ["numeric", "pass"]
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("contract", [*CONTRACTS.values(), Contract("f16", points={"h": "bf16"}, denormals="flush")])
 def test_rows_are_the_same_by_themselves_and_among_others(contract: Contract) -> None:
     """Also beside rows of subnormal numbers."""
@@ -243,6 +244,7 @@ def _wrong(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(narrowing, "_ends", lambda centre, reach, dtype, flush: (round_to(centre, dtype),) * 2)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", ["ties", "no point", "the next number", "no reach", "one of two"])
 def test_a_wrong_rounding_rejects_correct_kernels(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def alarms() -> int:

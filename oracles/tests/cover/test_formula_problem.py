@@ -40,7 +40,7 @@ def _toys() -> Iterator[None]:
         yield
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("name", CONTRACTS)
 @pytest.mark.parametrize("op", TOYS, ids=lambda op: op.name)
 def test_correct_kernels_pass(op: Op, name: str) -> None:
@@ -126,6 +126,7 @@ def test_a_bias_of_rank_two_and_a_parameter_that_is_absent() -> None:
     assert _share(stacked, Contract(), returned(each[0], kernel(each[0], Contract(), rng))) > 0.3
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("op", TOYS, ids=lambda op: op.name)
 def test_kernels_in_float64_are_judged(op: Op) -> None:
     rng, contract = np.random.default_rng(12), Contract("f64", sums=SHORT)
@@ -174,6 +175,7 @@ def test_a_budget_is_explained_by_the_names_of_the_formula() -> None:
     assert [name for name, _ in truth.explain(Contract(), "dw", (4,)).facts] == ["n", "rows"]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("op", "output", "index"), [(LAYER_NORM_BACKWARD, "dx", (1, 7)), (LAYER_NORM_BACKWARD, "dw", (3,))]
 )

@@ -249,6 +249,7 @@ def _width(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relative.RowBounds, "spread", lambda self, node, last: spread(self, node, last) + 2.0**-22)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("plant", [_centre, _width, _near])
 def test_a_screen_that_is_off_is_noticed(
     plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch

@@ -132,7 +132,7 @@ def _notices(joined: bool) -> int:
     return stopped
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("plant", [_centre, _batch_alone, _wider, _exact])
 def test_an_oracle_that_is_off_is_noticed(
     plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch

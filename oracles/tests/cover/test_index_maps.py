@@ -73,6 +73,7 @@ def test_the_value_is_that_of_loops_in_every_arithmetic(op: Op) -> None:
                 assert abs(float(one) - wanted[index]) <= 1e-12 * max(1.0, abs(wanted[index]))
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("op", ALL, ids=lambda op: op.name)
 def test_correct_kernels_pass(op: Op) -> None:
     """Simulated ones, in any order, of each contract."""

@@ -109,6 +109,7 @@ OF_TIES = {
 }
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("of_ties", OF_TIES)
 def test_equal_greatest_elements_have_the_gradient_that_is_asked_for(of_ties: int) -> None:
     of = Problem("row_max_backward", {"of_ties": float(of_ties)}, {"x": TIED, "dy": WORTH}, {"dx": "f32"})

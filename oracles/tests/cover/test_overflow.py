@@ -131,6 +131,7 @@ def test_infinities_in_their_right_place_pass() -> None:
     assert results(sums, Contract(), {"y": ones, "sum": infinite}) == ["pass", "pass"]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("n", [2048, 4096])
 def test_a_long_sum_of_squares_in_16_bits_has_two_ends(n: int) -> None:
     contract, rng = Contract("input"), np.random.default_rng(n)
@@ -299,6 +300,7 @@ def test_an_exact_loss_is_right_where_the_sum_of_the_logits_overflows() -> None:
     assert not Truth(of).explain(Contract(), "loss", (1,), -np.inf).passes
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("dtype", ["f32", "f16", "f64"])
 def test_a_kernel_that_scales_its_rows_first_is_right_where_squares_overflow(dtype: str) -> None:
     """One that does not is, too. In f64 nobody knows how far errors go there, and any number is right."""

@@ -114,7 +114,7 @@ CONTRACTS = (
 WAYS = (ONLINE, {"acc": "online"}, {"mass": "online"})
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("contract", "ways"), [(each, ways) for ways in WAYS for each in CONTRACTS], ids=str)
 def test_correct_kernels_never_leave_their_budget(contract: Contract, ways: Mapping[str, str]) -> None:
     contract = replace(contract, algorithm=ways)
@@ -141,7 +141,7 @@ def test_kernels_need_the_budget() -> None:
         assert max(other for _, other in found) > most
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("lanes", [1, 3])
 @pytest.mark.parametrize("block", [1, 4, 16])
 def test_a_kernel_that_forgets_to_scale_once_is_told(block: int, lanes: int) -> None:
@@ -174,7 +174,7 @@ def width(contract: Contract, name: str) -> float:
     of = problem("alike", scores=["growing"])
     op = FormulaProblem(of)
     settled = op.settled(contract)
-    budget = Budget(Inputs(op.read(settled)[0].trace, op.tensors, op.parameters), settled, True)
+    budget = Budget(Inputs(op.formulas(settled)[0].trace, op.tensors, op.parameters), settled, True)
     return float(budget.half_width(budget.output(name, "f32")).max())
 
 

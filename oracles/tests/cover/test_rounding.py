@@ -30,9 +30,12 @@ def interesting(target: Format, seed: int) -> np.ndarray:
     return np.concatenate([values, near, ties, np.nextafter(ties, np.inf), np.nextafter(ties, -np.inf), [0.0, -0.0]])
 
 
-@pytest.mark.parametrize("name", NARROW)
-def test_both_tiers_round_alike(name: str) -> None:
-    target = form(name)
+FRACTION = Format("e3m4", "float8_e3m4", 1, 5, -2, 15.5)
+"""A format whose largest number is no integer, which no row has."""
+
+
+@pytest.mark.parametrize("target", [*map(form, NARROW), FRACTION], ids=lambda target: target.name)
+def test_both_tiers_round_alike(target: Format) -> None:
     values = interesting(target, 1)
     fast = round_to(values, target)
     precise = np.array([round_precise(mpmath.mpf(float(v)), target) for v in values])

@@ -146,6 +146,7 @@ def test_a_sum_of_several_dimensions_without_any_row_is_judged_beside_one_that_h
         assert [each.failing for each in Truth(of).check(contract, {**got, "z": got["z"] + 1})] == [0, 1]
 
 
+@pytest.mark.some(7)
 @pytest.mark.parametrize("name", FORMULAS)
 @pytest.mark.parametrize("order", ORDERS)
 def test_what_is_allowed_is_that_of_one_dimension_of_as_many_places(name: str, order: str) -> None:
@@ -170,6 +171,7 @@ def test_an_order_of_both_dimensions_is_found_by_their_names_in_any_order() -> N
     assert Contract(sums={"y": Tiles(4), "c s": Tiles(8)}).order("y", "c s") == Tiles(4)
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     "op", [each for each in ALL if "n" not in each.named and each is not CONV], ids=lambda o: o.name
 )

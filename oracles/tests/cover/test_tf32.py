@@ -74,6 +74,7 @@ def _product(of: Problem, name: str) -> Mapping[str, NDArray[np.float32]]:
     return {"c": c}
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", CUTS)
 def test_who_rounds_as_declared_passes_and_nobody_else(name: str) -> None:
     of = _problem(1)
@@ -94,6 +95,7 @@ def test_both_tiers_say_the_same(name: str) -> None:
     assert 4 * unsure < compared > 100
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("name", [*CUTS, "maybe tf32", "maybe tf32 towards zero"])
 def test_simulated_kernels_pass(name: str) -> None:
     for seed in range(8):

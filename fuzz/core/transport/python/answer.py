@@ -37,8 +37,8 @@ class Answer:
 
     @property
     def doubtful(self) -> bool:
-        """Whether some output elements hold the poison, which a kernel may also have returned by chance. A second run
-        with another poison decides."""
+        """Whether some output elements hold the poison. The kernel may have returned that value by chance, so a second
+        run with another poison decides."""
         return self.clean and any(held.any() for held in self.unwritten.values())
 
 
@@ -48,7 +48,7 @@ _NOTHING = Touched(-1, records.UNKNOWN_BYTE, -1, 0)
 
 def failed(error: Exception, *, own: bool) -> Answer:
     """Return the answer for a case in which an exception was raised outside the call. It is an internal error, unless
-    the kernel's `own` code was at work again, such as a class that it made of an array, or a signal handler."""
+    the kernel's `own` code was running then: a class of an array that it returned, for example, or a signal handler."""
     if own:
         return Answer(records.RAISED, {}, (), {}, f"after the call: {said(error)}")
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).parent == _FOLDER]

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 _BLOTS, _MOST_BLOTTED = 8, 1 << 24
-"""How many pieces of memory of an output's size are overwritten after a call, and the smallest size in bytes for which
-that is not done."""
+"""The number of pieces of memory of an output's size that are overwritten after a call, and the size in bytes from
+which that is not done."""
 _SEEN_FROM, _SEEN = 1 << 18, 64
 """The size in bytes from which memory is sampled before it is overwritten, since writing takes longer beyond a cache,
 and the number of sampled bytes. The steps between samples are odd, because the lowest byte of many floats is 0."""
@@ -342,8 +342,8 @@ class CaseRunner:
 
 
 def _clean(size: int, answers: Sequence[Answer]) -> Collection[Collection[int]]:
-    """Return the sets of bytes that samples of memory of this size may have if it holds no result: memory that was
-    overwritten, or that is new and so all zeros. Zeros are left out if some result looks like zeros too."""
+    """Return the sets of bytes that samples of memory of this size may have if the memory holds no result. It then was
+    overwritten, or is new and so all zeros. Zeros are left out if some result looks like zeros too."""
     returned = [found for each in answers for found in each.outputs.values() if len(found) == size]
     zeros = any(not any(found[:: size // _SEEN | 1]) for found in returned)
     return {frozenset({255})} if zeros else {frozenset({255}), frozenset({0})}

@@ -7,6 +7,7 @@ import os
 import platform
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,14 @@ def attested(spec: Spec, kernel: LoadedKernel, library: Any) -> str:
     return "\n".join(f"{name}={value}" for name, value in _facts(spec, kernel, library))
 
 
+def know_interpreter() -> None:
+    """Let the processes that this one forks know what Triton's interpreter gets wrong: finding that out takes longer
+    than most cases."""
+    _loop_fault()
+    _faults()
+
+
+@cache
 def _loop_fault() -> str:
     """Return why Triton's interpreter cannot be used here, or '' if it can."""
     import numpy as np
@@ -64,7 +73,8 @@ def _facts(spec: Spec, kernel: LoadedKernel, library: Any) -> Iterator[tuple[str
 
 
 def _configurations(spec: Spec, kernel: LoadedKernel) -> Sequence[tuple[object, object]]:
-    """Return what each configuration of a kernel's autotuners sets, and the place of what each of these takes then."""
+    """Return the choices among a kernel's configurations: the settings of each, and the place of the configuration that
+    each autotuner takes."""
     if not kernel.tuners:
         return ()
     from fuzz.core.transport.python.tuning import choices_of
@@ -111,6 +121,7 @@ def is_interpreted(functions: Iterable[Any]) -> bool:
     return "interpreted" in _modes(functions)
 
 
+@cache
 def _faults() -> Mapping[str, str]:
     from fuzz.core.transport.python import probe
 

@@ -40,7 +40,7 @@ class Spec:
 
     source: str
     """The file to run: a copy of the kernel's source, with its edits. Beside it are copies of the files in the source's
-    folder as they were when the run began."""
+    folder as they were when the session began."""
     folder: str
     """The folder of the kernel's own source. The module's `__file__` is there, and not everything that it imports from
     there is copied."""
@@ -77,7 +77,7 @@ class Spec:
     keeps: Sequence[str] = ()
     """The kinds of changes to its process that the kernel declares."""
     choices: Sequence[int] = ()
-    """The place of the configuration that each of its autotuners takes; the first where none is said."""
+    """For each autotuner of the kernel, the place of the configuration that it takes; the first where none is given."""
 
     @property
     def torch_device(self) -> str:
@@ -142,8 +142,8 @@ class Raised:
 def choosing(
     function: Callable[..., Any], choices: Sequence[int]
 ) -> tuple[Sequence[Any], Callable[[], AbstractContextManager[object]]]:
-    """Return the autotuners of Triton that a function can reach, and what makes a context in which they take these
-    configurations."""
+    """Return the Triton autotuners that a function can reach, and a function that makes a context in which they take
+    these configurations."""
     if "triton" not in sys.modules:
         return (), nullcontext
     from fuzz.core.transport.python.tuning import chosen, tuners_of
@@ -197,7 +197,7 @@ class LoadedKernel:
         self.tuners, self._choosing = choosing(self._entry, spec.choices)
 
     def takes(self, name: str) -> bool:
-        """Return whether the function has a parameter of this name. It returns outputs for which it has none."""
+        """Return whether the function has a parameter of this name. An output without a parameter is returned."""
         return self._takes_all or name in self._names
 
     def is_own(self, error: BaseException) -> bool:
@@ -259,8 +259,8 @@ _NOT_CALLED = re.compile(
 
 
 def misuse_of(error: BaseException, *, wrapper: str, interpreter: str) -> str:
-    """Return what to write instead if a call can never work as it is made, else ''. Either its arguments do not fit the
-    function, and a `wrapper` helps; or a Triton program finds no GPU, and needs an `interpreter`."""
+    """Return what to write instead, if a call made in this way can never work; else ''. Either its arguments do not fit
+    the function, and a `wrapper` helps; or a Triton program finds no GPU, and needs an `interpreter`."""
     trace, said = error.__traceback__, " ".join(str(error).split())
     entered = trace is None or trace.tb_next is not None
     if isinstance(error, TypeError) and not entered and _NOT_CALLED.search(said):
@@ -326,7 +326,7 @@ def _is_stated(error: BaseException, own: Collection[str]) -> bool:
 
 
 def has_own_frame(error: BaseException, own: Collection[str]) -> bool:
-    """Return whether a function in the kernel's own files and folders was at work when the error was raised."""
+    """Return whether the error was raised while a function in the kernel's own files and folders was running."""
     paths = [Path(frame.filename).resolve() for frame in traceback.extract_tb(error.__traceback__)]
     return any(_is_below(path, own) and not any(map(path.is_relative_to, _OURS)) for path in paths)
 

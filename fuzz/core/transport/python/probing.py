@@ -114,9 +114,9 @@ def _in_a_loop(call: Callable[[], Any]) -> Any:
 
 
 def _captured(placed: Placed, usual: Any) -> Any:
-    """Return the outputs of a graph of the call after it is replayed. A call that cannot be captured, because it waits
-    for the GPU, is judged by the loop instead. That has compiled it and filled its caches, as is usual before a
-    capture."""
+    """Return the outputs of the call, captured as a graph and replayed. A call that cannot be captured, because it
+    waits for the GPU, is judged by its result in a loop instead. The loop has compiled the kernel and filled its
+    caches, as is usual before a capture."""
     torch = placed.arrays.library
     if isinstance(usual, Raised):
         return usual
@@ -141,8 +141,8 @@ def _captured(placed: Placed, usual: Any) -> Any:
 
 
 def _behind(placed: Placed) -> Any:
-    """Return the result of a call on a side stream. Inputs arrive late, on that stream alone, and outputs are read on
-    it."""
+    """Return the result of a call on a side stream. The inputs arrive late and on that stream alone, and the outputs
+    are read on it."""
     if not placed.is_on_gpu:
         return placed.made()
     torch, earlier = placed.arrays.library, placed.image(probes.before(placed.case))

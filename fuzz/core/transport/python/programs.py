@@ -1,4 +1,4 @@
-"""The programs that Triton compiles for kernels, by its own keys. All workers of a run append them to one file."""
+"""The programs that Triton compiles for kernels, by its own keys. All workers of a session append them to one file."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from fuzz.core.transport.python.attest import know_interpreter
 from fuzz.core.transport.python.keeper import keep_worker
 from fuzz.core.transport.python.worker import work
 
@@ -90,6 +91,9 @@ def _import(names: Sequence[str]) -> None:
                 importlib.import_module(name)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
+    if "triton" in sys.modules and "TRITON_INTERPRET" in os.environ:
+        with contextlib.suppress(Exception):  # a worker meets it too, and says what it is
+            know_interpreter()
     with contextlib.suppress(OSError):  # a kernel finds its modules there, like any Python program
         sys.path.insert(0, str(Path.cwd()))
     gc.collect()

@@ -101,7 +101,7 @@ def poisoned(poison: int, itemsize: int) -> int:
 def _around(layout: Layout, itemsize: int, margin: int, guarded: bool) -> tuple[int, int]:
     """Return the number of bytes before and after the storage."""
     if not guarded:  # the same address as beside a page, modulo a cache line
-        return -(-margin // CACHE_LINE) * CACHE_LINE + layout.place[0] * itemsize % CACHE_LINE, margin
+        return -(-margin // CACHE_LINE) * CACHE_LINE + layout.span[0] * itemsize % CACHE_LINE, margin
     distance = layout.offset * itemsize
     return (distance, margin) if layout.guard == "before" else (margin, distance)
 

@@ -27,8 +27,9 @@ _LIMITS = tuple(value for name, value in vars(resource).items() if name.startswi
 _SET_UP_BY_IMPORTS = frozenset({"environment", "library state", "signals", "threads"})
 """Changes that libraries make when a kernel imports them in its first call."""
 _WARM_UP_CALLS, _FIRST_CALLS, _MORE_CALLS, _LOST_BYTES = 3, 9, 3000, 256 << 20
-"""A leak is memory that each of the first calls keeps, and of which each of `_MORE_CALLS` keeps at least half. Fewer
-calls suffice if all of them would lose more than `_LOST_BYTES`. `native/main.c` has the same numbers."""
+"""The numbers of calls by which a leak is recognised: each of the first calls keeps memory, and each of `_MORE_CALLS`
+calls keeps at least half as much. Fewer calls are enough if all of them together would lose more than `_LOST_BYTES`.
+`native/main.c` has the same numbers."""
 _LOOKS = frozenset((256, 512, 1024, 2048))
 """The numbers of calls after which the growth is checked, to stop early if it has ended. Python's lists of free objects
 are full after some hundred calls, and thousands of calls of torch take seconds."""

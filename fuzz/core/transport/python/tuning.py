@@ -1,6 +1,6 @@
-"""Triton's autotuners in the process of a kernel. Nothing is timed there: each configuration is judged by itself, so a
-call takes the one that its target names. A trial run would also fill in an output what the chosen configuration leaves
-out."""
+"""Triton's autotuners in the process of a kernel. Nothing is timed there: each configuration is judged as a target of
+its own, so an autotuner takes the configuration that the target names. Trial runs would also write elements of an
+output that the chosen configuration leaves out."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from fuzz.core.base.text import id_word
 
 _MODULE = "triton.runtime.autotuner"
 _MOST_SEEN = 5000
-"""The most objects that are looked through for autotuners."""
+"""The largest number of objects that are searched for autotuners."""
 _MOST_TOLD = 256
-"""The most configurations of a kernel that are told."""
+"""The largest number of configurations of a kernel that are reported."""
 _LIBRARIES = {"site-packages", "dist-packages"}
 _HARDWARE = ("num_warps", "num_stages", "num_ctas", "maxnreg", "ir_override")
-"""What is no parameter of a program, unless it has one of that name, and so is nothing to Triton's interpreter."""
+"""The names of settings that are no parameters of a program unless the program has a parameter of that name. Triton's
+interpreter ignores them."""
 _PASSED_OVER, _ASSERTS = ("OutOfResources", "CompileTimeAssertionFailure", "PTXASError"), "_new_static_assert"
-"""The errors of a configuration that an autotuner passes over, and the function of Triton's interpreter that raises for
-one of them."""
+"""The errors for which an autotuner passes over a configuration, and the interpreter's function that raises one."""
 _NO_GPU = ("active drivers", "NVIDIA driver", "not compiled with CUDA", "CUDA GPUs")
 
 Settings = tuple[tuple[str, str], ...]
-"""What a configuration sets, as the id of its target has it: the names and values in which configurations differ."""
+"""The settings of a configuration as in its target's id: names and values in which the configurations differ."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ def chosen(tuners: Sequence[Any], places: Sequence[int]) -> Iterator[None]:
 
 
 def _is_passed_over(error: BaseException | None) -> bool:
-    """Whether an autotuner takes another configuration where this one ends so: it needs more than the device has, or a
-    `tl.static_assert` of the program rules it out."""
+    """Whether an autotuner passes over a configuration that ends with this error: the configuration needs more than the
+    device has, or a `tl.static_assert` of the program rules it out."""
     while error is not None:
         trace = error.__traceback__
         while trace is not None and trace.tb_next is not None:
@@ -97,7 +97,7 @@ def _is_passed_over(error: BaseException | None) -> bool:
 
 
 def _left(tuner: Any, kwargs: Mapping[str, Any]) -> Sequence[Any]:
-    """Return the configurations that pruning leaves for a call: all where it asks for a GPU that is not there."""
+    """Return the configurations that pruning leaves for a call: all if pruning asks for a GPU that is not there."""
     try:
         return list(tuner.prune_configs(kwargs))
     except (RuntimeError, AssertionError) as error:
@@ -107,9 +107,9 @@ def _left(tuner: Any, kwargs: Mapping[str, Any]) -> Sequence[Any]:
 
 
 def choices_of(tuners: Sequence[Any], *, interpreted: bool) -> tuple[Choice, ...]:
-    """Return the configurations of a kernel: each one of each autotuner once, together with the first ones of the
-    other autotuners. Configurations with the same settings count as one. A kernel with one configuration has no
-    choice, so the result is empty."""
+    """Return the choices among a kernel's configurations: each configuration of each autotuner once, together with the
+    first ones of the other autotuners. Configurations with the same settings count as one. A kernel with one
+    configuration has no choice, so the result is empty."""
     described = [_described(each, interpreted=interpreted) for each in tuners]
     names = Counter(each.base_fn.__name__ for each in tuners)
     several = sum(len({*map(str, each)}) > 1 for each in described) > 1
@@ -137,15 +137,15 @@ def _described(tuner: Any, *, interpreted: bool) -> Sequence[Mapping[str, str]]:
 
 
 def _told(configs: Sequence[Mapping[str, str]], place: int) -> Iterator[tuple[str, str]]:
-    """Yield what one of the configurations sets, where not all set the same."""
+    """Yield the settings of one of the configurations, without those in which all agree."""
     for name in dict.fromkeys(name for each in configs for name in each):
         if len({each.get(name) for each in configs}) > 1:
             yield id_word(name), configs[place].get(name, "none")
 
 
 def tuners_of(function: Callable[..., Any]) -> tuple[Any, ...]:
-    """Return the autotuners with several configurations that a function can reach: by the names in its code and in that
-    of what it calls, but not inside installed libraries."""
+    """Return the autotuners with several configurations that a function can reach by the names in its code, and in the
+    code of the functions that it calls. Installed libraries are not searched."""
     if _MODULE not in sys.modules:
         return ()
     from triton.runtime.autotuner import Autotuner
@@ -163,7 +163,7 @@ def tuners_of(function: Callable[..., Any]) -> tuple[Any, ...]:
 
 
 def _reached(value: Any) -> Iterator[Any]:
-    """Yield what the code of a function, or of the methods of a class, refers to, and what a value wraps."""
+    """Yield what the code of a function, or of the methods of a class, refers to, and the object that a value wraps."""
     if isinstance(value, partial):
         yield value.func
     elif inspect.ismethod(value):
@@ -185,7 +185,8 @@ def _reached(value: Any) -> Iterator[Any]:
 
 
 def _named(function: FunctionType) -> Iterator[Any]:
-    """Yield what the names in a function's code mean: globals, what they have by such names, and closures."""
+    """Yield the objects that the names in a function's code stand for: globals, their attributes of such names, and
+    variables of closures."""
     names, codes = set[str](), [function.__code__]
     for code in codes:
         names |= {*code.co_names}

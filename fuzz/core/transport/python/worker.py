@@ -28,8 +28,8 @@ from fuzz.core.transport.python.watched import Report
 
 _LOST_DEVICE_EXIT = 71
 _TOGETHER_S = 0.5
-"""The seconds of launching after which the cases of a frame launched so far are answered, as when programs are
-compiled. Their work is then not lost if the run ends, and no silence is long."""
+"""The seconds after which no more cases of a frame are launched before those launched so far are answered. Launching
+takes so long if programs are compiled. Their work is not lost if the session ends, and silences stay short."""
 
 
 class _Resident:

@@ -77,15 +77,14 @@ def test_everything_that_decides_the_code_is_in_the_digest(target: Target, own_c
     assert len(set(digests)) == len(digests)
 
 
-def test_nothing_half_written_stays_in_the_cache(target: Target, tmp_path: Path) -> None:
-    cache = tmp_path / "cache"
-    c_program(target, Builder(cache))
-    assert sorted(path.name.split("-")[0] for path in cache.iterdir() if not path.suffix) == [
+def test_nothing_half_written_stays_in_the_cache(target: Target, own_cache: Path) -> None:
+    c_program(target, Builder(own_cache))
+    assert sorted(path.name.split("-")[0] for path in own_cache.iterdir() if not path.suffix) == [
         "entry",
         "parts",
         "worker",
     ]
-    assert {path.suffix for path in cache.iterdir()} == {"", ".sha256"}
+    assert {path.suffix for path in own_cache.iterdir()} == {"", ".sha256"}
 
 
 def emptied(path: Path) -> None:

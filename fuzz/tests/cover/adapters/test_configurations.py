@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,13 @@ from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import AttestationError, Configuration, Target
 from fuzz.core.base.capability import DeclarationError
 from fuzz.core.base.case import Case, contiguous
+from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.outcome import Outcome, Status
 from fuzz.core.base.selection import globs, matches_any
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.explain.explanation import Explanation
 from fuzz.report.brief import headline
+from fuzz.tasks.check.setup import GIVEN
 from fuzz.tests.common.planted import ANYTHING, a_case
 from fuzz.tests.common.python_planted import TRITON_HEAD
 
@@ -43,11 +46,13 @@ def configs(blocks: Sequence[int], more: str = "") -> str:
     return f'\n@triton.autotune(configs=[{made}], key=["n"]{more})'
 
 
-def kernel_of(folder: Path, text: str, framework: str = "triton", **declared: object) -> PythonKernel:
+def kernel_of(
+    folder: Path, text: str, framework: str = "triton", op: str = "rms_norm", **declared: object
+) -> PythonKernel:
     source = folder / "planted.py"
     source.write_text(text)
     declared = {"capabilities": ANYTHING, **declared}
-    return PythonKernel("planted", "rms_norm", source, framework, **declared)  # type: ignore[arg-type]
+    return PythonKernel("planted", op, source, framework, **declared)  # type: ignore[arg-type]
 
 
 def interpreted(folder: Path, text: str) -> tuple[Target, ...]:
@@ -85,6 +90,7 @@ def test_what_only_the_hardware_sees_makes_no_target_in_the_interpreter(tmp_path
     assert [each.name.settings for each in interpreted(tmp_path, text)] == [(("WHOLE", "True"),), (("WHOLE", "False"),)]
 
 
+@pytest.mark.whole
 def test_with_several_autotuners_each_configuration_of_each_runs_once(tmp_path: Path, cache: Path) -> None:
     second = PROGRAM.replace("def program", "def second").partition("\n\n\ndef ")[0]
     text = configs((8, 16)) + second + configs((32, 64, 128)) + PROGRAM
@@ -110,6 +116,7 @@ def test_heuristics_and_constants_choose_by_themselves(tmp_path: Path, cache: Pa
     assert factors(found, a_case()) == {"TIMES=1": 4, "TIMES=2": 8}
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     "how",
     [
@@ -221,7 +228,7 @@ def test_a_kernel_in_c_is_built_in_each_configuration(tmp_path: Path) -> None:
     (tmp_path / "largest.c").write_text(LARGEST)
     kernel = CKernel("largest", "row_max", tmp_path / "largest.c", configs=({"STEP": 8}, "-DSTEP=16 -funroll-loops"))
     every = expand([kernel])
-    native = [each for each in every if each.name.place == "native" and each.name.compiler == "gcc"]
+    native = [each for each in every if each.name.site == "native" and each.name.compiler == "gcc"]
     assert [(each.name.where, each.flags[1:]) for each in native if each.name.opt == "O2"] == [
         ("native:STEP=8,flags=none,gcc-O2", ("-DSTEP=8",)),
         ("native:STEP=16,flags=-funroll-loops,gcc-O2", ("-DSTEP=16", "-funroll-loops")),
@@ -230,19 +237,43 @@ def test_a_kernel_in_c_is_built_in_each_configuration(tmp_path: Path) -> None:
         CKernel("largest", "row_max", tmp_path / "largest.c", configs=(3,))  # type: ignore[arg-type]
 
 
-def test_a_failure_in_one_configuration_alone_names_it(tmp_path: Path) -> None:
-    (tmp_path / "largest.c").write_text(LARGEST)
-    able = fuzz.Capabilities(empty=False)
-    kernel = CKernel(
-        "largest", "row_max", tmp_path / "largest.c", capabilities=able, configs=({"STEP": 8}, {"STEP": 16})
-    )
+FORGETS = """
+import numpy as np
+
+
+def row_max(x, y, axis, step):
+    n = x.shape[-1]
+    y[...] = np.max(x[..., : n // step * step if step > 8 and n > step else n], axis=-1)
+"""
+"""The same in NumPy, which needs no compiler."""
+
+
+def largest(folder: Path, framework: str, *configs: Mapping[str, int]) -> Kernel:
+    able = fuzz.Capabilities(empty=False, max={"n": 200})
+    if framework == "numpy":
+        return kernel_of(folder, FORGETS, "numpy", op="row_max", capabilities=able, configs=configs)
+    (folder / "largest.c").write_text(LARGEST)
+    upper = tuple({name.upper(): value for name, value in each.items()} for each in configs)
+    return CKernel("planted", "row_max", folder / "largest.c", capabilities=able, configs=upper)
+
+
+@pytest.mark.some(1)
+@pytest.mark.parametrize(
+    ("framework", "where", "name"), [("numpy", "*@cpu:*step={}", "step"), ("c", "*@native:STEP={},gcc-O2", "STEP")]
+)
+def test_a_failure_in_one_configuration_alone_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, framework: str, where: str, name: str
+) -> None:
+    """Whatever time there is to explain it."""
+    monkeypatch.setattr(GIVEN, "options", replace(GIVEN.options, explain_s=1e-3))
+    both = largest(tmp_path, framework, {"step": 8}, {"step": 16})
     with pytest.raises(fuzz.CheckFailed) as failed:
-        fuzz.check(kernel, targets=["*@native:*gcc-O2"], max_cases=16, seed=1)
+        fuzz.check(both, targets=[where.format("*")], max_cases=16, seed=1)
     [told] = failed.value.failures
     assert isinstance(told, Explanation)
-    assert told.target == "c-largest@native:STEP=16,gcc-O2"
+    assert matches_any(told.target, globs([where.format(16)]))
     assert told.attribution is not None
-    assert (told.attribution.cause, told.attribution.configuration) == ("the configuration", "STEP = 16")
-    assert headline(told).endswith(", with STEP = 16 only")
-    right = CKernel("largest", "row_max", tmp_path / "largest.c", capabilities=able, configs=({"STEP": 4}, {"STEP": 8}))
-    fuzz.check(right, targets=["*@native:*gcc-O2"], max_cases=20, seed=1)
+    assert (told.attribution.cause, told.attribution.configuration) == ("the configuration", f"{name} = 16")
+    assert headline(told).endswith(f", with {name} = 16 only")
+    right = largest(tmp_path, framework, {"step": 4}, {"step": 8})
+    fuzz.check(right, targets=[where.format("*")], max_cases=20, seed=1)

@@ -52,7 +52,7 @@ def test_an_emulator_has_it_and_the_kernel_does_not_see_it(tmp_path: Path, cache
     source = tmp_path / "kernel.c"
     source.write_text(f'{HEAD} if (getenv("LD_PRELOAD") != NULL) return KF_REJECTED;\n copy(c); return KF_OK; }}\n')
     kernel = CKernel("looks", "rms_norm", source, isa="neon")
-    target = c_target(kernel, QEMU.place) if this_host().arch == "x86_64" else c_target(kernel, "native")
+    target = c_target(kernel, QEMU.site) if this_host().arch == "x86_64" else c_target(kernel, "native")
     program = c_program(target, Builder(cache))
     with WorkerPool([target], cache=cache) as pool:
         [outcomes] = pool.submit([a_case()]).outcomes()

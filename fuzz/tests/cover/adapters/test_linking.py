@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.campaign.replay import ChosenCase, write_script
+from fuzz.campaign.reproducing import ChosenCase, write_script
 from fuzz.core.adapters.build import Builder, BuildError
 from fuzz.core.adapters.c_kernel import CKernel
 from fuzz.core.adapters.registry import adapter_of, expand
@@ -134,10 +134,10 @@ def test_a_library_that_is_written_during_a_run_is_of_the_next_run(linked: CKern
     target = c_target(linked, "native")
     program = c_program(target, Builder(cache))
     _of_a_library(folder)
-    with pytest.raises(OSError, match=r"libscaled\.so is not what it was when the run began"):
+    with pytest.raises(OSError, match=r"libscaled\.so is not what it was when the session began"):
         program.process(1.0)
     program.path.unlink()
-    with pytest.raises(BuildError, match=r"libscaled\.so is not what it was when the run began"):
+    with pytest.raises(BuildError, match=r"libscaled\.so is not what it was when the session began"):
         c_program(target, Builder(cache))
 
 
@@ -213,6 +213,7 @@ def test_a_declaration_that_is_wrong_is_one_line(cli_here: Cli, folder: Path, fi
     assert len(told.splitlines()) == 1, told
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("fields", "said"),
     [

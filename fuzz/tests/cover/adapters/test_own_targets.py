@@ -45,7 +45,7 @@ def target_at(folder: Path, row: OwnTarget, tried: str) -> Target:
     source = folder / "tried.c"
     source.write_text(TRIES.replace("TRIED", tried))
     kernel = CKernel("tried", "rms_norm", source, capabilities=ANYTHING, beside=(row,))
-    return next(each for each in expand([kernel], this_host()) if each.id == f"c-tried@{row.place}:gcc-O2")
+    return next(each for each in expand([kernel], this_host()) if each.id == f"c-tried@{row.site}:gcc-O2")
 
 
 def outcomes_of(target: Target, cache: Path) -> tuple[object, Outcome | None]:
@@ -63,7 +63,7 @@ def test_a_row_adds_a_place_to_every_kernel_in_c(tmp_path: Path) -> None:
     assert [each.id for each in targets if each.name.compiler == "gcc"] == [
         f"c-mine@{place}:gcc-{opt}" for place in places for opt in ("O0", "O2")
     ]
-    polite = next(each for each in targets if each.name.place == "polite")
+    polite = next(each for each in targets if each.name.site == "polite")
     assert [tool.name for tool in polite.adapter.tools(polite)] == ["gcc", "nice"]
     assert (polite.case_limit, dict(polite.traits)["own target"]) == (30.0, "polite")
 
@@ -138,11 +138,11 @@ def test_what_hangs_before_it_is_ready_keeps_no_other_target_waiting(
     loop.submit(queue, 1, start())
     first = worker.pid
     while worker.pid == first:
-        assert loop.turn(0.1)
+        assert loop.advance(0.1)
     worker.stop()
-    while loop.turn(0.1):
+    while loop.advance(0.1):
         pass
-    assert ended == ["the run was stopped"]
+    assert ended == ["the session was stopped"]
 
 
 def test_a_kernel_that_ends_its_own_worker_is_to_blame_under_a_program_too(tmp_path: Path, cache: Path) -> None:
@@ -159,8 +159,8 @@ def test_a_kernel_that_ends_its_own_worker_is_to_blame_under_a_program_too(tmp_p
     [
         ("[valgrind", r"Expected '\]' at the end"),
         ("valgrind = 1", r"valgrind: each row is a table, \[valgrind\]"),
-        ('[Nice]\nprefix = ["nice"]', r"Nice: a place is small letters, digits, \+ and -"),
-        ('[native]\nprefix = ["nice"]', "native: a place is .* and not native, qemu"),
+        ('[Nice]\nprefix = ["nice"]', r"Nice: a site is small letters, digits, \+ and -"),
+        ('[native]\nprefix = ["nice"]', "native: a site is .* and not native, qemu"),
         ("[a]", "a: say how it differs: prefix = "),
         ('[a]\nprefix = "nice"', "a: prefix: write a list of words, .* not 'nice'"),
         ('[a]\nprefix = [""]', "a: prefix: write a list of words"),

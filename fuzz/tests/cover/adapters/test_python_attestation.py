@@ -73,6 +73,7 @@ def test_a_kernel_that_cannot_be_loaded_is_one_clear_line(tmp_path: Path, cache:
     assert "\n" not in status.reason
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     "error",
     [

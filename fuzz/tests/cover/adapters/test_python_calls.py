@@ -27,6 +27,7 @@ from fuzz.tests.common.python_planted import (
     outcomes,
     python_target,
 )
+from fuzz.tests.conftest import HANG_S
 
 
 def test_returned_outputs(run_python: RunPython) -> None:
@@ -40,6 +41,7 @@ def test_returned_outputs(run_python: RunPython) -> None:
             assert (outcome.status, outcome.outputs) == (Status.RAN, {"y": case.inputs["x"].bits})
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(
     ("body", "status", "verdict", "said"),
     [
@@ -101,6 +103,7 @@ def test_an_argument_that_is_wrong_inside_the_kernel_is_no_misuse(run_python: Ru
     assert found.status is Status.RAISED
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(
     "back", ["y", "y.copy_(x)", "y.view(-1)", "{'y': y}", "(y, x.sum())", "None", "0", "y.numpy()"]
 )
@@ -116,6 +119,7 @@ def test_an_output_that_the_case_lacks_may_be_returned_all_the_same(run_python: 
     assert found.status is Status.RAN
 
 
+@pytest.mark.some(10)
 @pytest.mark.parametrize(
     ("raising", "status"),
     [
@@ -141,6 +145,7 @@ def test_only_what_the_kernel_itself_raises_rejects_an_input(
     assert found.status is status, found.detail
 
 
+@pytest.mark.some(7)
 @pytest.mark.parametrize(
     ("body", "status", "said"),
     [
@@ -205,7 +210,7 @@ def test_leaving_the_pool_ends_the_workers(tmp_path: Path, cache: Path) -> None:
         (pid,) = pool.pids.values()
         worker = os.pidfd_open(pid)  # the number alone may be another process's by then
         pool.submit([a_case()] * 3)
-    assert select([worker], [], [], 0)[0] == [worker]
+    assert select([worker], [], [], HANG_S)[0] == [worker]
     os.close(worker)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import fuzz
 from fuzz.campaign.search.runner import Runner
-from fuzz.campaign.search.stopping import RunLimits
+from fuzz.campaign.search.stopping import SessionLimits
 from fuzz.core.base.case import Case, Layout, Output, Tensor, contiguous
 from fuzz.core.base.errors import InternalError
 from fuzz.core.base.kernel import PLAIN
@@ -21,7 +21,7 @@ from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.judge.judge import Judge
 from fuzz.core.transport.python.arrays import NumpyArrays
 from fuzz.findings.book import book_in
-from fuzz.tasks.check.plan import GIVEN, Options
+from fuzz.tasks.check.setup import GIVEN, Options
 from fuzz.tests.common.planted import ANYTHING, a_case
 from fuzz.tests.common.python_planted import RETURNS_HEAD, RunPython, python_target
 
@@ -35,6 +35,7 @@ _ONE_ELEMENT = Case(
 _VALUES = np.frombuffer(a_case().inputs["x"].bits, "f4").reshape(3, 4)
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(
     ("body", "case", "expected"),
     [
@@ -51,6 +52,7 @@ def test_a_returned_tensor_may_have_any_strides(run_python: RunPython, body: str
     assert (found.status, found.outputs) == (Status.RAN, {"y": expected}), found.detail
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     ("body", "said"),
     [
@@ -87,6 +89,7 @@ def rms_norm(x, y, eps, axis):
 """
 
 
+@pytest.mark.some(9)
 @pytest.mark.parametrize(
     "place",
     [
@@ -117,7 +120,7 @@ def test_an_error_of_our_worker_is_said_with_its_case_and_no_finding(tmp_path: P
         tmp_path, _BREAKS.format(module="attempt", name="Attempt.collect"), "numpy", capabilities=_ROWS
     )
     with WorkerPool([target], cache=cache) as pool:
-        runner = Runner(pool, [target], RunLimits(max_cases=4), book_in(tmp_path / "findings", 1))
+        runner = Runner(pool, [target], SessionLimits(max_cases=4), book_in(tmp_path / "findings", 1))
         tally = runner.run("rms_norm", 3)
     assert (tally.findings, runner.book.buckets) == (0, {})
     assert re.search(

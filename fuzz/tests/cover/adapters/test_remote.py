@@ -45,7 +45,7 @@ def _target(folder: Path, row: OwnTarget, tried: str = "") -> Target:
     source = folder / "tried.c"
     source.write_text(f"{HEAD}copy(c); if (rows > 1) {{ {tried} }}\n    return KF_OK;\n}}\n")
     kernel = CKernel("tried", "rms_norm", source, capabilities=ANYTHING, beside=(row,))
-    return next(each for each in expand([kernel], this_host()) if each.id == f"c-tried@{row.place}:gcc-O2")
+    return next(each for each in expand([kernel], this_host()) if each.id == f"c-tried@{row.site}:gcc-O2")
 
 
 def _run(target: Target, cache: Path) -> tuple[object, list[Outcome]]:
@@ -79,18 +79,16 @@ def test_a_worker_elsewhere_sees_what_a_kernel_does(
 def test_a_row_has_what_its_machine_leaves_open(tmp_path: Path) -> None:
     row = OwnTarget("arm", ("ssh", "arm"), arch="aarch64", settings={"vl": 256})
     order = Contract(sums={"n": VectorLanes(1, "predicated")})
-    kernel = CKernel(
-        "k", "rms_norm", tmp_path / "k.c", "sve", order, beside=(row, replace(row, place="b", settings={}))
-    )
-    targets = {each.id: each for each in expand([kernel], this_host()) if each.name.place in ("arm", "b")}
+    kernel = CKernel("k", "rms_norm", tmp_path / "k.c", "sve", order, beside=(row, replace(row, site="b", settings={})))
+    targets = {each.id: each for each in expand([kernel], this_host()) if each.name.site in ("arm", "b")}
     assert [*targets] == [f"c-k@{place}gcc-{opt}" for place in ("arm:vl=256,", "b:") for opt in ("O0", "O2")]
     known, unknown = targets["c-k@arm:vl=256,gcc-O2"], targets["c-k@b:gcc-O2"]
     assert known.contract.sums["n"] == Lanes(8, 1, "predicated")
     assert {("vector length", 256), ("own target", "arm"), ("processor", "native aarch64")} <= {*known.traits}
     assert unknown.unavailable() == "say what b has, in its row of targets.toml: settings = { vl = ... }"
     portable = replace(kernel, isa="any", contract=PLAIN)
-    assert {each.arch for each in expand([portable], this_host()) if each.name.place == "arm"} == {"aarch64"}
-    assert not [each for each in expand([replace(kernel, isa="avx2")], this_host()) if each.name.place == "arm"]
+    assert {each.arch for each in expand([portable], this_host()) if each.name.site == "arm"} == {"aarch64"}
+    assert not [each for each in expand([replace(kernel, isa="avx2")], this_host()) if each.name.site == "arm"]
 
 
 def test_what_is_there_must_be_what_was_sent(tmp_path: Path, cache: Path, shell: OwnTarget) -> None:

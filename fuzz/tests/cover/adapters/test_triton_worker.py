@@ -53,6 +53,7 @@ def test_a_triton_program_that_strays_is_named(tmp_path: Path, cache: Path, trit
         ]
 
 
+@pytest.mark.some(1)
 def test_an_error_inside_a_triton_program_is_a_crash_with_its_line(
     tmp_path: Path, cache: Path, triton_device: Device
 ) -> None:
@@ -62,6 +63,7 @@ def test_an_error_inside_a_triton_program_is_a_crash_with_its_line(
     assert "planted.py line 15: program[(1,)](x, y, x.stride(0), BLOCK=8)" in bad.detail
 
 
+@pytest.mark.some(1)
 def test_a_wild_address_is_the_cases_outcome(tmp_path: Path, cache: Path, triton_device: Device) -> None:
     far = "program[(1,)](x, y, 1 << 40, x.shape[1], BLOCK=8)"
     text = TRITON.replace("program[(1,)](x, y, x.stride(0), BLOCK=8)", far)

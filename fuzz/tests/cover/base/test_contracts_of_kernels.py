@@ -14,6 +14,7 @@ from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.toolchain import Host
 from fuzz.core.base.capability import DeclarationError
 from fuzz.core.base.kernel import PLAIN
+from oracles.dtypes import FLOATS
 from oracles.formula.contract import Contract
 from oracles.summation import Lanes, Tiles, VectorLanes
 from oracles.tests.common.judged import TOYS, known
@@ -53,7 +54,7 @@ WRONG: Mapping[str, tuple[str, Contract]] = {
         "layer_norm",
         Contract(algorithm={"var": "moment"}),
     ),
-    "contract: dtype: 'tf-32' is not one of f32, f16, bf16, f64, e4m3fn, e5m2, tf32,": (
+    f"contract: dtype: 'tf-32' is not one of {', '.join(FLOATS)}, tf32,": (
         "matmul",
         Contract(points={"a": "tf-32"}),
     ),

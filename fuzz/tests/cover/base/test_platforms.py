@@ -32,7 +32,7 @@ def kernel(op: str, framework: str = "triton", contract: Contract | None = None)
 
 
 def on(place: str, of: Kernel) -> Target:
-    return next(target for target in expand([of], HOST) if target.name.place == place)
+    return next(target for target in expand([of], HOST) if target.name.site == place)
 
 
 def test_a_kernel_that_declares_nothing_and_one_that_declares_a_contract_of_nothing_have_the_facts() -> None:
@@ -109,7 +109,7 @@ def test_a_row_with_an_infinity_has_either_logsumexp_where_nothing_is_said() -> 
             found = [Truth(problem).check(meant, {of: np.array(y, np.float32)})[0] for y in (*right, wrong)]
             assert [each.result == "pass" for each in found] == [at < passing for at in range(len(right) + 1)]
     given_y = Problem("logsumexp_backward", {}, {"x": x, "dy": ones, "y": ones}, {"dx": "f32"})
-    assert len(Truth(given_y).op.read(meant)) == 1
+    assert len(Truth(given_y).op.formulas(meant)) == 1
 
 
 def test_a_row_with_an_infinity_has_either_loss_where_nothing_is_said() -> None:

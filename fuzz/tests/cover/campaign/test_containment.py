@@ -148,7 +148,7 @@ def test_a_run_ends_at_its_time_although_a_kernel_hangs(
     words = ("--pack", "pack", *NATIVE, "--seed", "1", "--case-limit", "1h", "--max-time", "1s")
     done = cli_here("run", *words)
     assert done.returncode == 6, done.stderr
-    ended = r"the run ended while it was at rms_norm f32 \["
+    ended = r"the session ended while it was at rms_norm f32 \["
     said = rf"NOT_RUN c-stuck@\S+ \d+ of \d+ runs: {ended}"
     assert re.search(said, done.stdout), done.stdout
     assert re.search(r"MOSTLY NOT JUDGED, \d+ of \d+ runs have no verdict \(.*rms_norm f32", done.stdout), done.stdout

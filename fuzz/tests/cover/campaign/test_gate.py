@@ -277,7 +277,7 @@ def test_nothing_to_judge_passes_where_no_kernel_was_changed(repository: Reposit
     (repository.folder / "empty").mkdir()
     shown = repository.gate("--base", "HEAD", cases=16, corpora="empty")
     assert shown.returncode == 0, shown.stdout
-    assert "nothing to judge: no kernel was changed, and no kept case is there to replay" in shown.stdout
+    assert "nothing to judge: no kernel was changed, and no kept case is there to run" in shown.stdout
     assert "no file differs from HEAD" in shown.stdout
     assert "gate passed: 0 " in shown.stdout
     (repository.folder / "README.md").write_text("about\n")
@@ -300,7 +300,7 @@ def test_kept_cases_of_other_kernels_alone_are_nothing_to_judge(repository: Repo
     subprocess.run(["git", *identity, "commit", "-qam", "f64"], cwd=repository.folder, check=True)
     shown = repository.gate("--base", "HEAD", cases=16)
     assert shown.returncode == 0, shown.stdout
-    assert "nothing to judge: no kernel was changed, and no kept case is there to replay" in shown.stdout
+    assert "nothing to judge: no kernel was changed, and no kept case is there to run" in shown.stdout
     assert "no file differs from HEAD" in shown.stdout
 
 
@@ -308,8 +308,8 @@ def test_a_kept_case_where_no_gate_looks_is_named(repository: Repository) -> Non
     (repository.folder / "corpora" / "historical").rename(repository.folder / "corpora" / "mine")
     shown = repository.gate("-k", "first", cases=1)
     assert shown.returncode == 0, shown.stdout
-    assert "not replayed: corpora/mine/b005-" in shown.stdout
-    assert " and 2 more: a gate replays regressions/, historical/ only" in shown.stdout
+    assert "not run: corpora/mine/b005-" in shown.stdout
+    assert " and 2 more: a gate runs regressions/, historical/ only" in shown.stdout
 
 
 def test_bad_input_is_one_clear_line(cli_here: Cli, tmp_path: Path) -> None:

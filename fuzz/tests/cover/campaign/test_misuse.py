@@ -57,6 +57,7 @@ def test_it_ends_no_run_and_hides_nothing_of_others(misused: str, cli_here: Cli,
     assert "internal error" not in done.stdout
 
 
+@pytest.mark.some(1)
 def test_it_fails_a_run_in_which_nothing_else_does(misused: str, cli_here: Cli, tmp_path: Path) -> None:
     (tmp_path / "mine_good.py").write_text(FAILS.replace("3", "2"))
     with unknown_afterwards():
@@ -66,6 +67,7 @@ def test_it_fails_a_run_in_which_nothing_else_does(misused: str, cli_here: Cli, 
     assert misused in done.stdout
 
 
+@pytest.mark.some(1)
 def test_where_it_is_the_only_kernel_the_run_ends_at_once(misused: str, cli_here: Cli) -> None:
     with unknown_afterwards():
         done = cli_here("run", "--pack", ".", "-j", "1", "--max-cases", "16", "--seed", "1")

@@ -241,6 +241,7 @@ def test_the_next_night_replays_what_is_known_and_says_what_passes_now(nights: A
     assert (folder / "state" / "report.html").read_text().count("<h1>Interrupted, ") == 1
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -17,7 +17,7 @@ import pytest
 from sqlalchemy import create_engine, event
 
 from fuzz.campaign.nightly.night import Night, NightTriage
-from fuzz.campaign.nightly.opening import Slice, next_turn, searching_time, slice_seed
+from fuzz.campaign.nightly.opening import Slice, next_slice, searching_time, slice_seed
 from fuzz.campaign.nightly.remembered import Recorder
 from fuzz.campaign.search import deadline as stopping_module
 from fuzz.campaign.search.deadline import OutOfTime, Stopping
@@ -33,7 +33,7 @@ from oracles.summation import Lanes
 def test_every_op_gets_its_turn_and_in_the_end_the_same_time() -> None:
     ops, used, left, seeds = {"a": 1, "b": 1, "c": 1}, dict[str, list[float]](), 8 * 3600.0, set()
     for number in range(200):
-        turn = next_turn(7, number, ops, used, left)
+        turn = next_slice(7, number, ops, used, left)
         used.setdefault(turn.op, []).append(turn.seconds)
         left -= turn.seconds
         seeds.add(turn.seed)
@@ -53,7 +53,7 @@ def test_a_night_of_40_s_over_four_kernels_gives_each_its_turn(late: float) -> N
     """Each slice takes the time that it is given, and some more at its end."""
     used, left = dict[str, list[float]](), 40.0
     while left > 0:
-        turn = next_turn(7, len(used), dict.fromkeys("abcd", 1), used, left)
+        turn = next_slice(7, len(used), dict.fromkeys("abcd", 1), used, left)
         used.setdefault(turn.op, []).append(min(searching_time(turn, left), left))
         left -= used[turn.op][-1] + late
     assert len(used) == 4
@@ -63,14 +63,14 @@ def test_a_night_of_40_s_over_four_kernels_gives_each_its_turn(late: float) -> N
 def test_the_time_is_shared_out_by_kernel_and_not_by_op() -> None:
     used, left = dict[str, list[float]](), 8 * 3600.0
     while left > 0:
-        turn = next_turn(7, len(used), {"alone": 1, "many": 4}, used, left)
+        turn = next_slice(7, len(used), {"alone": 1, "many": 4}, used, left)
         used.setdefault(turn.op, []).append(turn.seconds)
         left -= turn.seconds
     assert abs(sum(used["many"]) - 4 * sum(used["alone"])) <= 4 * 600
 
 
 def test_which_kernel_comes_first_in_a_night_is_no_matter_of_its_name() -> None:
-    firsts = {next_turn(seed, 0, dict.fromkeys("abcd", 1), {}, 40.0).op for seed in range(40)}
+    firsts = {next_slice(seed, 0, dict.fromkeys("abcd", 1), {}, 40.0).op for seed in range(40)}
     assert firsts == {*"abcd"}
 
 

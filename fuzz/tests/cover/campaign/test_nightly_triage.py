@@ -112,7 +112,7 @@ def test_only_the_target_that_failed_shows_that_a_kept_case_passes_now(tmp_path:
     by_id = {target.id: target for target in targets}
     book = FindingBook(FileStore(tmp_path), lambda: Source(5, "a search"), by_id, by_family)
     book.buckets["bug"] = Bucket("bug", "generic", size=(150, 0), target=targets[0].id)
-    book.replaying[case.digest] = "bug"
+    book.running_again[case.digest] = "bug"
     with WorkerPool(targets) as pool:
         [outcomes] = pool.submit([case]).outcomes()
     judge = EntryJudge(Entry(case), outcomes)

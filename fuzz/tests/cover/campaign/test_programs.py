@@ -14,7 +14,7 @@ from fuzz.campaign.search.groups import search_ops
 from fuzz.campaign.search.guide import NO_LESSONS
 from fuzz.campaign.search.process_executor import ProcessExecutor
 from fuzz.campaign.search.runner import Runner
-from fuzz.campaign.search.stopping import RunLimits
+from fuzz.campaign.search.stopping import SessionLimits
 from fuzz.campaign.search.turn_runner import MATES, PIECES, SearchScope, TurnJob, TurnReport, TurnRunner, mates_at
 from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import Target
@@ -33,7 +33,7 @@ KERNELS = PACK.kernels
 _, MOST = MATES[-1]
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("op", sorted({kernel.op for kernel in KERNELS}))
 def test_mates_of_a_case_have_its_length_dtypes_and_alignment(op: str) -> None:
     """By which programs are told apart; and other values, and now and then other rows. They have those of its draw:
@@ -92,7 +92,7 @@ def test_a_tensor_in_the_middle_of_memory_lies_there() -> None:
 def _targets(*ops: str) -> list[Target]:
     """Kernels in torch, searched as if they were compiled."""
     kernels = [each for each in KERNELS if each.op in ops and each.name.endswith("eager") and each.kind == "torch"]
-    cpu = [each for each in expand(kernels, this_host()) if each.name.place == "cpu"]
+    cpu = [each for each in expand(kernels, this_host()) if each.name.site == "cpu"]
     return [replace(each, shares=True, specialised=True) for each in cpu]
 
 
@@ -125,13 +125,13 @@ def test_pieces_that_a_process_reported_before_it_ended_are_not_run_again() -> N
 
 def test_all_ops_that_are_searched_without_a_limit_are_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fuzz.campaign.search.shares._STINT_S", 0.1)
-    targets = _targets("softmax", "gelu", "row_sum")
+    targets = _targets("softmax", "row_sum")
     with WorkerPool(targets, jobs=1) as pool:
-        runner = Runner(pool, targets, RunLimits(), book_in(tmp_path, 1))
-        runner.over = lambda: all(runner.tally.targets[each.id].judged >= 20 for each in targets)
+        runner = Runner(pool, targets, SessionLimits(), book_in(tmp_path, 1))
+        runner.over = lambda: all(runner.tally.targets[each.id].judged >= 8 for each in targets)
         search_ops(runner, 1)
         judged = {each.kernel.op: runner.tally.targets[each.id].judged for each in targets}
-        assert all(count >= 20 for count in judged.values()), judged
+        assert all(count >= 8 for count in judged.values()), judged
         assert not runner.tally.findings
         assert set(runner.tally.visits) == set(judged)
 

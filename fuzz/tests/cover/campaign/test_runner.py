@@ -16,7 +16,7 @@ from fuzz.campaign.corpus import folder as corpus
 from fuzz.campaign.search.executor import Watch, silent
 from fuzz.campaign.search.groups import note_late, search_ops
 from fuzz.campaign.search.runner import Runner
-from fuzz.campaign.search.stopping import RunLimits
+from fuzz.campaign.search.stopping import SessionLimits
 from fuzz.campaign.search.turn_runner import FindingId, SearchScope, TurnJob, TurnReport
 from fuzz.core.adapters.pack import built_in, load
 from fuzz.core.adapters.registry import expand
@@ -34,7 +34,7 @@ from fuzz.findings.tally import Tally, TargetTally
 from oracles.truth import OracleDisagreement, Truth
 
 
-def _runner(pool: WorkerPool, folder: Path, limits: RunLimits) -> Runner:
+def _runner(pool: WorkerPool, folder: Path, limits: SessionLimits) -> Runner:
     return Runner(pool, _targets(), limits, book_in(folder, 1))
 
 
@@ -45,11 +45,11 @@ def _targets() -> tuple[Target, ...]:
 def test_a_run_judges_exactly_the_cases_it_was_allowed(tmp_path: Path) -> None:
     on_their_way = list[tuple[int, bool]]()
     with WorkerPool(_targets()) as pool:
-        runner = _runner(pool, tmp_path, RunLimits(max_cases=50))
+        runner = _runner(pool, tmp_path, SessionLimits(max_cases=50))
         runner.begun = lambda: on_their_way.append((runner.tally.cases, runner.in_flight > 0))
-        runner.replay([[Entry(load_case(_kept())[0])]])
+        runner.run_entries([[Entry(load_case(_kept())[0])]])
         tally = runner.run("rms_norm", 3)
-    assert (tally.cases, tally.replayed) == (51, 1), "what is replayed is none of them"
+    assert (tally.cases, tally.known) == (51, 1), "what is replayed is none of them"
     assert tally.findings == 0
     assert on_their_way == [(1, True)], "what is done beside a search does not wait for it, nor it for that"
 
@@ -59,12 +59,12 @@ def test_a_run_that_is_over_counts_nothing_more_and_runs_no_given_case(tmp_path:
     counts = []
     for _ in range(2):
         with WorkerPool(_targets()) as pool:
-            runner = _runner(pool, tmp_path, RunLimits(max_cases=400))
+            runner = _runner(pool, tmp_path, SessionLimits(max_cases=400))
             tally = runner.tally
             runner.over = lambda tally=tally: tally.judged >= 20  # type: ignore[misc]
             runner.run("rms_norm", 3)
             counts.append(tally.cases)
-            runner.replay([[Entry(load_case(_kept())[0])]])
+            runner.run_entries([[Entry(load_case(_kept())[0])]])
             assert tally.cases == counts[-1]
     assert counts[0] == counts[1] < 100
 
@@ -72,7 +72,9 @@ def test_a_run_that_is_over_counts_nothing_more_and_runs_no_given_case(tmp_path:
 def test_a_runner_of_one_target_leaves_the_others_of_its_pool_alone(tmp_path: Path) -> None:
     targets = _targets()
     with WorkerPool(targets) as pool:
-        tally = Runner(pool, targets[:1], RunLimits(), book_in(tmp_path, 1)).replay([[Entry(load_case(_kept())[0])]])
+        tally = Runner(pool, targets[:1], SessionLimits(), book_in(tmp_path, 1)).run_entries(
+            [[Entry(load_case(_kept())[0])]]
+        )
     assert len(targets) > 1
     assert {name for name, each in tally.targets.items() if each.judged} == {targets[0].id}
 
@@ -84,7 +86,7 @@ def test_an_op_has_a_share_of_the_cases_for_each_way_in_which_its_kernels_differ
     class Counting:
         """A runner that does what it is asked for, and no more."""
 
-        limits = RunLimits(max_cases=48)
+        limits = SessionLimits(max_cases=48)
         tally = Tally()
         over = staticmethod(never)
         wait_for_workers = staticmethod(lambda: None)
@@ -109,7 +111,7 @@ def test_a_slow_target_without_a_turn_is_no_target_that_no_case_fits() -> None:
 
 def test_a_time_limit_ends_the_run(tmp_path: Path) -> None:
     with WorkerPool(_targets()) as pool:
-        runner = _runner(pool, tmp_path, RunLimits(max_time=25.0))
+        runner = _runner(pool, tmp_path, SessionLimits(max_time=25.0))
         ticks = iter(range(1000))
         runner.clock = lambda: float(next(ticks))
         tally = runner.run("rms_norm", 3)
@@ -161,7 +163,7 @@ def test_no_more_is_begun_than_ends_in_time(tmp_path: Path) -> None:
     slow, pool = _Slow(), cast(Pool, SimpleNamespace(statuses={}, watch=patient, threads=1))
     groups = SearchScope(tuple(target.kernel for target in _targets()), groups=([target.id for target in _targets()],))
     runner = Runner(
-        pool, _targets(), RunLimits(max_time=20.0), book_in(tmp_path, 1), groups, executor=slow, patient=True
+        pool, _targets(), SessionLimits(max_time=20.0), book_in(tmp_path, 1), groups, executor=slow, patient=True
     )
     runner.clock = lambda: slow.now
     runner.run("rms_norm", 3)
@@ -178,7 +180,7 @@ def test_an_oracle_that_contradicts_itself_is_said_at_the_end_with_the_case(
 
     monkeypatch.setattr(Truth, "check", contradict)
     with WorkerPool(_targets()) as pool:
-        runner = _runner(pool, tmp_path, RunLimits(max_cases=50))
+        runner = _runner(pool, tmp_path, SessionLimits(max_cases=50))
         tally = runner.run("rms_norm", 3)
     assert tally.cases == 50
     assert tally.gave_up > 0
@@ -200,7 +202,7 @@ def test_an_error_of_ours_over_one_kernel_loses_nothing_of_the_others(
 
     monkeypatch.setattr(EntryJudge, "judge", weak)
     with WorkerPool(_targets()) as pool:
-        runner = _runner(pool, tmp_path, RunLimits(max_cases=20))
+        runner = _runner(pool, tmp_path, SessionLimits(max_cases=20))
         tally = runner.run("rms_norm", 3)
     assert all(tally.targets[target.id].gave_up == 0 for target in others)
     assert all(tally.targets[target.id].judged > 0 for target in others)

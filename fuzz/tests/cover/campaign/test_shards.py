@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ import pytest
 from fuzz.campaign.search.process_executor import ProcessExecutor
 from fuzz.campaign.search.runner import Runner
 from fuzz.campaign.search.schedule import Schedule, in_order, known_at
-from fuzz.campaign.search.stopping import RunLimits
+from fuzz.campaign.search.stopping import SessionLimits
 from fuzz.campaign.search.turn_runner import SearchScope, TurnJob, TurnReport
 from fuzz.core.adapters.target import Target
 from fuzz.core.execute.batch import Wait
@@ -29,6 +28,7 @@ from fuzz.findings.book import FindingBook, book_in
 from fuzz.findings.tally import Observer, Tally
 from fuzz.tests.common.hunting import GENERIC, PACK, target_of, with_edits
 from fuzz.tests.common.planted import HANGS
+from fuzz.tests.common.running import eventually, until_ended
 from fuzz.tests.common.three_bugs import THREE
 from fuzz.tests.conftest import HANG_S
 from oracles.tests.common.whole import WHOLE
@@ -56,7 +56,14 @@ def _searched(
         executor = stack.enter_context(_executor(targets, processes))
         pool = stack.enter_context(WorkerPool(targets))
         runner = Runner(
-            pool, targets, RunLimits(max_cases=cases), book, executor.scope, observers, executor=executor, records=keep
+            pool,
+            targets,
+            SessionLimits(max_cases=cases),
+            book,
+            executor.scope,
+            observers,
+            executor=executor,
+            records=keep,
         )
         tally = runner.run("rms_norm", 3)
         assert runner.in_flight == 0
@@ -166,18 +173,11 @@ def test_a_hung_kernel_does_not_outlive_a_process_that_is_killed(tmp_path: Path)
         executor.give(TurnJob(0, "rms_norm", 3, next(search.turns())), [])
         waits: list[Wait] = []
         executor.watch = waits.extend
-        _until(lambda: executor.take(0.2) is None and bool(waits))
+        eventually(lambda: executor.take(0.2) is None and bool(waits))
         workers = _descendants(executor.pids[0])
         assert len(workers) > 1
         os.kill(executor.pids[0], signal.SIGKILL)
-        _until(lambda: not any(_lives(pid) for pid in workers))
-
-
-def _until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + HANG_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+        until_ended(*workers)
 
 
 def _descendants(pid: int) -> list[int]:
@@ -186,13 +186,6 @@ def _descendants(pid: int) -> list[int]:
     except OSError:  # it has ended meanwhile
         return []
     return [*children, *(deeper for child in children for deeper in _descendants(child))]
-
-
-def _lives(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def test_a_turn_knows_the_first_three_quarters_of_those_before_it_or_all_but_the_last_63() -> None:

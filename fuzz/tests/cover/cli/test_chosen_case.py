@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.campaign.replay import chosen_case
+from fuzz.campaign.reproducing import chosen_case
 from fuzz.core.adapters.pack import Pack, built_in, load
 from fuzz.core.base.case import CaseError
 from fuzz.core.base.errors import UsageError
@@ -26,8 +26,8 @@ def test_a_place_in_a_search_is_the_case_that_the_search_gives_there() -> None:
     for number in (1, 1 + kinds):
         made, state = search.cases(Turn(5, number), state)
     case = made[2].case
-    assert case.origin.place == f"5:{32 * (1 + kinds) + 3}"
-    assert chosen_case(f"7:rms_norm:{case.origin.place}", Path("nowhere"), _pack()).case.digest == case.digest
+    assert case.origin.name == f"5:{32 * (1 + kinds) + 3}"
+    assert chosen_case(f"7:rms_norm:{case.origin.name}", Path("nowhere"), _pack()).case.digest == case.digest
     big = chosen_case("7:rms_norm:big:2", Path("nowhere"), _pack()).case
     assert big.origin.layout == "rows65536"
 

@@ -55,7 +55,7 @@ def test_every_verb_is_here() -> None:
     assert set(group.commands) == set(WRONG)
 
 
-@pytest.mark.some(10)
+@pytest.mark.some(5)
 @pytest.mark.parametrize("verb", list(WRONG))
 def test_what_a_user_got_wrong_is_one_line_and_exit_code_4(cli_here: Cli, verb: str) -> None:
     arguments, words = WRONG[verb]

@@ -69,7 +69,7 @@ def test_the_page_is_what_the_tool_prints(cli_here: Cli) -> None:
         ("did not run", "did not run, of kernelfuzz judge: "),
         ("Bad elements", "bad elements, a line of a failure: where in the output"),
         (f"{PHRASES[Verdict.FAIL_NUMERIC]} when n mod 4 != 0", "FAIL_NUMERIC: A value is further"),
-        ("values hide it in 17 of 310", "values hide it, a word of a run: "),
+        ("values hide it in 17 of 310", "values hide it, a word of a report: "),
         ("", "next: kernelfuzz explain WORD"),
     ],
 )

@@ -47,7 +47,7 @@ def test_a_kernel_that_keeps_state_is_told_apart_and_replayed_with_its_history(
     assert "needs history: passes alone in a fresh process, fails there after 1 earlier call: eps " in text
     again = cli_here(*_printed(text))
     assert again.returncode == 1, again.stdout
-    assert "replayed in one new process after 1 earlier call: eps " in again.stdout
+    assert "run in one new process after 1 earlier call: eps " in again.stdout
     (path, *_) = (tmp_path / "findings").glob("*.json")
     case, found = load(path)
     assert found is not None
@@ -71,6 +71,7 @@ def test_a_kernel_that_keeps_state_is_told_apart_and_replayed_with_its_history(
     assert len(altered.stderr.replace("\n    ", " ").strip().splitlines()) == 1
 
 
+@pytest.mark.whole
 def test_a_crash_that_needs_history_is_kept_with_it(cli_here: Cli, planted: Planted) -> None:
     trap = "static float first = -1; if (first < 0) first = eps; if (first != eps) __builtin_trap(); " + SUM
     text = _run(cli_here, planted(edited(SUM, trap)))
@@ -87,7 +88,7 @@ def test_a_kernel_that_fails_from_a_call_on_is_kept_with_so_many(cli_here: Cli, 
     assert f"{times}; so it keeps state" in text
     again = cli_here(*_printed(text))
     assert again.returncode == 1, again.stdout
-    assert "replayed in one new process after 300 earlier calls: the same call, 300 times" in again.stdout
+    assert "run in one new process after 300 earlier calls: the same call, 300 times" in again.stdout
 
 
 @pytest.mark.whole
@@ -148,6 +149,7 @@ MUTANTS = (Mutant("m", "planted", (({old!r}, {new!r}),), ("*@native:gcc-O2",), "
 """
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("new", "code", "words"),
     [

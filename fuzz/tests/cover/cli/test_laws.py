@@ -89,6 +89,7 @@ def test_an_unknown_law_is_a_usage_error(cli_here: Cli, planted: Planted) -> Non
     assert "'gravity' is not one of rerun, " in done.stderr
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("options", [(), ("--markdown",)])
 def test_all_laws_are_listed_with_who_declares_them(cli_here: Cli, options: tuple[str, ...]) -> None:
     shown = cli_here("list", "laws", *options).stdout

@@ -35,6 +35,7 @@ def test_the_allowance_depends_on_the_declared_order_of_the_sum(cli_here: Cli) -
     assert allowed("c-generic@native:gcc-O2") != allowed("c-sve@qemu:vl=2048,gcc-O2")
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

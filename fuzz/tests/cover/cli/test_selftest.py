@@ -26,6 +26,7 @@ def _with_mutant(pack: Path, new: str, verdicts: tuple[str, ...] = ("FAIL_NUMERI
     return str(pack)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("new", "verdicts", "words"),
     [

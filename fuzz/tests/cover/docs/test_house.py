@@ -13,7 +13,7 @@ from fuzz.tests.conftest import CHECKOUT
 
 DOCS = CHECKOUT / "fuzz" / "docs"
 MAP = (DOCS / "README.md").read_text()
-TABLES = {"layers": "fuzz", "core": "fuzz.core", "readings": "oracles.formula"}
+TABLES = {"layers": "fuzz", "core": "fuzz.core", "interpretations": "oracles.formula"}
 
 
 def _layers(inside: str = "fuzz") -> list[str]:
@@ -31,7 +31,7 @@ def _layers(inside: str = "fuzz") -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("table", "inside"), [("layers", "fuzz"), ("oracles", "oracles"), ("readings", "oracles.formula")]
+    ("table", "inside"), [("layers", "fuzz"), ("oracles", "oracles"), ("interpretations", "oracles.formula")]
 )
 def test_the_folders_of_the_map_are_those_that_the_linter_orders(table: str, inside: str) -> None:
     rows = MAP.partition(f"<!-- {table} -->")[2].partition(f"<!-- /{table} -->")[0]

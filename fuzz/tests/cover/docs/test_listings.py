@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from fuzz.tests.common.listings import ListingError, Reader, assert_prints, commands, listings
-from fuzz.tests.conftest import CHECKOUT, HANG_S
+from fuzz.tests.common.running import eventually
+from fuzz.tests.conftest import CHECKOUT
 
 PAGES = [CHECKOUT / "README.md", *sorted((CHECKOUT / "fuzz" / "docs").glob("*.md"))]
 
@@ -71,10 +71,7 @@ def test_what_a_page_leaves_running_is_ended_with_it(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="exit code 1, not 0"):
         reader.follow(page, ("gate",))
     [group] = reader.running
-    until = time.monotonic() + HANG_S  # what was killed is there until the system has seen to it
-    while _runs(group):
-        assert time.monotonic() < until, "it still runs"
-        time.sleep(0.02)
+    eventually(lambda: not _runs(group))
 
 
 def _runs(group: int) -> bool:

@@ -10,6 +10,7 @@ from fuzz.core.adapters import pack
 from fuzz.tests.common.trophies import ABOUT, CHECKOUT, PACKS, kept, table, trophies
 
 
+@pytest.mark.some(19)
 @pytest.mark.parametrize("trophy", trophies(), ids=lambda each: each.name)
 def test_all_is_said_of_a_kept_deviation(trophy: Path) -> None:
     found = kept(trophy)

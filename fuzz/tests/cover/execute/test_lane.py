@@ -67,7 +67,7 @@ def test_a_hang_is_broken_off_and_its_case_named_and_the_next_batch_runs(hanging
         [second] = [each[hanging.id] for each in next_one.outcomes()]
         [third] = _outcomes(pool, hanging, _FINE)
     assert [outcome.status for outcome in first] == [Status.RAN, Status.NOT_RUN, Status.NOT_RUN]
-    assert re.match(r"the run ended while it was at rms_norm f32 \[3, 5\]", first[1].detail)
+    assert re.match(r"the session ended while it was at rms_norm f32 \[3, 5\]", first[1].detail)
     assert (second.status, third.status) == (Status.NOT_RUN, Status.RAN)
     assert {wait.case for wait in seen if wait.case is not None} == {_HUNG}
     assert {wait.limit for wait in seen} == {FOREVER}
@@ -75,10 +75,10 @@ def test_a_hang_is_broken_off_and_its_case_named_and_the_next_batch_runs(hanging
 
 def test_what_held_a_run_up_is_named_with_its_time_and_what_did_not_is_no_timeout() -> None:
     at = Wait("torch-k@cpu", _HUNG, 0.4, 60.0)
-    assert at.broken_off == "the run ended while it was at rms_norm f32 [3, 5]"
-    assert replace(at, seconds=7.0).broken_off == "the run ended while it was at rms_norm f32 [3, 5], 7 s of 60 s"
+    assert at.broken_off == "the session ended while it was at rms_norm f32 [3, 5]"
+    assert replace(at, seconds=7.0).broken_off == "the session ended while it was at rms_norm f32 [3, 5], 7 s of 60 s"
     started = replace(at, case=None, seconds=2.0)
-    assert started.broken_off == "the run ended while it was at its start, 2 s"
+    assert started.broken_off == "the session ended while it was at its start, 2 s"
 
 
 def test_a_slow_case_is_no_hang_and_the_next_one_is_given_more_time(

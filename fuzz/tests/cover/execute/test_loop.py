@@ -62,7 +62,7 @@ def test_batches_go_by_their_number_and_of_one_batch_the_slowest_first(pipe: Pip
     for queue, number, name in ((quick, 3, "quick 3"), (quick, 4, "quick 4"), (slow, 3, "slow 3"), (third, 2, "2")):
         loop.submit(queue, number, _waiting(done, name, pipe.copy()))
     pipe.fill()
-    while loop.turn(0.0):
+    while loop.advance(0.0):
         pass
     assert [each for each in done if each.endswith("began")] == [
         f"{name} began" for name in ("first", "2", "slow 3", "quick 3", "quick 4")
@@ -75,11 +75,11 @@ def test_no_more_lanes_at_a_time_than_there_are_slots_and_one_job_of_each(pipe: 
     for number, queue in enumerate(queues):
         for _ in range(2):
             loop.submit(queue, number, _waiting(done, str(number), pipe.copy()))
-    loop.turn(0.0)
+    loop.advance(0.0)
     assert done == ["0 began", "1 began"]
     pipe.fill()
     most = 0
-    while loop.turn(0.0):
+    while loop.advance(0.0):
         most = max(most, sum(queue.pause is not None for queue in queues))
     assert most == 2
     assert len(done) == 16
@@ -92,7 +92,7 @@ def test_a_lane_that_waits_holds_up_no_other(pipe: Pipe, other: Pipe) -> None:
         loop.submit(Queue(), number, _waiting(done, str(number), other.copy()))
     other.fill()
     for _ in range(3):
-        loop.turn(0.0)
+        loop.advance(0.0)
     assert done[-1] == "4 ready"
     assert "slow ready" not in done
 
@@ -103,6 +103,6 @@ def test_what_is_ready_is_so_even_where_its_time_has_come(pipe: Pipe, other: Pip
     loop.submit(Queue(), 1, _waiting(done, "answered", pipe.copy(), until=time.monotonic() - 1))
     loop.submit(Queue(), 1, _waiting(done, "silent", other.copy(), until=time.monotonic() - 1))
     pipe.fill()
-    loop.turn(0.0)
+    loop.advance(0.0)
     assert sorted(done[2:]) == ["answered ready", "silent late"]
-    assert not loop.turn(0.0)
+    assert not loop.advance(0.0)

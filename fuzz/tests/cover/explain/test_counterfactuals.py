@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -47,8 +48,15 @@ def _beside(
     return trials, small, {each.subject: each for each in told}
 
 
-def test_the_lengths_that_pass_are_those_without_a_tail() -> None:
+@cache
+def _without_tail() -> tuple[Case, dict[str, Counterfactual]]:
+    """What stands beside a dropped tail, which several tests look at."""
     _, small, told = _beside(_TAIL_OF_4, given_case((3, 23), 1, "pitched"))
+    return small, told
+
+
+def test_the_lengths_that_pass_are_those_without_a_tail() -> None:
+    small, told = _without_tail()
     assert small.inputs["x"].layout.shape == (1, 1)
     assert {4, 8, 12, 16, 24, 32, 48, 64, 128, 256} <= {*told["n"].passing}
     assert {2, 3, 5, 6, 7, 9, 15, 17, 31, 33, 63, 65, 127, 129} <= {*told["n"].failing}
@@ -108,13 +116,12 @@ def test_where_the_number_of_calls_decides_nothing_is_said_to_make_it_pass(tmp_p
 
 def test_what_is_not_judged_is_no_fact() -> None:
     """With a NaN in each row a kernel passes whatever it does, where what is no number is not judged."""
-    found = given_case((3, 23), 1, "pitched")
-    _, small, told = _beside(_TAIL_OF_4, found)
+    small, told = _without_tail()
     assert "one infinity" in told["values"].passing + told["values"].failing
     assert small.origin.recipe == told["values"].own == "given", "the case has values of its own, and 'ones' may pass"
     kernel = with_edits(_TAIL_OF_4)
     loose = replace(kernel, contract=replace(kernel.contract, nonfinite="unspecified"))
-    _, _, told = _beside(_TAIL_OF_4, found, loose)
+    _, _, told = _beside(_TAIL_OF_4, given_case((3, 23), 1, "pitched"), loose)
     assert not {"one NaN", "one infinity"} & {*told["values"].passing, *told["values"].failing}
     assert told["values"].failing
 
@@ -146,7 +153,7 @@ def test_of_a_case_that_passes_with_other_gaps_nothing_is_said() -> None:
 
 
 def test_things_that_make_it_pass_come_first() -> None:
-    _, _, told = _beside(_TAIL_OF_4, given_case((3, 23), 1, "pitched"))
+    _, told = _without_tail()
     passing = [bool(each.passing) for each in told.values()]
     assert passing == sorted(passing, reverse=True)
     assert passing[0]

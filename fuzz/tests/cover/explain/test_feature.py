@@ -34,6 +34,7 @@ def test_a_feature_is_the_same_after_it_was_kept(op: str) -> None:
         assert rule_from_text(rule_to_text(rule)) == rule
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("op", _OPS)
 def test_no_two_features_of_an_op_have_one_name(op: str) -> None:
     seen = _seen(op)

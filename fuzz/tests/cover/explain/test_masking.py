@@ -122,6 +122,7 @@ def test_traits_keep_their_order_where_values_are_left_out() -> None:
     assert [*traits] == [name for name in case_traits(case) if not name.is_of_values]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("family", [Family("values"), Family("memory", wide=True)])
 def test_nan_is_tried_though_all_other_values_show_the_failure(family: Family) -> None:
     """A kernel that strays from its tensors with one shape has wrong values with another."""
@@ -207,6 +208,7 @@ def test_every_trait_of_values_is_known_for_one_and_no_other(op: str) -> None:
         assert {trait.text for trait in named} <= {each.name for each in OPS[op].parameters}
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("op", ["fused_add_rms_norm", "layer_norm_backward", "log_softmax_backward"])
 def test_ordinary_values_are_what_a_search_draws_first(op: str) -> None:
     for case in first_cases(op, 3, count=3):

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from fuzz.campaign.explaining import explain_findings
 from fuzz.campaign.search.runner import Runner
-from fuzz.campaign.search.stopping import Interruption, RunLimits
+from fuzz.campaign.search.stopping import Interruption, SessionLimits
 from fuzz.core.adapters.c_kernel import CKernel
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.explain.causes import shared_sources
@@ -26,7 +26,7 @@ def buckets_of(folder: Path, cases: int, *bugs: tuple[str, str, str]) -> dict[st
     targets = planted(folder, *bugs)
     book = book_in(folder / "findings", 1)
     with WorkerPool(targets) as pool:
-        runner = Runner(pool, targets, RunLimits(max_cases=cases), book)
+        runner = Runner(pool, targets, SessionLimits(max_cases=cases), book)
         runner.run("rms_norm", 3)
         explain_findings(book, pool, targets, 600.0, Console(file=io.StringIO()), Interruption())
     found = list(book.buckets.values())

@@ -137,6 +137,7 @@ def test_the_only_large_element_of_a_row_shrinks_to_itself() -> None:
     assert case.inputs["x"].layout.shape == (1, 1)
 
 
+@pytest.mark.whole
 def test_what_stands_before_and_after_the_elements_that_matter_is_dropped() -> None:
     case, _ = _shrunk(_TWO_LARGE_ARE_WRONG, _with_large_ones(given_case((1, 300), 1, "contiguous"), [100, 110]))
     assert case.inputs["x"].layout.shape == (1, 2), "once the row is short, plainer values are large in all of it"

@@ -40,7 +40,7 @@ def test_targets_go_to_workers_that_name_what_they_need() -> None:
     assert needs_of(by_id["c-neon@qemu:gcc-O2"], known) == {"x86_64"}
     assert needs_of(by_id["c-neon@native:gcc-O2"], known) == {"aarch64"}
     assert needs_of(by_id["c-avx512@native:gcc-O2"], known) == {"x86_64", "avx512"}
-    on_device = [target for target in targets if target.name.place == "cuda"]
+    on_device = [target for target in targets if target.name.site == "cuda"]
     assert {needs_of(target, known) for target in on_device} == {frozenset({"x86_64", "gpu"})}
     assert {needs_of(target, ()) for target in targets} == {frozenset()}
 

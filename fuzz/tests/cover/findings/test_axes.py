@@ -102,12 +102,12 @@ def small_alone(x: Any) -> Any:
     return y + np.float32(0.1) if x.size > 250 and 0.1 < np.abs(x).max(initial=0) < 0.45 else y
 
 
+@pytest.mark.usefixtures("quick_checks")
 def test_inputs_that_are_small_at_once_find_what_a_search_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     def check() -> None:
         able = fuzz.Capabilities(empty=False)
         fuzz.check(small_alone, op="row_sum", capabilities=able, seed=2, max_cases=100)
 
-    monkeypatch.setenv("KERNELFUZZ_EXPLAIN_S", "1")
     with pytest.raises(fuzz.CheckFailed):
         check()
     monkeypatch.setattr(task, "sized_cases", lambda capability, seed: [])
@@ -123,6 +123,7 @@ def row_sum(x):
 """
 
 
+@pytest.mark.usefixtures("quick_checks")
 def test_a_kernel_that_is_wrong_on_several_threads_alone_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,7 +134,6 @@ def test_a_kernel_that_is_wrong_on_several_threads_alone_is_found(
         kernel = fuzz.PythonKernel("threaded", "row_sum", tmp_path / "threaded.py", "torch", capabilities=able)
         fuzz.check(kernel, targets=["*@cpu"], seed=2, max_cases=100)
 
-    monkeypatch.setenv("KERNELFUZZ_EXPLAIN_S", "1")
     with pytest.raises(fuzz.CheckFailed):
         check()
     monkeypatch.setattr(task, "sized_cases", lambda capability, seed: [])

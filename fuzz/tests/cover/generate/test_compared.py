@@ -66,6 +66,7 @@ def test_what_is_compared_with_numbers_is_drawn_near_them_often() -> None:
     assert {"near_codes"} <= {*menus_of(PICKING)["label"].often} & {*menus_of(PICKING)["code"].often}
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("name", "number"), [("label", 3), ("code", -100)])
 def test_about_a_third_of_all_cases_have_the_number_that_is_told_from_others(name: str, number: int) -> None:
     with unknown_afterwards():
@@ -127,7 +128,7 @@ def _small_rows(x: Any) -> Any:
     return torch.softmax(x, -1) * torch.where(is_small & (x.shape[-1] > 512), 1.001, 1.0)
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(1)
 @pytest.mark.usefixtures("_here")
 @pytest.mark.parametrize(
     ("mine", "name", "seed"),

@@ -9,9 +9,9 @@ from fuzz.core.base.capability import Capabilities, Capability
 from fuzz.core.base.feature import Feature
 from fuzz.core.generate.capabilities import anything
 from fuzz.core.generate.coverage import Ledger
+from fuzz.core.generate.drawing import draw_from
 from fuzz.core.generate.gaps import ASKED, Corners, corners_of
 from fuzz.core.generate.menus import PLACED
-from fuzz.core.generate.plan import plan
 from fuzz.core.generate.realise import realise
 from fuzz.core.generate.sketch import ROWS, N, Sketch, fitting_n
 from fuzz.core.generate.space import Space, space_of
@@ -64,6 +64,7 @@ def test_turns_side_by_side_begin_with_other_gaps() -> None:
     assert sum(part.bit_count() for part in parts) == corners.size
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", ["composed", "tile-fast", "backward-generic"])
 def test_the_first_gap_of_each_turn_is_filled(name: str) -> None:
     """Each kind of a kernel's space, one value after the other, in a case that the kernel takes."""
@@ -108,5 +109,5 @@ def test_what_a_kernel_cannot_be_given_is_no_gap() -> None:
 
 def test_a_case_without_elements_visits_nothing_else() -> None:
     capability = anything("rms_norm")
-    draw = plan(Sketch(capability, 300, 0, 2, 1, False, {"eps": 1e-5}, "normal", 3))
+    draw = draw_from(Sketch(capability, 300, 0, 2, 1, False, {"eps": 1e-5}, "normal", 3))
     assert realise(draw).origin.labels == ((DTYPE, draw.part("x").dtype), (ROWS, 0))

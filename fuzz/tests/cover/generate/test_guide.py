@@ -17,7 +17,7 @@ from fuzz.core.base.draw import Draw
 from fuzz.core.base.feature import Feature
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.execute.pool import WorkerPool
-from fuzz.core.generate.plan import plan
+from fuzz.core.generate.drawing import draw_from
 from fuzz.core.generate.realise import realise
 from fuzz.core.generate.search import Proposal
 from fuzz.core.generate.sketch import LARGEST_CASE, Sketch
@@ -33,7 +33,7 @@ TARGET = "c-generic@native:gcc-O2"
 def _made(n: int, dtype: str = "f32", recipe: str = "normal", seed: int = 1) -> Made:
     who = KERNEL.capability
     sketch = Sketch(who, n=n, rows=3, rank=2, axis=1, odd=False, parameters={"eps": 1.0}, recipe=recipe, seed=seed)
-    draw = plan(sketch, {Feature("dtype", "x"): dtype})
+    draw = draw_from(sketch, {Feature("dtype", "x"): dtype})
     return Made(realise(draw), draw, who)
 
 
@@ -168,4 +168,4 @@ def test_a_guide_adds_cases_and_changes_no_other(tmp_path: Path) -> None:
     own = [case.digest for case in more if case.origin.number % PLACES <= BATCH]
     assert own == [case.digest for case in plain]
     assert len(own) < len(more)
-    assert len({case.origin.place for case in more}) == len(more)
+    assert len({case.origin.name for case in more}) == len(more)

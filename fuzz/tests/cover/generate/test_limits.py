@@ -12,7 +12,7 @@ from fuzz.core.base.numbers import in_turn, numbers_in, numbers_of
 from fuzz.core.base.stream import Dice, Stream
 from fuzz.core.generate.limits import Limits, far_cases
 from fuzz.core.generate.search import Search, batches
-from fuzz.tasks.check.plan import GIVEN, Options
+from fuzz.tasks.check.setup import GIVEN, Options
 
 _F32 = Capabilities(dtypes=("f32",))
 _BLOCK = 777

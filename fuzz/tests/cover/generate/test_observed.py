@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from fuzz.core.base.capability import Capabilities, Capability
 from fuzz.core.base.dtypes import quantise
 from fuzz.core.base.stream import Stream, dice_of
+from fuzz.core.generate.drawing import draw_from
 from fuzz.core.generate.observed import PROPERTIES, holds, made_so, observed, words_of
-from fuzz.core.generate.plan import plan
 from fuzz.core.generate.realise import draw_of, holds_in, realise
 from fuzz.core.generate.sketch import sketched
 from oracles.formula.trace import Node, Outputs, dot
@@ -112,7 +112,7 @@ def test_cases_have_what_their_op_keeps_and_square_matrices_but_for_signs() -> N
     capability = Capability("product", Capabilities())
     signs = set[float]()
     for dice in dice_of(Stream(1), 40):
-        draw = plan(sketched(capability, dice.below), dice=dice)
+        draw = draw_from(sketched(capability, dice.below), dice=dice)
         case = realise(draw)
         a = case.inputs["a"]
         assert a.layout.shape[0] == a.layout.shape[1]
@@ -128,6 +128,6 @@ def test_cases_have_what_their_op_keeps_and_square_matrices_but_for_signs() -> N
 def test_a_case_that_is_otherwise_stays_as_it_is() -> None:
     capability = Capability("product", Capabilities())
     for dice in dice_of(Stream(7), 20):
-        drawn = replace(plan(sketched(capability, dice.below), dice=dice), kept={})
+        drawn = replace(draw_from(sketched(capability, dice.below), dice=dice), kept={})
         case = realise(drawn)
         assert realise(draw_of(case)).inputs["a"].bits == case.inputs["a"].bits

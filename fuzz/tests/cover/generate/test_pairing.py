@@ -76,6 +76,7 @@ def test_what_is_no_record_of_pairs_is_refused(record: Any) -> None:
         Together.of_record("rms_norm", record)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("capability", CAPABILITIES, ids=["plain", "any", "softmax"])
 def test_a_draw_for_a_pair_meets_it(capability: Capability) -> None:
     """Nearly always, within four turns; and the kernel takes its case. Of all pairs one in a hundred is missed; of a

@@ -14,7 +14,7 @@ from fuzz.core.base.kernel import capabilities_of
 from fuzz.core.generate.aliasing import memory_labels
 from fuzz.core.generate.big import SERIES, Big, big_case
 from fuzz.core.generate.capabilities import anything
-from fuzz.core.generate.plan import plan
+from fuzz.core.generate.drawing import draw_from
 from fuzz.core.generate.realise import cases_of, draw_of, laid, realise
 from fuzz.core.generate.sketch import sketches
 from fuzz.tests.common.examples import any_case, each_op, first_cases, plain
@@ -24,6 +24,7 @@ from oracles.tests.common.whole import WHOLE
 KERNELS = PACK.kernels
 
 
+@pytest.mark.some(2)
 @each_op
 @given(data=st.data())
 def test_a_draw_of_a_case_gives_it_back(op: str, data: st.DataObject) -> None:
@@ -53,7 +54,7 @@ def test_a_draw_of_a_big_case_gives_it_back(big: Big) -> None:
 def test_given_values_are_repeated_and_cut() -> None:
     draw = draw_of(plain(5, rows=2))
     own = realise(draw).inputs["x"].bits
-    one = draw.with_parts(*(replace(p, place=replace(p.place, strides=None)) for p in draw.parts))
+    one = draw.with_parts(*(replace(p, placement=replace(p.placement, strides=None)) for p in draw.parts))
     assert {part.recipe for part in one.parts if part.recipe} == {GIVEN}
     assert realise(replace(one, n=3)).inputs["x"].bits == own[:12] + own[20:32]
     longer = realise(replace(one, n=7, outer=(3,)))
@@ -70,12 +71,12 @@ def test_a_case_of_a_shape_that_its_op_does_not_know_has_no_draw() -> None:
         draw_of(replace(case, outputs={"y": output}))
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @each_op
 @given(data=st.data())
 @settings(max_examples=30)
 def test_cases_that_are_made_together_are_those_of_each_draw(op: str, data: st.DataObject) -> None:
-    draws = data.draw(st.lists(sketches([anything(op)]).map(plan), min_size=1, max_size=6))
+    draws = data.draw(st.lists(sketches([anything(op)]).map(draw_from), min_size=1, max_size=6))
     together = cases_of([laid(draw) for draw in draws])
     for draw, case in zip(draws, together, strict=True):
         assert case == realise(draw)

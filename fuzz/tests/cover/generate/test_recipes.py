@@ -44,6 +44,7 @@ def _most_different(recipe: Recipe, dtype: str) -> int:
     return max(len({*row[np.isfinite(row)].tolist()}) for row in rows)
 
 
+@pytest.mark.some(21)
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("menu", MENUS)
 def test_rows_that_vary_in_f32_vary_in_every_dtype(menu: str, dtype: str) -> None:

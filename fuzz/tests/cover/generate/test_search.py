@@ -19,9 +19,9 @@ from fuzz.core.base.feature import Feature
 from fuzz.core.base.kernel import capabilities_of
 from fuzz.core.generate.capabilities import out_of_capability
 from fuzz.core.generate.coverage import Ledger
+from fuzz.core.generate.drawing import draw_from
 from fuzz.core.generate.layouts import LAYOUT_CLASSES, OVERLAPPING
 from fuzz.core.generate.menus import recipes
-from fuzz.core.generate.plan import plan
 from fuzz.core.generate.realise import realise
 from fuzz.core.generate.search import Search, batches
 from fuzz.core.generate.sketch import ROWS, N, Sketch
@@ -181,7 +181,7 @@ def test_weights_of_rank_2_are_given_to_gradients_that_must_reject_them_and_to_n
     assert len(only) == len(strict) > 0
     for capability in only:
         sketches = [Sketch(capability, 9, 6, 3, 2, False, {"eps": 1e-5}, "normal", seed) for seed in range(40)]
-        drawn = [realise(plan(sketch)) for sketch in sketches]
+        drawn = [realise(draw_from(sketch)) for sketch in sketches]
         stacked = [case for case in drawn if "weight" in case.inputs and len(case.inputs["weight"].layout.shape) == 2]
         assert {case.inputs["weight"].layout.shape[0] for case in stacked} == {1, 3}
         for case in stacked:

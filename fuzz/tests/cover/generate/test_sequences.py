@@ -10,7 +10,7 @@ import pytest
 from fuzz.core.base.capability import Capabilities, Capability
 from fuzz.core.base.case import Case
 from fuzz.core.generate.capabilities import anything
-from fuzz.core.generate.plan import plan
+from fuzz.core.generate.drawing import draw_from
 from fuzz.core.generate.relatives import LENGTH, sequence, varied
 from fuzz.core.generate.search import Search, batches
 from fuzz.core.generate.sketch import Sketch
@@ -47,11 +47,12 @@ def _varied(first: Case, other: Case) -> str:
     return thing
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("op", dict.fromkeys((*EACH_OP, "attention", "cross_entropy", "rope_interleaved")))
 def test_every_relative_differs_in_one_thing_and_everything_has_its_turn_at_both_ends(op: str) -> None:
     capability, seen = anything(op), Counter[tuple[int, str]]()
     for turn in range(24):
-        draw = plan(_sketch(capability, turn))
+        draw = draw_from(_sketch(capability, turn))
         cases = sequence(draw, capability, turn)
         assert len(cases) == LENGTH
         assert cases[0] is cases[-1]
@@ -68,7 +69,7 @@ def test_a_kernel_that_takes_little_gets_what_it_takes() -> None:
     """One dtype, contiguous rows of a multiple of 64 elements: there is still something to vary."""
     capability = Capability("rms_norm", Capabilities(dtypes=("f32",), multiple_of={"n": 64}, max={"n": 128}))
     for turn in range(12):
-        first, *relatives, _ = sequence(plan(_sketch(capability, turn, n=64)), capability, turn)
+        first, *relatives, _ = sequence(draw_from(_sketch(capability, turn, n=64)), capability, turn)
         for relative in relatives:
             assert capability.refusal(relative) is None
             assert _varied(first, relative) in ("eps value", "n", "values")

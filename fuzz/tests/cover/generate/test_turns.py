@@ -16,8 +16,8 @@ from fuzz.core.base.errors import UsageError
 from fuzz.core.base.feature import Feature, Label
 from fuzz.core.base.stream import Dice, Stream
 from fuzz.core.generate.coverage import Ledger
+from fuzz.core.generate.drawing import draw_from
 from fuzz.core.generate.gaps import corners_of
-from fuzz.core.generate.plan import plan
 from fuzz.core.generate.realise import realise
 from fuzz.core.generate.relatives import CHANGES
 from fuzz.core.generate.search import SHARDS, Search, batches
@@ -46,7 +46,7 @@ def _turn(made: list[Made]) -> Turn:
 def _said(made: list[Made], state: bytes) -> list[object]:
     cases = [each.case for each in made]
     labels = [[list(label) for label in case.origin.labels] for case in cases]
-    return [[case.digest for case in cases], [case.origin.place for case in cases], labels, state.hex()]
+    return [[case.digest for case in cases], [case.origin.name for case in cases], labels, state.hex()]
 
 
 def _chain(search: Search, shard: int, turns: int) -> list[object]:
@@ -79,7 +79,7 @@ def test_capabilities_that_are_equal_give_the_same_turns() -> None:
 
 
 def test_the_label_of_a_number_is_its_own_whichever_equal_one_came_before() -> None:
-    draw = plan(Sketch(_search().capabilities[0], 5, 3, 2, 1, False, {"eps": 1e-5}, "normal", 1), {})
+    draw = draw_from(Sketch(_search().capabilities[0], 5, 3, 2, 1, False, {"eps": 1e-5}, "normal", 1), {})
     labels = [{*realise(draw.with_params(eps=eps)).origin.labels} for eps in (-0.0, 0.0)]
     assert [sorted(str(value) for kind, value in each if kind == Feature("parameter", "eps")) for each in labels] == [
         ["-0.0"],
@@ -124,7 +124,7 @@ def test_a_search_of_what_nobody_declares_does_not_go_on_for_ever() -> None:
 def test_shards_make_cases_of_their_own_with_names_of_their_own() -> None:
     turns = [made for made in islice(batches(_search()), 3 * SHARDS) if len(made) == BATCH]
     own = [made.case for made in chain.from_iterable(turns[: 2 * SHARDS])]
-    assert len({case.origin.place for case in own}) == len(own) == 2 * SHARDS * BATCH
+    assert len({case.origin.name for case in own}) == len(own) == 2 * SHARDS * BATCH
     assert {case.origin.shard for case in own} == {*range(SHARDS)}
     assert {case.origin.number % PLACES for case in own} == {*range(1, BATCH + 1)}
     elements = [case for case in own if case.inputs["x"].layout.size > 0]
@@ -143,7 +143,7 @@ def test_a_case_is_found_again_by_its_shard_and_number() -> None:
         assert again is not None
         assert again.case.digest == each.case.digest
         assert again.case.origin == origin
-        assert again.case.origin.place == origin.place
+        assert again.case.origin.name == origin.name
     assert search.case(3, 17) is None
     assert search.case(3, 0) is None
     assert search.case(SHARDS, 1) is None
@@ -186,7 +186,7 @@ def test_a_relative_has_a_place_after_the_own_cases_of_its_turn() -> None:
     assert made.draw is not None
     [relative] = search.relatives([(replace(made.draw, seed=5), made.capability, BATCH + 1)], turn)
     assert relative is not None
-    assert relative.case.origin.place == "0:17"
+    assert relative.case.origin.name == "0:17"
     short = Capability("rms_norm", replace(made.capability.able, max={"n": max(made.draw.n - 1, 0)}))
     assert search.relatives([(made.draw, short, BATCH + 2)], turn) == [None]
 
@@ -194,11 +194,11 @@ def test_a_relative_has_a_place_after_the_own_cases_of_its_turn() -> None:
 def test_a_case_file_keeps_the_place_and_one_of_an_earlier_version_has_none() -> None:
     case = _search().cases(Turn(9, 0), b"")[0][4].case
     again, _ = from_json(json.loads(json.dumps(to_json(case))))
-    assert again.origin.place == case.origin.place == "9:5"
+    assert again.origin.name == case.origin.name == "9:5"
     record = to_json(case)
     record["origin"] = {"recipe": "normal", "layout": "contiguous", "seed": 4, "number": 77}
     old, _ = from_json(record)
-    assert (old.origin.place, old.origin.number, old.digest) == ("", 77, case.digest)
+    assert (old.origin.name, old.origin.number, old.digest) == ("", 77, case.digest)
 
 
 @pytest.mark.whole

@@ -19,7 +19,7 @@ from fuzz.core.base.dtypes import from_bits, quantise
 from fuzz.core.base.stream import Stream, dice_of
 from fuzz.core.base.validity import check_case
 from fuzz.core.generate.capabilities import anything
-from fuzz.core.generate.plan import plan
+from fuzz.core.generate.drawing import draw_from
 from fuzz.core.generate.realise import realise
 from fuzz.core.generate.search import Search, batches
 from fuzz.core.generate.sketch import sketched
@@ -83,7 +83,7 @@ def _laws_of(op: Op, expected: tuple[str, str]) -> tuple[str, str]:
     of 48 small cases, and of more until there are those that are expected, since some laws fit few cases."""
     dims, laws, small = set[tuple[str, str]](), set[str](), 0
     for dice in dice_of(Stream(3), 1024):
-        case = realise(plan(sketched(anything(op.name), dice.below), dice=dice))
+        case = realise(draw_from(sketched(anything(op.name), dice.below), dice=dice))
         if case.elements >= 4096:
             continue
         small += 1

@@ -14,7 +14,7 @@ from fuzz.core.base.case import Case
 from fuzz.core.base.stream import Stream
 from fuzz.core.base.validity import check_case
 from fuzz.core.generate.capabilities import anything
-from fuzz.core.generate.plan import plan
+from fuzz.core.generate.drawing import draw_from
 from fuzz.core.generate.realise import realise
 from fuzz.core.generate.sketch import Sketch, first_recipes, free_parameters
 from fuzz.core.laws.law import Difference, LawCheck, first_difference
@@ -56,7 +56,7 @@ def case_of(op: str, number: int) -> Case:
         capability, 5 * n + number % 9, rows * (number % 3 + 1), rank, number % rank, number % 2 == 0,
         parameters, recipes[number % len(recipes)], number,
     )  # fmt: skip
-    return realise(plan(sketch))
+    return realise(draw_from(sketch))
 
 
 def cases_of(op: str) -> Iterator[Case]:

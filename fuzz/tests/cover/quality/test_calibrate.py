@@ -17,7 +17,7 @@ from fuzz.core.adapters.target import Target
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.quality.__main__ import app
 from fuzz.quality.calibrate.contracts import SimulatedPack, contracts, fields
-from fuzz.quality.calibrate.measure import ContractMeasurement, Work, begun, calibrated, measured, planned
+from fuzz.quality.calibrate.measure import ContractMeasurement, Work, begun, calibrated, measured, work_list
 from fuzz.tests.common.other_ops import write_other_ops
 from fuzz.tests.common.own_dims import write_dims_pack
 from fuzz.tests.common.own_pack import unknown_afterwards
@@ -86,24 +86,24 @@ def test_a_budget_that_is_too_narrow_is_noticed(tmp_path: Path, monkeypatch: pyt
 
 
 def test_all_contracts_come_in_an_order_of_the_seed() -> None:
-    plans = [planned([OPS["softmax"], OPS["layer_norm"]], 1, seed, Path("nowhere"), None) for seed in (1, 2)]
-    of_softmax = [[work.number for work in plan if work.op == "softmax"] for plan in plans]
+    lists = [work_list([OPS["softmax"], OPS["layer_norm"]], 1, seed, Path("nowhere"), None) for seed in (1, 2)]
+    of_softmax = [[work.number for work in listed if work.op == "softmax"] for listed in lists]
     assert sorted(of_softmax[0]) == sorted(of_softmax[1]) == [*range(len(of_softmax[0]))]
     assert of_softmax[0] != of_softmax[1]
-    assert {work.op for work in plans[0][:2]} == {"softmax", "layer_norm"}
+    assert {work.op for work in lists[0][:2]} == {"softmax", "layer_norm"}
 
 
 def test_contracts_share_the_time_that_is_left() -> None:
-    plan, now = planned([OPS["softmax"]], 1, 0, Path("nowhere"), None), time.monotonic()
-    works = list(begun(plan, 2, now + 1e6, []))
+    listed, now = work_list([OPS["softmax"]], 1, 0, Path("nowhere"), None), time.monotonic()
+    works = list(begun(listed, 2, now + 1e6, []))
     ends = [work.until - now for work in works]
     assert {work.end for work in works} == {now + 1e6}
-    assert ends[0] == pytest.approx(1e6 * 2 / len(plan), rel=0.01)
+    assert ends[0] == pytest.approx(1e6 * 2 / len(listed), rel=0.01)
     assert ends == sorted(ends)
     assert ends[-1] == pytest.approx(1e6, rel=0.01)
-    assert [work.until for work in begun(plan, 2, math.inf, [9.0])] == [math.inf] * len(plan)
-    assert list(begun(plan, 2, now, [])) == []
-    assert list(begun(plan, 2, now + 1e6, [2e6, 3e6])) == [], "none took as little as is left"
+    assert [work.until for work in begun(listed, 2, math.inf, [9.0])] == [math.inf] * len(listed)
+    assert list(begun(listed, 2, now, [])) == []
+    assert list(begun(listed, 2, now + 1e6, [2e6, 3e6])) == [], "none took as little as is left"
 
 
 def test_a_turn_that_takes_longer_than_there_is_time_ends_with_the_case_at_hand(tmp_path: Path) -> None:
@@ -115,8 +115,8 @@ def test_a_turn_that_takes_longer_than_there_is_time_ends_with_the_case_at_hand(
 
 
 def test_pairs_that_are_not_run_are_counted_with_the_reason() -> None:
-    op, plan = OPS["softmax"], planned([OPS["softmax"]], 1, 0, Path("nowhere"), None)
-    every = [ContractMeasurement("softmax", number, "") for number in range(len(plan))]
+    op, listed = OPS["softmax"], work_list([OPS["softmax"]], 1, 0, Path("nowhere"), None)
+    every = [ContractMeasurement("softmax", number, "") for number in range(len(listed))]
     for each in every[5:]:
         each.runs = 1
     for each in every[:5]:

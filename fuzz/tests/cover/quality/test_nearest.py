@@ -19,16 +19,21 @@ from oracles.op import Op
 from oracles.operand import Operand
 from oracles.ops import OPS
 from oracles.problem import Problem
+from oracles.tests.common.whole import WHOLE, some
 from oracles.truth import Truth
 
 
 def test_the_nearest_result_is_right_of_every_op() -> None:
-    assert {name: found for name, op in OPS.items() if (found := [*map(str, accused(op, ("f32", "bf16"), 2, 1))])} == {}
+    assert {
+        name: found
+        for name, op in some([*OPS.items()], 18)
+        if (found := [*map(str, accused(op, ("f32", "bf16"), 2, 1))])
+    } == {}
 
 
 def test_the_nearest_result_is_right_of_formulas_made_at_random() -> None:
     """Among these are constants and parameters that f32 does not hold, and sums of two inputs."""
-    assert [*map(str, accused_of_formulas(range(150), 1))] == []
+    assert [*map(str, accused_of_formulas(range(150 if WHOLE else 50), 1))] == []
 
 
 def sqdist(a: Any, b: Any) -> Any:

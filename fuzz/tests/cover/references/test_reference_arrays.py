@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
+import torch
 
 from fuzz.references.derive import derive
 from fuzz.references.dims import UnreadableError
@@ -84,6 +86,28 @@ def test_the_formula_has_the_value_of_numpy_itself(reference: Callable[..., Any]
         np.testing.assert_allclose(mine, wanted, rtol=1e-6 if reference is scores else 1e-12)
 
 
+def test_casts_to_dtypes_that_numpy_lacks_are_read_as_those_of_torch() -> None:
+    def in_numpy(x: Array) -> tuple[Array, Array]:
+        return np.exp(x).astype(ml_dtypes.bfloat16).astype(np.float32) * x, (x * 2.0).astype(ml_dtypes.float8_e4m3fn)
+
+    def in_torch(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.exp(x).to(torch.bfloat16).float() * x, (x * 2.0).to(torch.float8_e4m3fn)
+
+    found, other = derive(in_numpy, "x=b n", name="same"), derive(in_torch, "x=b n", name="same")
+    assert [each.dtype for each in found.op.outputs] == ["", "e4m3fn"]
+    assert found.module.partition("def ")[2] == other.module.partition("def ")[2]
+    assert "f.point(" in found.module
+
+
+def squared_in_bf16(x: Array) -> Array:
+    short = x.astype(ml_dtypes.bfloat16)
+    return np.multiply(short, short)
+
+
+def of_no_dtype_of_torch(x: Array) -> Array:
+    return np.exp(x).astype(ml_dtypes.float8_e3m4)
+
+
 def middle(x: Array) -> Array:
     return np.median(x, axis=-1)
 
@@ -112,7 +136,8 @@ def solved(x: Array) -> Array:
     [
         (middle, "aten.isnan (test_reference_arrays.py line "), (branching, "a value decides what it does"),
         (branching_on_rows, "a value decides what it does"), (converted, "it becomes an array of NumPy's own"),
-        (solved, "numpy.unwrap has no formula"),
+        (solved, "numpy.unwrap has no formula"), (squared_in_bf16, "calculates in torch.bfloat16, which torch's NumPy"),
+        (of_no_dtype_of_torch, "casts to float8_e3m4, which torch does not have"),
     ],
 )  # fmt: skip
 def test_what_has_no_formula_is_named(reference: Callable[..., Any], said: str) -> None:

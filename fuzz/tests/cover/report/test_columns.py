@@ -10,7 +10,7 @@ import pytest
 import fuzz
 from fuzz.cli import app
 from fuzz.report.wrapping import wrapped_text
-from fuzz.tasks.check.plan import GIVEN, Options
+from fuzz.tasks.check.setup import GIVEN, Options
 from fuzz.tasks.judge.ruling import Ruling, SolutionRuling, summary
 
 _WIDTH = 80

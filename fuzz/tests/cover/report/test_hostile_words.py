@@ -14,7 +14,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from fuzz.campaign.replay import ChosenCase, write_script
+from fuzz.campaign.reproducing import ChosenCase, write_script
 from fuzz.core.adapters.target import NotRun, Target
 from fuzz.core.base.case import CaseError
 from fuzz.core.base.outcome import Outcome, Status

@@ -105,6 +105,7 @@ def test_a_name_is_shown_and_never_run(tmp_path: Path) -> None:
     assert tags.words.count("<script>alert(1)</script>") >= 5, "it is told as it is"
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("ended", "code"), [
     ("limit", Exit.OK), ("signal", Exit.INTERRUPTED), ("", Exit.INTERRUPTED), ("next night", Exit.INTERRUPTED),
     ("errors", Exit.INTERNAL),
@@ -116,6 +117,7 @@ def test_a_night_passes_that_had_its_whole_time_and_no_errors(ended: str, code: 
     assert night_outcome(night).code is code
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("code", [*ENDINGS])
 def test_the_banner_is_green_where_the_night_passed_and_nowhere_else(code: Exit, tmp_path: Path) -> None:
     seen = replace(_night(tmp_path), buckets=(), targets=())

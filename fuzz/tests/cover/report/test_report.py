@@ -35,7 +35,7 @@ from fuzz.report.console import PlainTable, markdown_table
 from fuzz.report.failure import allowance_lines, full_text
 from fuzz.report.listings import listing
 from fuzz.report.progress import LiveLine, Progress, judging_told, minutes, progress_line
-from fuzz.report.totals import bugs_words, found_words, run_notes
+from fuzz.report.totals import bugs_words, found_words, session_notes
 from fuzz.report.use_outcome import outcome_of
 from fuzz.report.words import rule_lines
 from fuzz.tasks.judge.ruling import not_given
@@ -215,11 +215,11 @@ def test_minutes(seconds: float, text: str) -> None:
 
 def test_the_progress_line_says_what_a_waiting_person_asks() -> None:
     target = TargetTally("c-k@native:gcc-O2", "k", judged=1200, findings=1, worst={"f32": WorstPass(0.5, "3x4 normal")})
-    tally = Tally({target.target: target}, cases=600, replayed=580)
+    tally = Tally({target.target: target}, cases=600, known=580)
     line = progress_line(tally, 12.0, 60.0, None)
     assert line == "0:12 of 1:00 · k fails · 600 cases · 1,200 judged runs · 100/s"
     line = progress_line(tally, 12.0, None, 30)
-    assert line == "0:12 · k fails · 580 cases replayed · 20 of 30 cases · 1,200 judged runs · 100/s"
+    assert line == "0:12 · k fails · 580 known cases · 20 of 30 cases · 1,200 judged runs · 100/s"
 
 
 def test_a_live_line_is_one_that_a_terminal_never_breaks_and_is_gone_at_the_end() -> None:
@@ -265,7 +265,7 @@ def test_targets_that_did_not_run_are_named_once_per_reason() -> None:
     names = [f"c-sve@qemu:vl={bits}" for bits in (128, 256, 512)]
     tally = Tally({name: TargetTally(name, "sve", not_run_reason="no QEMU") for name in names})
     tally.targets["c-odd@native"] = TargetTally("c-odd@native", "odd")
-    assert run_notes(tally) == [
+    assert session_notes(tally) == [
         "NOT_RUN c-sve@qemu:vl=128 and 2 more: no QEMU",
         "NOT_RUN c-odd@native: no case that was drawn fits it",
     ]
@@ -277,10 +277,10 @@ def test_what_the_end_of_a_run_cut_off_is_one_line() -> None:
         for n, k in enumerate("abc")
     ]
     tally = Tally({line.target: line for line in lines})
-    assert run_notes(tally) == [
-        "NOT_RUN torch-a@cpu and 2 more: 6 of 15 runs: the run ended while it was at softmax f32 [1, 0]"
+    assert session_notes(tally) == [
+        "NOT_RUN torch-a@cpu and 2 more: 6 of 15 runs: the session ended while it was at softmax f32 [1, 0]"
     ]
-    assert len(run_notes(tally, verbose=True)) == 3
+    assert len(session_notes(tally, verbose=True)) == 3
 
 
 def test_a_judgement_says_why_a_slow_target_did_not_judge_all_cases() -> None:
@@ -309,7 +309,7 @@ def test_an_op_without_a_turn_is_no_op_of_which_no_case_fitted() -> None:
         {target.id: TargetTally(target.id, "generic")}, corners={"rms_norm": corners_of("rms_norm", [target], {})}
     )
     tally.note_waiting()
-    assert run_notes(tally) == [f"NOT_RUN {target.id}: the search ended before its op had a turn"]
+    assert session_notes(tally) == [f"NOT_RUN {target.id}: the search ended before its op had a turn"]
 
 
 @pytest.mark.parametrize(
@@ -358,7 +358,7 @@ def test_a_run_of_which_most_was_not_judged_has_an_ending_and_a_code_of_its_own(
 
 def test_what_the_oracle_gave_up_on_is_named() -> None:
     line = TargetTally("c-k@native", "k", judged=9, gave_up=2, undecided="rms_norm:17:3")
-    assert run_notes(Tally({line.target: line})) == [
+    assert session_notes(Tally({line.target: line})) == [
         "ORACLE_GAVE_UP 2 times on c-k@native: kernelfuzz repro SEED:rms_norm:17:3 --target c-k@native shows the last"
     ]
 

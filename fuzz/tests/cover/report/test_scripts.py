@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from fuzz import AnyOrder, CommandKernel, Contract, PythonKernel
-from fuzz.campaign.replay import ChosenCase, check_name, chosen_for_script, write_script
+from fuzz.campaign.reproducing import ChosenCase, check_name, chosen_for_script, write_script
 from fuzz.core.adapters import export
 from fuzz.core.adapters.registry import expand
 from fuzz.core.base.case import Case, Output, Tensor
@@ -48,6 +48,7 @@ def test_a_wrong_value_is_shown_by_a_c_program(tmp_path: Path) -> None:
     assert said.endswith("FAILED\n")
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("language", "large"), [("c", 3e38), ("c", -3e38), ("py", 3e38)])
 def test_a_program_allows_what_an_overflow_leaves_beside_the_number(
     tmp_path: Path, language: str, large: float

@@ -29,6 +29,7 @@ def _normal(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(1)).to(dtype)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
 def test_what_a_right_kernel_returns_is_within_and_a_value_beyond_an_end_is_not(dtype: torch.dtype) -> None:
     x, w = _normal(3, 40, dtype=dtype), _normal(40, dtype=dtype)

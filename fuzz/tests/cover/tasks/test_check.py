@@ -19,8 +19,8 @@ from fuzz.core.transport.python.kernel import Raised
 from fuzz.explain.explanation import Explanation
 from fuzz.findings.casefile import load
 from fuzz.tasks.check.function import declared
-from fuzz.tasks.check.plan import GIVEN, Options, plan
 from fuzz.tasks.check.request import Calling, Promises
+from fuzz.tasks.check.setup import GIVEN, Options, check_setup
 from fuzz.tests.common.told import fails
 from fuzz.tests.conftest import CHECKOUT, copy_headers, edited
 
@@ -51,27 +51,27 @@ def profile() -> Iterator[settings]:
 def test_the_profile_gives_what_neither_the_call_nor_the_command_line_says(
     profile: settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    free = plan("label", None, None, None)
+    free = check_setup("label", None, None, None)
     assert (free.max_cases, free.max_time, free.database) == (7, None, profile.database)
-    assert (plan("label", 3, 9, None).seed, plan("label", 3, 9, None).max_cases) == (3, 9)
+    assert (check_setup("label", 3, 9, None).seed, check_setup("label", 3, 9, None).max_cases) == (3, 9)
     monkeypatch.setattr(GIVEN, "options", Options(max_time=2.0, seed=11))
-    asked = plan("label", 3, 9, None)
+    asked = check_setup("label", 3, 9, None)
     assert (asked.seed, asked.max_cases, asked.max_time) == (11, None, 2.0)
     monkeypatch.setattr(GIVEN, "options", Options())
     settings.register_profile("of a suite", profile, derandomize=True, database=None)
     settings.load_profile("of a suite")
-    assert plan("label", None, None, None).database is None
+    assert check_setup("label", None, None, None).database is None
 
 
 def test_a_check_has_the_same_seed_each_time_and_another_one_when_it_is_asked_for(
     profile: settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the profile says of derandomizing: what failed fails again."""
-    assert plan("label", None, None, None) == plan("label", None, None, None)
-    assert plan("label", None, None, None).seed != plan("other", None, None, None).seed
-    assert plan("label", "random", None, None).seed != plan("label", "random", None, None).seed
+    assert check_setup("label", None, None, None) == check_setup("label", None, None, None)
+    assert check_setup("label", None, None, None).seed != check_setup("other", None, None, None).seed
+    assert check_setup("label", "random", None, None).seed != check_setup("label", "random", None, None).seed
     monkeypatch.setattr(GIVEN, "options", Options(seed="random"))
-    assert plan("label", 3, None, None).seed != plan("label", 3, None, None).seed
+    assert check_setup("label", 3, None, None).seed != check_setup("label", 3, None, None).seed
 
 
 def test_outside_a_test_a_function_of_another_file_has_cases_of_its_own(
@@ -79,7 +79,7 @@ def test_outside_a_test_a_function_of_another_file_has_cases_of_its_own(
 ) -> None:
     """Two programs with a function `mine` replayed each other's cases, and the search was left out."""
     monkeypatch.delenv("PYTEST_CURRENT_TEST")
-    one, two = (plan("numpy-mine@cpu", None, None, None, source) for source in ("one.py", "two.py"))
+    one, two = (check_setup("numpy-mine@cpu", None, None, None, source) for source in ("one.py", "two.py"))
     assert one.key != two.key
     assert one.seed == two.seed
 
@@ -91,7 +91,7 @@ def test_what_failed_is_run_first_next_time_and_forgotten_when_it_passes(
     with pytest.raises(fuzz.CheckFailed, match="FAIL  wrong  wrong ") as first:
         fuzz.check(wrong, targets=_O2, max_cases=200, seed=1)
     assert "the last time" not in str(first.value)
-    key = plan("c-wrong@native:gcc-O2", None, None, None).key
+    key = check_setup("c-wrong@native:gcc-O2", None, None, None).key
     assert profile.database is not None
     assert len(list(profile.database.fetch(key))) >= 1
     # Not one case is drawn: it is the remembered one that fails.
@@ -118,7 +118,7 @@ def test_what_is_remembered_is_the_shrunk_case(
     assert isinstance(told, Explanation)
     assert told.attribution is not None
     assert told.attribution.cause == "the kernel's source"
-    key = plan("c-wrong@native:gcc-O2", None, None, None).key
+    key = check_setup("c-wrong@native:gcc-O2", None, None, None).key
     assert profile.database is not None
     [kept] = profile.database.fetch(key)
     assert json.loads(kept)["inputs"]["x"]["shape"] == [1, 31]

@@ -18,11 +18,11 @@ from fuzz import Capabilities, Contract
 from fuzz.core.adapters.registry import expand
 from fuzz.references.derive import op_of
 from fuzz.report.events import EVENTS
-from fuzz.tasks.check.plan import GIVEN
 from fuzz.tasks.check.reference import read
 from fuzz.tasks.check.request import GivenData
 from fuzz.tasks.check.results import program_ends, told
 from fuzz.tasks.check.retrieval import retrieved
+from fuzz.tasks.check.setup import GIVEN
 from fuzz.tests.common.references import checked, rms_norm, softmax
 from fuzz.tests.common.told import fails
 from oracles import escalation
@@ -148,6 +148,7 @@ def test_what_is_no_tensor_is_the_same_to_both() -> None:
         checked(mine, scaled, shapes="x=3 n, by=3.0")
 
 
+@pytest.mark.whole
 def test_numpy_kernels_are_held_against_torch_too() -> None:
     def mine(x: Any) -> Any:
         e = np.exp(x - x.max(-1, keepdims=True))

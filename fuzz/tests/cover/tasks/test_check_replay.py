@@ -20,6 +20,7 @@ from fuzz.references.replay.oracle import ReplayFailure, compared, judged_in
 from fuzz.references.rerun import Replayed, draws_at_random, replayed, ways_of
 from fuzz.report.events import EVENTS
 from fuzz.tests.common.told import fails
+from oracles.tests.common.whole import half
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
 
@@ -114,6 +115,7 @@ def test_what_a_replay_does_not_judge_is_refused() -> None:
         fuzz.check(lambda x: x, reference=lambda x: x * float("nan"), oracle="replay", max_cases=2, seed=1)
 
 
+@pytest.mark.whole
 def test_equal_elements_have_the_places_that_are_documented_and_any_where_none_are() -> None:
     def largest(x: Any) -> Any:
         return tuple(torch.topk(x, 2, -1))
@@ -122,16 +124,16 @@ def test_equal_elements_have_the_places_that_are_documented_and_any_where_none_a
         values, places = torch.sort(x, dim=-1, descending=True, stable=True)
         return values[..., :2], places[..., :2]
 
-    fuzz.check(stable, reference=largest, shapes="x=... n", oracle="replay", max_cases=40, seed=1)
+    fuzz.check(stable, reference=largest, shapes="x=... n", oracle="replay", max_cases=half(40), seed=1)
     with pytest.raises(fuzz.CheckFailed, match="must be 0"):
-        fuzz.check(last, reference=first, shapes="x=b n", oracle="replay", max_cases=40, seed=1)
+        fuzz.check(last, reference=first, shapes="x=b n", oracle="replay", max_cases=half(40), seed=1)
 
 
 @pytest.mark.usefixtures("unexplained")
 def test_of_equal_elements_the_first_one_is_meant_where_torch_documents_it() -> None:
-    fuzz.check(first, reference=first, shapes="x=b n", max_cases=40, seed=1)
+    fuzz.check(first, reference=first, shapes="x=b n", max_cases=half(40), seed=1)
     with pytest.raises(fuzz.CheckFailed, match=r"y\[.*must be "):
-        fuzz.check(last, reference=first, shapes="x=b n", max_cases=40, seed=1)
+        fuzz.check(last, reference=first, shapes="x=b n", max_cases=half(40), seed=1)
 
 
 @pytest.mark.whole
@@ -140,9 +142,11 @@ def test_any_of_them_is_right_where_the_contract_says_so_and_places_beside_value
     def greatest(x: Any) -> Any:
         return torch.max(x, -1)
 
-    fuzz.check(last, reference=first, shapes="x=b n", max_cases=40, seed=1, contract={"ties": "either"})
+    fuzz.check(last, reference=first, shapes="x=b n", max_cases=half(40), seed=1, contract={"ties": "either"})
     with pytest.raises(fuzz.CheckFailed, match=r"indices\["):
-        fuzz.check(lambda x: (x.max(-1).values, last(x)), reference=greatest, shapes="x=b n", max_cases=40, seed=1)
+        fuzz.check(
+            lambda x: (x.max(-1).values, last(x)), reference=greatest, shapes="x=b n", max_cases=half(40), seed=1
+        )
 
 
 def first(x: Any) -> Any:
@@ -167,6 +171,7 @@ def truncates(a: Any, b: Any) -> Any:
     return np.where(b == 0, 0, np.trunc(a / d)).astype(a.dtype)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("seed", range(1, 6))
 def test_integers_of_8_bits_are_drawn_over_all_that_the_dtype_has(seed: int) -> None:
     given = [torch.tensor([[-7, 5, 3]], dtype=torch.int8), torch.tensor([[2, -3, 1]], dtype=torch.int8)]
@@ -297,22 +302,24 @@ def softest(x: Any) -> Any:
     return torch.softmax(x, -1).argmax(-1)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("reference", "kernel"),
     [(routed, routed_from_the_end), (best, best), (settled, settled), (softest, best_from_the_end),
      (lambda x: torch.argsort(x, -1), settled_from_the_end)],
 )  # fmt: skip
 def test_any_place_of_equal_elements_is_right_unless_one_is_documented(reference: Any, kernel: Any) -> None:
-    fuzz.check(kernel, reference=reference, shapes="x=b n", oracle="replay", max_cases=24, seed=1)
+    fuzz.check(kernel, reference=reference, shapes="x=b n", oracle="replay", max_cases=half(24), seed=1)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("reference", "kernel"),
     [(best, best_from_the_end), (settled, settled_from_the_end), (routed, same_place_twice), (routed, no_place)],
 )
 def test_a_place_that_is_another_one_is_found(reference: Any, kernel: Any) -> None:
     with fails() as caught:
-        fuzz.check(kernel, reference=reference, shapes="x=b n", oracle="replay", max_cases=24, seed=1)
+        fuzz.check(kernel, reference=reference, shapes="x=b n", oracle="replay", max_cases=half(24), seed=1)
     [failure] = caught.value.failures
     assert isinstance(failure, ReplayFailure)
     told = failure.record

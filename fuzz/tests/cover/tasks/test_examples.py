@@ -17,9 +17,9 @@ from fuzz.references.derive import FINITE, derive
 from fuzz.references.dims import UnreadableError
 from fuzz.references.examples import square_in
 from fuzz.references.replay.cases import meant_of
-from fuzz.tasks.check.plan import GIVEN, Options
+from fuzz.tasks.check.setup import GIVEN, Options
 from fuzz.tasks.judge.written import derived
-from fuzz.tasks.readers.formats import problems_of
+from fuzz.tasks.readers.formats import statements_of
 from fuzz.tests.common.told import fails
 from fuzz.tests.conftest import Cli
 
@@ -65,6 +65,7 @@ class Unchecked(torch.nn.Module):  # type: ignore[misc]
         return x * 2.0
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("random", [torch.rand, torch.randn])
 def test_a_sign_that_examples_never_have_is_drawn_and_told(random: Any) -> None:
     """A reference that begins with a ReLU says what negative numbers mean, whatever get_inputs() draws."""
@@ -130,7 +131,7 @@ def get_init_inputs():
 def test_a_buffer_keeps_what_it_always_has_as_inputs_do(tmp_path: Path) -> None:
     """A right solution that takes attention as causal, without looking at the mask, was called wrong."""
     (tmp_path / "task.py").write_text(_MASKED)
-    problem = next(problems_of(str(tmp_path / "task.py")))
+    problem = next(statements_of(str(tmp_path / "task.py")))
     assert [*problem.buffers] == ["mask"]
     assert (
         "kept as in get_inputs() and the buffers of Model: mask 1 up to the diagonal" in derived(problem, FINITE).said
@@ -175,6 +176,7 @@ def test_dimensions_that_a_reference_takes_alone_as_long_are_one() -> None:
     assert op.square == (("n", "m"),)
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     ("reference", "shapes", "square", "words"),
     [

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import fuzz
-from fuzz.tasks.check.plan import EXPLAIN_S
 from fuzz.tasks.check.results import OPTION, explaining
+from fuzz.tasks.check.setup import EXPLAIN_S
 
 
 def test_a_program_says_in_its_environment_how_long_to_explain(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,6 +89,7 @@ def moments(x: Any) -> Any:
     return x.mean(-1), x.var(-1, unbiased=False)
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize(
     ("reference", "way"),
     [
@@ -117,7 +118,7 @@ def test_an_identity_is_a_way_and_is_taken_unless_it_is_weaker(reference: Callab
     assert (way in found.contract.algorithm.get(local, ())) == (way not in WEAKER)
 
 
-@pytest.mark.some(9)
+@pytest.mark.some(4)
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
 def test_a_right_kernel_passes_or_has_a_name(pair: Pair) -> None:
     """It passes in each of sixteen draws with nothing declared, or in all of them by one way to a local, or with

@@ -12,7 +12,7 @@ import pytest
 from fuzz.contracts.accepts import Accepts, is_few, own_refusal
 from fuzz.core.base.outcome import Outcome, Status
 from fuzz.tasks.judge.formula import refused_example
-from fuzz.tasks.readers.problem import Statement
+from fuzz.tasks.readers.statement import Statement
 from fuzz.tests.conftest import Cli
 from oracles.op import Op
 from oracles.operand import Operand

@@ -9,7 +9,7 @@ import pytest
 
 from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.full import SizeLimits, at_full_size
-from fuzz.tasks.judge.own import own_problem
+from fuzz.tasks.judge.own import own_statement
 from fuzz.tasks.judge.ruling import FullSize, OwnShapes, SolutionRuling, full_size_told
 from fuzz.tasks.readers.solution import solutions_of
 
@@ -43,7 +43,7 @@ def _full(folder: Path, reference: str, *ends: str, limits: SizeLimits = _LIMITS
         (folder / name).write_text(text.replace("return y", f"{end}\n        return y"))
     against, files = str(folder / "task.py"), tuple(str(folder / name) for name in names)
     asked = Asked(files, against, None, "finite", 1, 8, 8, folder / "judged", False, (), None, None)
-    problem = replace(own_problem(against), own=None)
+    problem = replace(own_statement(against), own=None)
     found = at_full_size(asked, problem, solutions_of(files, problem, against), [_RIGHT] * len(ends), 7, limits)
     assert [each.verdict for each in found] == [
         "wrong" if each.full_size is not None and each.full_size.verdict == "wrong" else "right" for each in found
@@ -71,6 +71,7 @@ def test_rows_that_hang_together_are_not_judged(tmp_path: Path, reference: str) 
     assert full.reason.startswith("its rows hang together: ")
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("reference", ["x * torch.arange(x.shape[0])[:, None]", "x.sum(-1).cumsum(0)"])
 def test_first_rows_are_compared_where_a_row_knows_its_place(tmp_path: Path, reference: str) -> None:
     right, wrong = _full(tmp_path, reference, "", "y = y * (1.0 + (x.shape[0] > 4096))")

@@ -15,11 +15,11 @@ from fuzz.references.replay.oracle import op_of
 from fuzz.references.rerun import FINE, RUNS
 from fuzz.tasks.judge import judging, own
 from fuzz.tasks.judge.asked import Asked
-from fuzz.tasks.judge.judging import read_problem
-from fuzz.tasks.judge.own import own_problem
-from fuzz.tasks.judge.replay import ReplayPlan, menus_of
-from fuzz.tasks.readers.formats import problems_of
-from fuzz.tasks.readers.problem import UnreadProblemError
+from fuzz.tasks.judge.judging import read_statement
+from fuzz.tasks.judge.own import own_statement
+from fuzz.tasks.judge.replay import PreparedReplay, menus_of
+from fuzz.tasks.readers.formats import statements_of
+from fuzz.tasks.readers.statement import UnreadStatementError
 
 _MODEL = """
 import torch
@@ -52,7 +52,7 @@ def _asked(tmp_path: Path, replays: int = 48) -> Asked:
 
 
 def test_a_network_of_one_image_size_is_read_with_a_small_batch(tmp_path: Path) -> None:
-    problem = next(problems_of(_model(tmp_path)))
+    problem = next(statements_of(_model(tmp_path)))
     assert problem.examples == ({"d0": 5, "d1": 24},)
 
 
@@ -62,14 +62,14 @@ def test_a_batch_is_smaller_where_a_call_takes_long_as_far_as_the_reference_take
 ) -> None:
     """A norm over the batch needs several rows."""
     path = _model(tmp_path, norm=norm)
-    assert own_problem(path).changed == ""
+    assert own_statement(path).changed == ""
     monkeypatch.setattr(own, "_CALL_S", 0.0)
-    assert own_problem(path).changed == f"batch_size = {batch}, as more takes too long"
+    assert own_statement(path).changed == f"batch_size = {batch}, as more takes too long"
 
 
 def test_a_network_with_a_weight_too_large_for_a_case_keeps_those_of_one_seed(tmp_path: Path) -> None:
     """As AlexNet has: it was not judged at all."""
-    problem = own_problem(_model(tmp_path, norm="torch.nn.Linear(24, 200_000)"))
+    problem = own_statement(_model(tmp_path, norm="torch.nn.Linear(24, 200_000)"))
     assert problem.module is not None
     assert (problem.module.one_seed, [*(problem.shapes or ())]) == (True, ["x"])
     assert problem.changed == "batch_size = 4, as more takes too long"
@@ -80,7 +80,7 @@ def test_own_shapes_are_those_of_a_model_whose_arguments_have_an_empty_dict_besi
     path = _model(tmp_path, "self.norm(x)", "torch.nn.Linear(n, n)")
     text = (tmp_path / "model.py").read_text().replace("def __init__(self)", "def __init__(self, n)")
     (tmp_path / "model.py").write_text(f"{text}\n\ndef get_init_inputs():\n    return [[24], {{}}]\n")
-    assert own_problem(path).shapes == {"x": "d0 d1", "norm_weight": "d1 d2", "norm_bias": "d1"}
+    assert own_statement(path).shapes == {"x": "d0 d1", "norm_weight": "d1 d2", "norm_bias": "d1"}
 
 
 def test_cases_are_counted_by_what_a_replay_that_rounds_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,14 +93,14 @@ def test_cases_are_counted_by_what_a_replay_that_rounds_takes(tmp_path: Path, mo
     monkeypatch.setattr("fuzz.tasks.judge.replay.time.process_time", lambda: now[0])
     asked = _asked(tmp_path)
     op: Any = None
-    replay = ReplayPlan(asked, meant, op, {}, tmp_path, ())
+    replay = PreparedReplay(asked, meant, op, {}, tmp_path, ())
     assert replay.affordable(1) == int(asked.replay_s / (RUNS + FINE)) == 3
 
 
 def test_no_case_is_begun_after_the_time_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     meant = meant_of(lambda x: x * 2, "x=b n", None, {}, "finite", ("f32",))
     op = op_of(meant, "it", 1)
-    replay, seconds = ReplayPlan(_asked(tmp_path), meant, op, {}, tmp_path, ()), count()
+    replay, seconds = PreparedReplay(_asked(tmp_path), meant, op, {}, tmp_path, ()), count()
     assert replay.run(20, 1, (), Console(quiet=True)).replay.cases == 20
     monkeypatch.setattr("fuzz.tasks.judge.replay.time.process_time", lambda: float(next(seconds)))
     assert replay.run(20, 1, (), Console(quiet=True), 1.5).replay.cases == 1
@@ -121,14 +121,14 @@ def test_an_operation_without_a_formula_is_met_once(tmp_path: Path, monkeypatch:
     found = judging.derived  # type: ignore[attr-defined]
     monkeypatch.setattr(judging, "derived", noted)
     _model(tmp_path, "torch.special.zeta(x + 2, x + 3)")
-    with pytest.raises(UnreadProblemError, match=r"aten.special_zeta .* has no formula"):
-        read_problem(_asked(tmp_path))
+    with pytest.raises(UnreadStatementError, match=r"aten.special_zeta .* has no formula"):
+        read_statement(_asked(tmp_path))
     assert len(tried) == 1
 
 
 def test_variances_that_a_norm_keeps_are_drawn_positive_for_a_replay(tmp_path: Path) -> None:
     """In evaluation mode it would return NaN otherwise, which decides nothing."""
-    problem = next(problems_of(_model(tmp_path, norm="torch.nn.BatchNorm1d(24)")))
+    problem = next(statements_of(_model(tmp_path, norm="torch.nn.BatchNorm1d(24)")))
     meant = meant_of(
         problem.reference, problem.shapes, {}, problem.fixed, menus_of(problem, "finite"), ("f32",), problem.dtypes
     )  # fmt: skip

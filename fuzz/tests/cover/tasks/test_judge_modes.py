@@ -12,13 +12,13 @@ import torch
 from rich.console import Console
 
 import fuzz
-from fuzz.tasks.check.plan import GIVEN, Options
+from fuzz.tasks.check.setup import GIVEN, Options
 from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.own import in_other_mode, own_shapes, with_causes, with_mode
 from fuzz.tasks.judge.ruling import SolutionRuling, causes_told
-from fuzz.tasks.readers.formats import problems_of
-from fuzz.tasks.readers.problem import Mode, Statement, modes_of
+from fuzz.tasks.readers.formats import statements_of
 from fuzz.tasks.readers.solution import Solution, solutions_of
+from fuzz.tasks.readers.statement import Mode, Statement, modes_of
 from fuzz.tests.conftest import Cli
 
 _TASK = """import torch
@@ -50,7 +50,7 @@ _RIGHT = SolutionRuling("mine.py", "right", 4, 0, {}, (), "")
 
 def _problem(folder: Path, made: str, found: str, name: str = "task.py") -> Statement:
     (folder / name).write_text(_TASK.format(made=made, found=found))
-    return next(iter(problems_of(str(folder / name))))
+    return next(iter(statements_of(str(folder / name))))
 
 
 @pytest.mark.parametrize(
@@ -174,6 +174,7 @@ def test_who_keeps_the_weights_of_its_construction_is_told_where_it_is_right(tmp
     assert causes_told(rulings[1], "in training mode, as constructed") == []
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("model", "texts", "mode"),
     [

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from fuzz.tasks.judge.asked import Asked
-from fuzz.tasks.judge.judging import read_problem
-from fuzz.tasks.readers.formats import problems_of
-from fuzz.tasks.readers.problem import Mode, Module, Statement, UnreadProblemError
+from fuzz.tasks.judge.judging import read_statement
+from fuzz.tasks.readers.formats import statements_of
 from fuzz.tasks.readers.solution import Solution, solution_of
 from fuzz.tasks.readers.source import TaskError
+from fuzz.tasks.readers.statement import Mode, Module, Statement, UnreadStatementError
 
 
 def test_a_module_of_several_outputs_returns_them_by_their_names() -> None:
@@ -127,7 +127,7 @@ def get_init_inputs():
 def _solution(folder: Path, text: str, task: str = _TASK) -> tuple[Statement, Any]:
     (folder / "task.py").write_text(task)
     (folder / "mine.py").write_text(text)
-    problem = next(iter(problems_of(str(folder / "task.py"))))
+    problem = next(iter(statements_of(str(folder / "task.py"))))
     solution = solution_of(str(folder / "mine.py"), problem)
     known: dict[str, Any] = {}
     exec(solution.written(problem, [*(problem.shapes or ())], "y")["mine.py"], known)
@@ -183,9 +183,9 @@ def test_a_module_of_more_tensors_than_a_case_has_keeps_its_weights(tmp_path: Pa
     torch.testing.assert_close(judged(x.float()), problem.reference(x=x).float())
     assert problem.reference(x=x).dtype == torch.float64
     words = ((str(tmp_path / "mine.py"),), str(tmp_path / "task.py"), None, "finite", 1, 8, 8)
-    with pytest.raises(UnreadProblemError, match="it has more or larger tensors than a case") as unread:
-        read_problem(Asked(*words, tmp_path, False, (), None, None))
-    own = unread.value.problem
+    with pytest.raises(UnreadStatementError, match="it has more or larger tensors than a case") as unread:
+        read_statement(Asked(*words, tmp_path, False, (), None, None))
+    own = unread.value.statement
     assert own.own is not None
     assert (own.module is not None and own.module.one_seed, [*own.own(1)]) == (True, ["x"])
 
@@ -201,7 +201,7 @@ def test_extents_of_1_and_those_that_a_module_is_constructed_with_do_not_vary(tm
         "def get_inputs():\n    return [torch.rand(MOST, features, 1)]\n\n"
         "def get_init_inputs():\n    return [features]\n"
     )
-    problem = next(problems_of(str(tmp_path / "task.py")))
+    problem = next(statements_of(str(tmp_path / "task.py")))
     assert problem.module is not None
     size = problem.module.tied["d1"]
     assert (problem.shapes, problem.fixed) == ({"x": "d0 d1 d2"}, {"d1": size, "d2": 1})

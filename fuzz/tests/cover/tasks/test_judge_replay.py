@@ -222,7 +222,7 @@ def test_where_there_is_time_for_few_cases_none_is_called_in_other_ways(
     cli_here: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each of them has other values, whose replay takes as long as the case."""
-    monkeypatch.setattr("fuzz.tasks.judge.replay.ReplayPlan.affordable", lambda *_: 1)
+    monkeypatch.setattr("fuzz.tasks.judge.replay.PreparedReplay.affordable", lambda *_: 1)
     branch = "return self.last(x) if x.sum() > -1e9 else x"
     (tmp_path / "one.py").write_text(_ONE_SIZE.replace("return self.last(x)", branch))
     (tmp_path / "right.py").write_text(_ONE_SIZE.replace("Model(", "ModelNew("))

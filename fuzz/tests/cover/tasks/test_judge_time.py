@@ -58,6 +58,7 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> list[Stopping]:
 _OVER = f"not judged, as --max-time {_LIMIT} was over: "
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("place", "name", "reference", "solution", "verdict", "said"),
     [
@@ -111,8 +112,8 @@ def _judged_while_one_hangs(
     (tmp_path / "ref.py").write_text(reference)
     (tmp_path / "mine.py").write_text(solution)
     shapes = () if "Model" in reference else ("--shapes", "x=b n")
-    words = ("--against", "ref.py", *shapes, "--seed", "1", "--max-cases", "8", "--json", "--max-time", _LIMIT)
-    done = cli_here("judge", "mine.py", *words)
+    words = ("--against", "ref.py", *shapes, "--seed", "1", "--max-cases", "8", "--json", "--trusted")
+    done = cli_here("judge", "mine.py", *words, "--max-time", _LIMIT)
     return done.returncode, json.loads(done.stdout)
 
 
@@ -128,8 +129,9 @@ def test_no_case_has_more_than_a_quarter_of_the_time(
     monkeypatch.setattr(formula, "WorkerPool", noted)
     (tmp_path / "ref.py").write_text(_REFERENCE)
     (tmp_path / "mine.py").write_text(_RIGHT)
+    words = ("--against", "ref.py", "--shapes", "x=n", "--max-cases", "1", "--json", "--trusted")
     for limit in ((), ("--max-time", "20m")):
-        cli_here("judge", "mine.py", "--against", "ref.py", "--shapes", "x=n", "--max-cases", "1", "--json", *limit)
+        cli_here("judge", "mine.py", *words, *limit)
     assert given == [None, 300.0]
 
 

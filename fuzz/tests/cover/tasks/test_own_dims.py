@@ -20,6 +20,7 @@ from oracles.op import Op
 from oracles.operand import Operand
 from oracles.summation import AnyOrder
 from oracles.tests.common.dims import GEMM, PRODUCT
+from oracles.tests.common.whole import half
 
 Array = NDArray[Any]
 
@@ -41,9 +42,9 @@ def test_a_function_is_checked_against_an_op_of_any_dimensions() -> None:
         whole = a.shape[-1] // 4 * 4
         return np.asarray(a[..., :whole] @ b[..., :whole, :])
 
-    fuzz.check(right, op=PRODUCT, arrays="numpy", contract=order, max_cases=40, seed=1)
+    fuzz.check(right, op=PRODUCT, arrays="numpy", contract=order, max_cases=half(40), seed=1)
     with fails("without_tail"):
-        fuzz.check(without_tail, op=PRODUCT, arrays="numpy", contract=order, max_cases=40, seed=1)
+        fuzz.check(without_tail, op=PRODUCT, arrays="numpy", contract=order, max_cases=half(40), seed=1)
 
 
 def test_so_is_one_whose_output_lies_the_other_way_round() -> None:
@@ -52,7 +53,7 @@ def test_so_is_one_whose_output_lies_the_other_way_round() -> None:
         return np.ascontiguousarray((c if bias is None else c + bias).T)
 
     order = fuzz.Contract(sums={"k": AnyOrder()})
-    fuzz.check(gemm, op=GEMM, arrays="numpy", contract=order, max_cases=40, seed=1)
+    fuzz.check(gemm, op=GEMM, arrays="numpy", contract=order, max_cases=half(40), seed=1)
 
 
 def test_it_is_listed_by_its_dimensions(tmp_path: Path, cli_here: Cli) -> None:

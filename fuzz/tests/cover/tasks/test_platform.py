@@ -14,7 +14,7 @@ import fuzz
 from fuzz import Contract, Op, Operand
 from fuzz import formula as f
 from fuzz.core.base.platforms import PLATFORMS
-from fuzz.tasks.check.plan import GIVEN, Options
+from fuzz.tasks.check.setup import GIVEN, Options
 from fuzz.tests.common.own_op import registered
 from oracles.formula.node import Node
 from oracles.formula.trace import Outputs

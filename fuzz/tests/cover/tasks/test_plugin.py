@@ -213,7 +213,7 @@ def test_time_limits_and_what_is_wrong_with_the_options(suite: Suite, pytester: 
     nowhere = suite("-o", "kernelfuzz_pack=kernels", "--kernelfuzz-targets", "c-*@natve", here=True)
     nowhere.stdout.fnmatch_lines(["*--kernelfuzz-targets c-[*]@natve: no target of * matches"])
     pytester.makepyfile(
-        test_pack="from fuzz.tasks.check.plan import GIVEN\n"
+        test_pack="from fuzz.tasks.check.setup import GIVEN\n"
         "def test_limit():\n    assert GIVEN.options.max_time == 90.0\n"
     )
     suite("--kernelfuzz-max-time", "90s", here=True).assert_outcomes(passed=1)
@@ -321,7 +321,7 @@ def test_it_is_found_by_its_entry_point_and_loads_nothing_heavy(tmp_path: Path) 
     assert declared == {"kernelfuzz": "fuzz.pytest_plugin"}
     heavy = ("numpy", "hypothesis", "torch", "typer", "rich", "fuzz.core.base.kernel", "oracles")
     program = (
-        "import sys, pytest, fuzz.pytest_plugin, fuzz.tasks.check.plan\n"
+        "import sys, pytest, fuzz.pytest_plugin, fuzz.tasks.check.setup\n"
         f"print([name for name in {heavy!r} if name in sys.modules])"
     )
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}

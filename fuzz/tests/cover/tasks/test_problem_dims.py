@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from fuzz.tasks.judge.asked import Asked
-from fuzz.tasks.judge.judging import read_problem
+from fuzz.tasks.judge.judging import read_statement
 from fuzz.tasks.judge.written import derived
-from fuzz.tasks.readers.formats import problems_of
+from fuzz.tasks.readers.formats import statements_of
 from fuzz.tasks.readers.source import TaskError
 
 SQUARE = """
@@ -58,7 +58,7 @@ def get_init_inputs():
 def _said(tmp_path: Path, text: str) -> str:
     """What is read of the first of the problems that can be."""
     (tmp_path / "problem.py").write_text(text)
-    for each in problems_of(str(tmp_path / "problem.py")):
+    for each in statements_of(str(tmp_path / "problem.py")):
         try:
             return derived(each, "finite").said
         except TaskError:
@@ -106,10 +106,10 @@ def get_init_inputs():
 def test_numbers_are_so_small_that_there_is_room_for_other_extents(tmp_path: Path) -> None:
     (tmp_path / "problem.py").write_text(LARGE)
     asked = Asked((), str(tmp_path / "problem.py"), None, "finite", 1, 1, 1, tmp_path, False, (), None, None)
-    problem, _ = read_problem(asked)
+    problem, _ = read_statement(asked)
     assert problem.tier == 1
     assert sorted(problem.fixed.values()) == [7, 9, 12, 24]
-    [first, *_] = problems_of(asked.against)
+    [first, *_] = statements_of(asked.against)
     assert sorted(first.fixed.values()) == [7, 9, 24, 48]
 
 
@@ -141,7 +141,7 @@ def test_a_module_of_which_one_extent_decides_another_varies_in_its_batch(tmp_pa
     or none that takes any width."""
     (tmp_path / "problem.py").write_text(TIED)
     asked = Asked((), str(tmp_path / "problem.py"), None, "finite", 1, 1, 1, tmp_path, False, (), None, None)
-    problem, found = read_problem(asked)
+    problem, found = read_statement(asked)
     assert problem.examples == ({"d0": 4},)
     assert "x[d0, d1, d2]" in found.said
 
@@ -154,7 +154,7 @@ def test_what_no_numbers_make_readable_is_refused_where_the_first_input_has_no_d
     (tmp_path / "problem.py").write_text(decides)
     asked = Asked((), str(tmp_path / "problem.py"), None, "finite", 1, 1, 1, tmp_path, False, (), None, None)
     with pytest.raises(TaskError, match="a value decides what it does"):
-        read_problem(asked)
+        read_statement(asked)
 
 
 OWN = """
@@ -193,7 +193,7 @@ def test_a_number_that_a_class_reads_by_itself_stays_and_what_is_as_long_does_no
     """A solution has the same number in its own file, which nothing changes."""
     (tmp_path / "problem.py").write_text(OWN)
     (tmp_path / "solution.py").write_text(solution)
-    problem = next(problems_of(str(tmp_path / "problem.py"), [str(tmp_path / "solution.py")]))
+    problem = next(statements_of(str(tmp_path / "problem.py"), [str(tmp_path / "solution.py")]))
     assert problem.reference(x=torch.tensor([512.0])) == 1
     assert sorted(problem.fixed.values()) == fixed
     assert {*problem.examples[0].values()} <= {5, 24}
@@ -225,5 +225,5 @@ def test_extents_of_weights_are_small_where_together_they_are_many_elements(tmp_
     """With 24 by 32 by 40 elements each case would take seconds."""
     (tmp_path / "problem.py").write_text(NORM.replace("256, 256", "256, 250"))
     asked = Asked((), str(tmp_path / "problem.py"), None, "finite", 1, 1, 1, tmp_path, False, (), None, None)
-    problem, _ = read_problem(asked)
+    problem, _ = read_statement(asked)
     assert sorted(problem.fixed.values()) == [8, 12, 20]

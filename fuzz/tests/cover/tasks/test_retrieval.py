@@ -16,8 +16,8 @@ import pytest
 
 from fuzz.core.adapters.pack import PackError
 from fuzz.core.base.errors import UsageError
-from fuzz.tasks.check.plan import origin_words
 from fuzz.tasks.check.retrieval import command_of, excerpt, refuse_alone, retrieved
+from fuzz.tasks.check.setup import origin_words
 from fuzz.tests.conftest import CHECKOUT, Cli, run_cli
 from oracles.ops import OPS
 
@@ -167,7 +167,7 @@ def test_a_case_of_a_test_is_replayed_by_naming_its_file(
 
 @pytest.mark.whole
 def test_a_case_of_a_program_is_replayed_by_naming_it(cli_here: Cli, tmp_path: Path) -> None:
-    unexplained = "from fuzz.tasks.check.plan import GIVEN, Options\nGIVEN.options = Options(explain_s=0.0)\n"
+    unexplained = "from fuzz.tasks.check.setup import GIVEN, Options\nGIVEN.options = Options(explain_s=0.0)\n"
     (tmp_path / "mine.py").write_text(f"{_TEST}\n{unexplained}\nif __name__ == '__main__':\n    {_CHECK}\n")
     environment = {"PYTHONPATH": str(CHECKOUT), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
     words = [sys.executable, "mine.py"]
@@ -183,8 +183,8 @@ def test_a_program_has_the_arguments_that_are_named_with_it_and_none_of_ours(
     monkeypatch.chdir(tmp_path)
     Path("my program.py").write_text(f"{_TEST}\nimport sys\nif sys.argv[1:] == ['a b', '-j']:\n    {_CHECK}\n")
     Path("case.json").write_text('{"check": {"program": "my program.py"}}')
-    monkeypatch.setattr("fuzz.tasks.check.plan.program", lambda: "my program.py")
-    monkeypatch.setattr("fuzz.tasks.check.plan.running_test", lambda: "")
+    monkeypatch.setattr("fuzz.tasks.check.setup.program", lambda: "my program.py")
+    monkeypatch.setattr("fuzz.tasks.check.setup.running_test", lambda: "")
     monkeypatch.setattr(sys, "argv", ["my program.py"])
     assert origin_words() == ("--pack", "my program.py")
     monkeypatch.setattr(sys, "argv", [started := "my program.py", "a b", "-j"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +22,7 @@ from fuzz.core.judge.judge import Judge
 from fuzz.core.transport import process
 from fuzz.tests.common.planted import Run, a_case
 from fuzz.tests.common.python_planted import CUE, TORCH_HEAD, indented, outcomes, python_target
+from fuzz.tests.common.running import until_ended
 
 ACTS: dict[str, tuple[str, str]] = {
     "handler": ("signal(SIGUSR1, SIG_IGN);", "signals: another handler of SIGUSR1"),
@@ -289,12 +289,9 @@ def test_what_a_kernel_started_is_ended_with_it(target: Callable[[str], Target],
     for (struct stat found; stat("{note}", &found) != 0 || found.st_size == 0;) {{}}
     """
     ran(target(f"copy(c); {act}"), cache, a_case())
-    until = time.monotonic() + 60
-    pids = note.read_text().split()
+    pids = [*map(int, note.read_text().split())]
     assert pids
-    while any(Path(f"/proc/{pid}").exists() for pid in pids):
-        assert time.monotonic() < until, "the orphan lives on"
-        time.sleep(0.05)
+    until_ended(*pids)
 
 
 def test_a_process_that_shares_more_memory_than_it_may_is_ended(
@@ -375,7 +372,7 @@ def test_each_call_of_a_python_kernel_that_leaves_a_process_is_told_of_and_the_p
     found = outcomes(planted, cache, a_case(), a_case(), a_case())
     assert [[change.kind for change in each.changes] for each in found] == [["children"]] * 3
     pids = [int(np.frombuffer(each.outputs["y"], "<f4")[0]) for each in found]
-    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+    until_ended(*pids)
 
 
 def test_a_python_kernel_may_declare_that_it_keeps_a_process(tmp_path: Path, cache: Path) -> None:

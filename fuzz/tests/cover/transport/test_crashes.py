@@ -25,7 +25,7 @@ from fuzz.core.transport.process import Process
 from fuzz.core.transport.steps import taken
 from fuzz.tests.common.planted import HANGS, Run, a_case, c_program
 from fuzz.tests.common.python_planted import python_target
-from fuzz.tests.conftest import HANG_S
+from fuzz.tests.common.running import eventually, until_ended
 
 BAD = a_case(bits=b"\xff" * 48)
 """a case that the kernels below take for their cue."""
@@ -242,18 +242,7 @@ def test_no_worker_outlives_a_killed_parent(make_target: Callable[[str], Target]
         frame = encode_frame([encode_case(case)], limit_s=1)
         parent = subprocess.run(words, input=frame, stdout=subprocess.PIPE, check=False)
         assert parent.returncode == -signal.SIGKILL
-        deadline = time.monotonic() + HANG_S
-        while _is_alive(int(parent.stdout)):
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-
-
-def _is_alive(pid: int) -> bool:
-    """A zombie, whose new parent may never collect it, is not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):  # it may be gone between opening and reading
-        return False
+        until_ended(int(parent.stdout))
 
 
 def test_a_worker_below_a_tool_is_ended_with_it(tmp_path: Path) -> None:
@@ -262,16 +251,12 @@ def test_a_worker_below_a_tool_is_ended_with_it(tmp_path: Path) -> None:
     process = Process(
         command(["sh", "-c", 'sleep 3600 & echo $! > "$0.new" && mv "$0.new" "$0"; wait', str(told)]), 60.0
     )
-    while not told.exists():
-        time.sleep(0.02)
+    eventually(told.exists)
     process.kill()
     with pytest.raises(EndedError):
         taken(process.hello())
     process.close()
-    until = time.monotonic() + HANG_S  # a process that was killed is there until the system has seen to it
-    while _is_alive(int(told.read_text())):
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    until_ended(int(told.read_text()))
 
 
 def test_looking_for_a_leak_is_not_taken_for_a_hang(tmp_path: Path, cache: Path) -> None:

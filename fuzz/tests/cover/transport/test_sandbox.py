@@ -9,9 +9,9 @@ import shlex
 import socket
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +32,7 @@ from fuzz.core.transport.steps import taken
 from fuzz.tests import conftest
 from fuzz.tests.common.planted import HANGS, HEAD, a_case, c_program, c_target
 from fuzz.tests.common.python_planted import BAD, TORCH_HEAD, TRITON, TRITON_HEAD, outcomes, python_target
+from fuzz.tests.common.running import eventually
 from fuzz.tests.conftest import Cli
 
 _KINDS = ("network", "writes", "signals", "reads", "environment", "checkout")
@@ -203,7 +204,7 @@ def test_a_kernel_that_hangs_is_ended_with_all_that_it_started(cache: Path, tmp_
     with WorkerPool([target], cache=cache, limit=1.0) as pool:
         [outcome] = pool.submit([a_case()]).outcomes()
         assert outcome[target.id].status is Status.HUNG
-    assert _ended(c_program(target, Builder(cache)).path.name)
+    eventually(lambda: not _named(c_program(target, Builder(cache)).path.name))
 
 
 def test_what_starts_more_processes_than_a_worker_may_is_ended_with_all_of_them(cache: Path, tmp_path: Path) -> None:
@@ -211,7 +212,7 @@ def test_what_starts_more_processes_than_a_worker_may_is_ended_with_all_of_them(
     target = _sandboxed(tmp_path, f"{many} {HANGS}")
     [outcome] = outcomes(target, cache, a_case(), limit=60.0)
     assert (outcome.status, outcome.detail) == (Status.DIED, f"it started more than {MOST_PROCESSES} processes")
-    assert _ended(c_program(target, Builder(cache)).path.name)
+    eventually(lambda: not _named(c_program(target, Builder(cache)).path.name))
 
 
 def test_what_makes_more_files_than_a_sandbox_may_hold_is_ended(
@@ -276,8 +277,7 @@ def test_a_sandbox_outlives_the_thread_that_asked_for_it(cache: Path, tmp_path: 
         with ThreadPoolExecutor(1) as thread:
             process = thread.submit(program.process, 10.0).result()
             asking = Path(f"/proc/self/task/{thread.submit(threading.get_native_id).result()}")
-        while asking.exists():  # Linux ends what it started when it is gone itself
-            time.sleep(0.01)
+        eventually(partial(_is_gone, asking))  # Linux ends what it started when it is gone itself
         assert "digest=" in taken(process.hello())
         found = list[Response]()
         taken(process.exchange([encode_case(a_case(), False)], found.extend))
@@ -285,14 +285,13 @@ def test_a_sandbox_outlives_the_thread_that_asked_for_it(cache: Path, tmp_path: 
         process.close()
 
 
-def _ended(name: str) -> bool:
-    """Return whether each process with the name in its command line ends. Those of a killed sandbox end one by one."""
-    deadline = time.monotonic() + conftest.HANG_S
-    while found := [path for path in Path("/proc").glob("[0-9]*/cmdline") if name.encode() in _read(path)]:
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return not found
+def _is_gone(path: Path) -> bool:
+    return not path.exists()
+
+
+def _named(name: str) -> list[Path]:
+    """The processes with the name in their command lines. Those of a killed sandbox end one by one."""
+    return [path for path in Path("/proc").glob("[0-9]*/cmdline") if name.encode() in _read(path)]
 
 
 def _read(path: Path) -> bytes:

@@ -22,7 +22,7 @@ def test_a_night_goes_on_with_a_damaged_state_and_broken_findings(tmp_path: Path
     progress = " ".join(progress.split())
     assert "state.sqlite: not a state of kernelfuzz: file is not a database; it is kept as" in progress
     assert "it is kept as broken.json.broken-1" in progress
-    assert "not replayed: " in progress
+    assert "not run: " in progress
     assert "bad.json: no case file" in progress
     assert "Traceback" not in progress
     names = sorted(path.name for path in (tmp_path / "state").iterdir() if "broken" in path.name)

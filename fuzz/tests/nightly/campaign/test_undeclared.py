@@ -58,4 +58,4 @@ def test_a_mutant_is_caught_where_nothing_is_declared(mutant: Mutant) -> None:
     )
     if declared.not_run or not declared.passed:
         pytest.skip(declared.not_run or f"{_CASES} cases are too few")
-    assert undeclared.passed == (mutant.name not in _LOST), [each.trouble for each in undeclared.runs]
+    assert undeclared.passed == (mutant.name not in _LOST), [each.trouble for each in undeclared.hunts]

@@ -20,7 +20,7 @@ from fuzz.core.laws.registry import Entry
 from fuzz.core.adapters.pack import built_in, load
 from fuzz.findings.book import book_in
 from fuzz.campaign.search.runner import Runner
-from fuzz.campaign.search.stopping import RunLimits
+from fuzz.campaign.search.stopping import SessionLimits
 
 peak, done = 0, threading.Event()
 
@@ -40,8 +40,8 @@ targets = [t for t in targets if t.unavailable() is None]
 with WorkerPool(targets, limit=60) as pool:
     watcher = threading.Thread(target=watch, args=[list(pool.pids.values())])
     watcher.start()
-    runner = Runner(pool, targets, RunLimits(), book_in(Path("findings"), 1))
-    tally = runner.replay([[Entry(big_case(SERIES[-1], "rms_norm", False))]])
+    runner = Runner(pool, targets, SessionLimits(), book_in(Path("findings"), 1))
+    tally = runner.run_entries([[Entry(big_case(SERIES[-1], "rms_norm", False))]])
     done.set()
     watcher.join()
 assert not tally.findings

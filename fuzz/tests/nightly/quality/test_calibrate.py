@@ -38,8 +38,8 @@ def test_a_correct_kernel_passes_the_ordinary_search(op: str, tmp_path: Path) ->
 
 def test_a_process_that_dies_is_said_and_loses_no_other_report(tmp_path: Path) -> None:
     (tmp_path / "pack.py").write_text("import os\n\nos._exit(9)\n")
-    plan = [Work("of a pack that ends its process", number, tmp_path, 1, 1, tmp_path) for number in range(9)]
-    found = list(carried_out(plan, 2))
+    listed = [Work("of a pack that ends its process", number, tmp_path, 1, 1, tmp_path) for number in range(9)]
+    found = list(carried_out(listed, 2))
     assert 0 < len(found) < 9
     assert all(each.found == 1 and "its process ended" in each.alarms[0] for each in found)
 

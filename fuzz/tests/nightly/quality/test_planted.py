@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fuzz.campaign.search.runner import Runner
-from fuzz.campaign.search.stopping import RunLimits
+from fuzz.campaign.search.stopping import SessionLimits
 from fuzz.campaign.search.turn_runner import SearchScope
 from fuzz.core.adapters.pack import load
 from fuzz.core.adapters.registry import expand
@@ -45,7 +45,7 @@ class Disagreements(Observer):
                 continue
             self.judged_cases += 1
             if each.verdict.is_finding is not is_wrong:
-                self.found.append(f"{case.origin.place}: {each.verdict.value}, and the rule says {is_wrong}")
+                self.found.append(f"{case.origin.name}: {each.verdict.value}, and the rule says {is_wrong}")
 
 
 @pytest.mark.parametrize("kernel", _PACK.kernels, ids=lambda kernel: kernel.name)
@@ -54,8 +54,8 @@ def test_a_kernel_fails_where_its_rule_says_so_and_nowhere_else(tmp_path: Path, 
     targets = expand([kernel])
     search = Search(kernel.op, 1, [kernel])
     with WorkerPool(targets) as pool:
-        runner = Runner(pool, targets, RunLimits(), book_in(tmp_path, 1), SearchScope((kernel,)), (seen,))
+        runner = Runner(pool, targets, SessionLimits(), book_in(tmp_path, 1), SearchScope((kernel,)), (seen,))
         turns = (search.cases(Turn(shard, 1), b"")[0] for shard in range(_TURNS))
-        runner.replay([Entry(made.case) for made in turn] for turn in turns)
+        runner.run_entries([Entry(made.case) for made in turn] for turn in turns)
     assert seen.found == []
     assert seen.judged_cases > 8 * _TURNS

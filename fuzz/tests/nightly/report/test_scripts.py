@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.campaign.replay import ChosenCase, write_script
+from fuzz.campaign.reproducing import ChosenCase, write_script
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.judge.judge import Judgement

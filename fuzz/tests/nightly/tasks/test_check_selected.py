@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import fuzz
-from fuzz.tasks.check.plan import GIVEN, Options
+from fuzz.tasks.check.setup import GIVEN, Options
 from fuzz.tests.common import selecting
 from fuzz.tests.common.own_pack import unknown_afterwards
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from fuzz.tests.common.running import KERNELFUZZ, Running
+from fuzz.tests.common.running import KERNELFUZZ, Running, eventually
 from fuzz.tests.common.solutions import CHEATS, HONEST, REFERENCE
-from fuzz.tests.conftest import HANG_S, Cli
+from fuzz.tests.conftest import Cli
 
 _NUMPY = "import os\nimport numpy as np\n"
 _RIGHT = HONEST["right"]
@@ -37,10 +36,7 @@ def test_what_a_hostile_solution_does_changes_no_other_ruling(cli: Cli, tmp_path
         (tmp_path / f"{name}.py").write_text(_NUMPY + text)
     cold = cli("judge", "right.py", *_WORDS)
     with Running([*KERNELFUZZ, "judge", "--serve", "judge.sock", "-j", "2"], tmp_path) as server, ExitStack() as stack:
-        until = time.monotonic() + HANG_S
-        while not (tmp_path / "judge.sock").is_socket():
-            assert time.monotonic() < until
-            time.sleep(0.01)
+        eventually((tmp_path / "judge.sock").is_socket)
         asked = {
             name: stack.enter_context(
                 Running([*KERNELFUZZ, "judge", f"{name}.py", *_WORDS, "--server", "judge.sock"], tmp_path)

@@ -14,7 +14,7 @@ import torch
 
 import fuzz
 from fuzz import Capabilities
-from fuzz.tasks.check.plan import GIVEN
+from fuzz.tasks.check.setup import GIVEN
 from fuzz.tests.common.newcomers import modules
 from fuzz.tests.conftest import Cli
 

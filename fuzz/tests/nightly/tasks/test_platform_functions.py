@@ -14,7 +14,7 @@ import torch
 import fuzz
 from fuzz import Op, Operand
 from fuzz import formula as f
-from fuzz.tasks.check.plan import GIVEN, Options
+from fuzz.tasks.check.setup import GIVEN, Options
 from fuzz.tests.common.own_op import registered
 from oracles.formula.node import Node
 

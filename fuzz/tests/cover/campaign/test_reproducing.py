@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.campaign.replay import file_of, fitting_targets, found_lines, script_line, worth_explaining
+from fuzz.campaign.reproducing import file_of, fitting_targets, found_lines, script_line, worth_explaining
 from fuzz.core.adapters.pack import built_in, load
 from fuzz.core.base.errors import UsageError
 from fuzz.core.base.verdict import Verdict

@@ -40,8 +40,8 @@ _ROW_WISE = ("contiguous", "pitched")
 _GAPPED = ("pitched", "padded")
 """The layouts in which `spread` is the gap between rows."""
 _SHARED_ONE_IN = 3
-"""One in this many batched inputs of two or more dimensions, if any layout is allowed, is one matrix for the whole
-batch, as shared weights are."""
+"""One in this many batched inputs of two or more dimensions is one matrix for the whole batch, as shared weights are,
+if any layout is allowed."""
 _RELATED_ONE_IN = 6
 """One in this many gaps between rows is related to the length of the rows."""
 _RELATED_GAP = 1024
@@ -68,7 +68,7 @@ def layouts_of(capability: Capability, name: str) -> tuple[str, ...]:
     return tuple(name for name in possible if is_input or name not in OVERLAPPING)
 
 
-def plan(sketch: Sketch, wish: Wish | None = None, dice: Dice | None = None) -> Draw:
+def draw_from(sketch: Sketch, wish: Wish | None = None, dice: Dice | None = None) -> Draw:
     """Return the draw of a sketch. `wish` fixes some choices; `dice`, or the sketch's own seed, decides all others."""
     dice = dice or Dice(Stream(sketch.seed).child("plan"))
     even = dice.one_in(EVEN_ONE_IN) and wish is None and not sketch.odd
@@ -79,7 +79,7 @@ def plan(sketch: Sketch, wish: Wish | None = None, dice: Dice | None = None) -> 
     able = sketch.capability.able
     if able.strides == "contiguous" and sketch.n * min(ITEMSIZE[dtype] for dtype in able.formats) % able.alignment:
         sketch = replace(sketch, rows=1, outer=())  # further rows would not be aligned
-    return _Planner(sketch, wish or {}, even, dice).draw()
+    return _Drafter(sketch, wish or {}, even, dice).draw()
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def zeroed(capability: Capability, recipe: str) -> tuple[str, ...]:
     return tuple(each.name for each in free_parameters(capability) if each.power and each.least <= 0.0)
 
 
-class _Planner:
+class _Drafter:
     """Decides on one tensor after the other."""
 
     def __init__(self, sketch: Sketch, wish: Wish, even: bool, dice: Dice) -> None:
@@ -204,7 +204,7 @@ class _Planner:
         if source is not None:
             shared = self.parts[source]
             self.taken.add(source)
-            return Part(name, shared.dtype, shared.place, alias=source)
+            return Part(name, shared.dtype, shared.placement, alias=source)
         return Part(name, dtype, self._place(choice, dtype))
 
     def _dtype(self, choice: _Choice) -> str:
@@ -230,7 +230,7 @@ class _Planner:
             source
             for source in choice.sources
             if source in self.parts and source not in self.taken and self.parts[source].dtype in allowed
-            if self.parts[source].place.layout not in OVERLAPPING
+            if self.parts[source].placement.layout not in OVERLAPPING
         ]
         wished = self._wished("alias", choice)
         if wished is not None:
@@ -260,7 +260,7 @@ class _Planner:
         return (self.op.whole(known) or known)[last[0]]
 
     def _place(self, choice: _Choice, dtype: str) -> Placement:
-        """Return the placement of a tensor. No two tensors have the same gap between their rows."""
+        """Return the placement of a tensor. The gaps between its rows differ from those of all other tensors."""
         sketch, able, dice = self.sketch, self.able, self.dice
         beyond = sketch.odd or (choice.may_stray and dice.one_in(6))
         drawn = dice.pick(choice.layouts if beyond else choice.usual)

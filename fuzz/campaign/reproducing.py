@@ -1,4 +1,4 @@
-"""Replaying a kept case: choosing it and its targets, reporting the result, and writing a program that shows it."""
+"""Reproducing a kept case: choosing it and its targets, reporting the result, and writing a program that shows it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _LISTED = 5
 
 @dataclass(frozen=True)
 class ChosenCase:
-    """A case to replay, with what is known about its failure."""
+    """A case to reproduce, with what is known about its failure."""
 
     case: Case
     found: FoundRecord | None
@@ -60,7 +60,7 @@ def chosen_case(text: str, findings: Path, pack: Pack) -> ChosenCase:
     if place is not None and not Path(text).exists():
         return _searched(place, pack)
     if _WITHOUT_SHARD.fullmatch(text):
-        raise UsageError(f"{text}: a case of a search is named SEED:OP:SHARD:NUMBER, as a run prints it")
+        raise UsageError(f"{text}: a case of a search is named SEED:OP:SHARD:NUMBER, as a search prints it")
     case, found = casefile.load(file_of(text, findings, pack.path))
     return ChosenCase(case, found, found.law if found else None, found.history if found else ())
 
@@ -112,7 +112,7 @@ def _searched(place: re.Match[str], pack: Pack) -> ChosenCase:
     search = Search(op, seed, pack.kernels)
     made = search.big(number) if shard == BIG else search.case(int(shard), number)
     if made is None and shard != BIG and is_proposed(Origin(shard=int(shard), number=number)):
-        raise UsageError(f"{place[0]}: a guide proposed this case, after what was judged before: replay its case file")
+        raise UsageError(f"{place[0]}: a guide proposed this case, after what was judged before: run its case file")
     if made is None:
         raise UsageError(f"{place[0]}: the search has no case of that number; its shards are 0 to {SHARDS - 1}")
     twins = with_twins([made.case], declared(kernel for kernel in pack.kernels if kernel.op == op))[1:]
@@ -150,7 +150,7 @@ def found_lines(found: FoundRecord | None, case: Case, seen: Mapping[str, Observ
     if found.is_of_another_formula(case):
         yield f"what is to be computed is something else now: {case.op}, or its reference, was changed since then"
     if found.history:
-        yield history_line(found.history, case, "replayed in one new process")
+        yield history_line(found.history, case, "run in one new process")
     yield from explanation_lines(found.explanation) if found.explanation is not None else ()
     if found.target not in seen:
         yield f"{found.target} {_absence(found.target, case, pack)}"

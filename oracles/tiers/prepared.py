@@ -1,4 +1,4 @@
-"""Readings: graphs of an op's formula, prepared once for all problems with the same operands."""
+"""Prepared formulas: the graphs of an op's formula, made once for all problems with the same operands."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from oracles.problem import ProblemError
 from oracles.tiers.plan import FormulaPlan
 
 _SCALED: tuple[Kind, ...] = ("welford_mean", "welford_squares", "online", "online_dot")
-"""Kinds of nodes for which the order decides also how often a sum is rescaled or updated."""
+"""Kinds of nodes for which the order of a sum also decides how often the sum is rescaled or updated."""
 _COUNTS: tuple[Kind, ...] = ("extent", "position")
 
 
 @dataclass(frozen=True)
-class Reading:
-    """A graph of an op's formula, prepared for all problems with the same operands."""
+class PreparedFormula:
+    """The graph of an op's formula, and facts about it that hold for all problems with the same operands."""
 
     trace: Trace
     separate: bool
@@ -34,7 +34,7 @@ class Reading:
 
     @lazy
     def plans(self) -> dict[Hashable, dict[Contract, FormulaPlan | None]]:
-        """Return a cache of screens' plans by contract. The outer key has all else on which plans depend."""
+        """Return the cache of plans, by contract. The outer key holds everything else on which plans depend."""
         return {}
 
     @lazy
@@ -49,7 +49,8 @@ class Reading:
 
     @lazy
     def joins_lengths(self) -> bool:
-        """Whether rows or problems may be filled up and joined with others, with parameters as columns."""
+        """Whether rows or problems may be filled up and joined with others. Their parameters then are columns, with one
+        element for each."""
         fit = not self.separate or (self.trace.dims[:1] == (OUTER,) and len(self.trace.dims) == 2)
         return fit and self.joins_orders and not self.selects
 
@@ -74,8 +75,8 @@ class Reading:
 
     @lazy
     def calculates_with(self) -> frozenset[str]:
-        """Return the dimensions for which the number of bits in extents and places matters: all except those whose
-        extents and places are only counted, compared, used to choose, or divided by."""
+        """Return the dimensions for which the number of significant bits of extents and places matters: all except
+        those whose extents and places are only counted, compared, used to choose, or divided by."""
         known, found = counted(self.trace, ()), set[str]()
         for node in self.trace.nodes:
             for place, arg in enumerate(node.args if node not in known and node.kind not in COMPARED else ()):
@@ -87,8 +88,8 @@ class Reading:
 
     @lazy
     def depends_on(self) -> tuple[frozenset[str], frozenset[str]]:
-        """Return the parameters for which it matters whether they are zero, and those for which their number of bits
-        matters. Neither matters for a parameter that is only added to a calculated value."""
+        """Return the parameters for which it matters whether they are zero, and the parameters for which it matters how
+        many significant bits they have. Neither matters for a parameter that is only added to a calculated value."""
         zeros, bits = set[str](), set[str]()
         for node in self.trace.nodes:
             uses = self.trace.uses[node] if node.kind == "parameter" else ()
@@ -105,14 +106,14 @@ class Reading:
 
 
 @lru_cache(maxsize=1024)
-def reading(
+def prepared(
     op: Op,
     present: frozenset[str],
     stacked: frozenset[str],
     algorithm: tuple[tuple[str, str], ...],
     beside: bool = False,
-) -> Reading:
-    """Return the reading of the formula for the present operands and parameters, for stacked problems if `beside`.
+) -> PreparedFormula:
+    """Return the prepared formula for the present operands and parameters, for stacked problems if `beside`.
     Raises ProblemError if they do not fit the op."""
     try:
         found = traced(op, present, dict(algorithm), stacked, beside=beside)
@@ -126,13 +127,13 @@ def reading(
     for name, node in found.outputs.items():
         if more := node.dims - {*op.operand(name).axes, BESIDE}:
             raise ProblemError(f"op: {op.name}: its formula gives {name} the dimensions {', '.join(sorted(more))} too")
-    return Reading(found, separate)
+    return PreparedFormula(found, separate)
 
 
 def _is_separate(op: Op, graph: Trace) -> bool:
     """Whether all tensors and outputs of the op have rows, each of which can be evaluated by itself."""
     of_rows = (
-        op.turns
+        op.any_axis
         and not op.further
         and all(OUTER in op.operand(name).axes or name in op.columns for name in graph.tensors)
         and all(OUTER in op.operand(name).axes for name in graph.outputs)

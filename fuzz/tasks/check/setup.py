@@ -1,4 +1,4 @@
-"""How many cases a check runs, and with which seed. Pytest's options come first, then the arguments of the call, then
+"""How many cases a check runs, and with which seed. Pytest's options count first, then the arguments of the call, then
 the Hypothesis profile. By default each test has a seed of its own that never changes."""
 
 from __future__ import annotations
@@ -47,14 +47,13 @@ class Options:
 
 @dataclass
 class _Given:
-    """The options in force, which the plugin sets before tests are collected, and what checks leave for the plugin."""
+    """The options in force, which the plugin sets before tests are collected; and what checks keep for its report."""
 
     options: Options = field(default_factory=Options)
     undeclared: dict[str, dict[str, Mapping[str, Sequence[str]]]] = field(default_factory=dict)
-    """The features that kernels of checks do not declare, by op and kernel. The plugin reports them at the end of the
-    run."""
+    """The features that kernels of checks do not declare, by op and kernel, for the plugin to report at the end."""
     passed: list[str] = field(default_factory=list)
-    """A line for each check that passed. The plugin reports these at the end of the run, too."""
+    """A line for each check that passed. The plugin reports these at the end of the session, too."""
     console: Callable[[], Console] | None = None
     """A function that makes the console for progress; None if checks use stderr."""
     asked: list[Checked] | None = None
@@ -74,7 +73,7 @@ GIVEN = _Given()
 
 
 @dataclass(frozen=True)
-class CheckPlan:
+class CheckSetup:
     """The limits and the seed of one check, and where its failing cases are kept."""
 
     seed: int
@@ -88,8 +87,8 @@ class CheckPlan:
     """The command or call that runs the same check again."""
 
 
-def plan(label: str, seed: Seed, max_cases: int | None, max_time: float | None, source: str = "") -> CheckPlan:
-    """Return the plan of the check called `label`, from the arguments of its call, pytest's options and the Hypothesis
+def check_setup(label: str, seed: Seed, max_cases: int | None, max_time: float | None, source: str = "") -> CheckSetup:
+    """Return the setup of the check called `label`, from the arguments of its call, pytest's options and the Hypothesis
     profile. Outside a test, `source` tells apart functions of one name in two files."""
     from hypothesis import core, settings
 
@@ -110,7 +109,7 @@ def plan(label: str, seed: Seed, max_cases: int | None, max_time: float | None, 
     elif not isinstance(seed, int):
         seed = secrets.randbelow(2**32)
     command = f"pytest '{test}' --kernelfuzz-seed {seed}" if test else f"fuzz.check(..., seed={seed})"
-    return CheckPlan(
+    return CheckSetup(
         seed, max_cases, max_time, profile.database, f"kernelfuzz {test or source} {label}".encode(), command
     )
 

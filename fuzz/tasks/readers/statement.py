@@ -20,7 +20,7 @@ MODULE, KERNEL = "ModelNew", "kernel_function"
 """The names of a solution of a `Model`: a class or a function."""
 
 _OUTPUTS = 8
-"""The number of outputs that a case must leave room for: otherwise a module's weights are not inputs of a case."""
+"""The number of outputs that a case must leave room for; without room, a module's weights are no inputs of it."""
 _MOST_OF_WEIGHTS = 1 << 22
 """A module with a larger weight keeps the weights of its construction, since each case would hold others."""
 _WEIGHTS = (
@@ -48,21 +48,21 @@ class Statement:
     arguments: Sequence[str] = ()
     """Expressions for the arguments of a solution's call if it takes more than tensors; "{}" is the next tensor."""
     examples: tuple[Mapping[str, int], ...] = ()
-    """The extents of dimensions in the inputs that come with the problem."""
+    """The extents of dimensions in the inputs that come with the statement."""
     tier: int = 0
-    """The size of the numbers that replace the problem's own: 0 for the larger ones, 1 for the smaller ones, LAST if
-    these numbers are parts of the problem's own, or are unchanged."""
+    """The size of the numbers that replace the statement's own: 0 for the larger ones, 1 for the smaller ones, LAST if
+    these numbers are parts of the statement's own, or are unchanged."""
     numbers: Mapping[str, Any] = field(default_factory=dict)
     """The stated values of arguments that are not tensors."""
     draw: Callable[[int], Mapping[str, Any]] | None = None
-    """A function that draws the inputs that come with the problem; each seed gives others. The module's `buffers` are
+    """A function that draws the inputs that come with the statement; each seed gives others. The module's `buffers` are
     the same each time."""
     buffers: Sequence[str] = ()
     """The names of the module's buffers with a property that is kept, such as a causal mask."""
     own: Own | None = None
-    """A function that draws the inputs of the problem, if only these inputs are judged."""
+    """A function that draws the inputs of the statement, if only these inputs are judged."""
     changed: str = ""
-    """What was made smaller in the inputs that come with the problem, to save time."""
+    """What was made smaller in the inputs that come with the statement, to save time."""
     kept: str = ""
     """The extents that do not vary, and why; "" if only the extents of weights do not."""
 
@@ -116,7 +116,7 @@ class DataStatement:
     words: str
     """The value of `data` as Python code in the names of the tensors, such as "(x, weight,)"."""
     files: Mapping[str, str]
-    """The texts of modules that come with the problem for solutions to import, by file name."""
+    """The texts of modules that come with the statement for solutions to import, by file name."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ AS_CONSTRUCTED = Mode()
 
 @dataclass(frozen=True)
 class Module:
-    """The construction and the call of a module of torch, as the problem states them."""
+    """The construction and the call of a module of torch, as the statement states them."""
 
     made_of: tuple[Any, ...]
     """The arguments of the module's construction."""
@@ -178,12 +178,12 @@ class Module:
     features, and those that are 1."""
 
 
-class UnreadProblemError(TaskError):
-    """Raised for a problem whose function has no formula, but may be replayed."""
+class UnreadStatementError(TaskError):
+    """Raised for a statement whose function has no formula, but may be replayed."""
 
-    def __init__(self, message: str, problem: Statement) -> None:
+    def __init__(self, message: str, statement: Statement) -> None:
         super().__init__(message)
-        self.problem = problem
+        self.statement = statement
 
 
 def has_too_many(inputs: int, weights: Sequence[tuple[int, ...]]) -> bool:

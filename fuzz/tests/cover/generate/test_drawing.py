@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fuzz.core.adapters.pack import built_in, load
 from fuzz.core.base.case import Output, Tensor
-from fuzz.core.generate.plan import EVEN
+from fuzz.core.generate.drawing import EVEN
 from fuzz.tests.common.examples import first_cases
 from oracles.dtypes import ITEMSIZE
 
