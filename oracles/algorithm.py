@@ -1,7 +1,7 @@
-"""The graph of an op's formula, for the operands that a case has and the algorithms that a kernel declares.
+"""The graph of an op's formula, for the operands of a case and the algorithms that a kernel declares.
 
-An algorithm is another way to calculate the exact value of one local in the op's formula, in whose place it is used. It
-is a function whose arguments are locals, tensors and parameters of the formula, by their names.
+An algorithm is another way to calculate the exact value of one local of the formula, and is used in its place. It is a
+function whose arguments are locals, tensors and parameters of the formula, by their names.
 """
 
 from __future__ import annotations

@@ -57,7 +57,9 @@ class Format(Dtype):
         emax = self.emin + exponents - (3 if self.infinities else 2)
         largest = math.ldexp(2**self.precision - (1 if self.infinities else 2), emax - self.precision + 1)
         if self.max != largest:
-            raise DtypeError(f"{self.name}: its largest number is {largest}, by its bits, and not {self.max}")
+            is_next = not self.infinities and self.max == largest + math.ldexp(1.0, emax - self.precision + 1)
+            why = ", which is that of a format without a negative zero: no row can say that" if is_next else ""
+            raise DtypeError(f"{self.name}: its largest number is {largest}, by its bits, and not {self.max}{why}")
 
     def holds(self, other: Format) -> bool:
         """Whether this format has all numbers of another format."""

@@ -58,7 +58,7 @@ class Op:
     outputs: tuple[Operand, ...]
     parameters: tuple[Parameter, ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()
-    """(output, input) pairs that a kernel may declare to share memory."""
+    """The (output, input) pairs that a kernel may declare to share memory."""
     flips: tuple[Flip, ...] = ()
     scaling: Mapping[str, int] = field(default_factory=dict)
     """Integer powers by tensor. If each of these inputs is multiplied by s to its power, where s is a power of two,

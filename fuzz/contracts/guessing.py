@@ -1,9 +1,8 @@
 """Guessing the order of sums whose terms are the squares or exponentials of elements. No such term is the negative of
-another, so that `orders` cannot read it.
+another, so `orders` cannot read their order.
 
-One term of each sum is so large that a small one is lost when it is added to it alone. So the total tells how many
-small terms were added to the large one, one by one. For each known order of additions the outputs are calculated; the
-orders whose outputs match the kernel's remain.
+One term of each sum is so large that a small term that is added to it alone is lost. So the total shows how many small
+terms were added to the large one one by one. Of all known orders of additions, those with the kernel's outputs remain.
 """
 
 from __future__ import annotations

@@ -201,9 +201,9 @@ _FEW = 14
 
 
 def accumulator(carrier: Carrier) -> int | None:
-    """Return the precision in bits of a partial sum; None if it has more bits than float64, or if nothing shows.
+    """Return the precision in bits of a partial sum; None if it is more than that of float64, or if nothing shows.
 
-    The terms are 2^p first, ones, and -2^p last, or with opposite signs. An accumulator of only p bits loses some ones.
+    The terms are ones, except the first, 2^p or -2^p, and the last, its negative. A sum in p bits loses some ones.
     """
     large, small = carrier.sizes
     powers = [p for p in range(4, _WIDEST) if 2.0**p * small <= large]

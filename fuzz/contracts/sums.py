@@ -87,7 +87,8 @@ class Carrier:
         return found
 
     def bounds(self, rows: Sequence[F64]) -> list[tuple[F64, F64]]:
-        """Return for each case the least and largest sums that its outputs show, shape `[rows]`; inf, -inf for none."""
+        """Return for each case the least and largest sums that its outputs show, shape `[rows]`; inf and -inf if none
+        do."""
         cases = [self.case(each) for each in rows]
         return [self._read(case, got) for case, got in zip(cases, self.bench.outputs(cases), strict=True)]
 
@@ -210,7 +211,7 @@ def _carrier(bench: SumBench, node: Node, name: str) -> Carrier | None:
 
 
 def _with_factor(carrier: Carrier) -> Carrier | None:
-    """Return the carrier with its factor and the outputs that are linear in its sum; None if there is none."""
+    """Return the carrier with its factor and the outputs that are linear in its sum; None if no output is."""
     bench, node, random = carrier.bench, carrier.node, np.random.default_rng(0)
     rows = random.integers(1, 8, (carrier.rows, carrier.n)).astype(np.float64)
     case = carrier.case(rows)

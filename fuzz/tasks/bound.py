@@ -50,8 +50,7 @@ class OutputBound:
     It is 0 for elements that float64 suffices to judge: their `exact` has the rounding errors of float64."""
     low: Any
     high: Any
-    """The smallest (`low`) and the largest value that a correct kernel may return, in the output's dtype; NaN if only
-    NaN is right."""
+    """The least (`low`) and the largest value that a correct kernel may return, in the output's dtype, or NaN."""
     nan: Any
     """True for elements that may be NaN as well."""
     open: Any

@@ -111,8 +111,7 @@ def found_by_check(
     arrays: Arrays = "torch",
     max_cases: int | None = None,
 ) -> list[Explanation]:
-    """Return the findings of `fuzz.check` for a plain function, explained for `explain_s` seconds; none if it
-    passes."""
+    """Return the findings of `fuzz.check` for a plain function, explained for `explain_s` seconds, if there are any."""
     with _aside(op, kernel.__name__, explain_s) as folder:
         with suppress(CheckFailed):
             check(kernel, op=op, capabilities=able, seed=seed, arrays=arrays, max_cases=max_cases)

@@ -83,8 +83,7 @@ class Task:
         return self.targets[0].contract
 
     def book(self, folder: Path, seed: int) -> FindingBook:
-        """Return the book of failures, with case files in a folder; by a replay, only internal errors have case
-        files."""
+        """Return the book of failures, with case files in a folder: by a replay, of internal errors only."""
         if self.replay is None:
             return book_in(folder, seed)
         return FindingBook(FileStore(folder), lambda: Source(seed), name_of=lambda _, each: each.target, keeps=False)

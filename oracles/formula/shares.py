@@ -52,8 +52,7 @@ def shares_of(nodes: Sequence[Node]) -> Shares:
 
 
 def may_be_product(node: Node) -> bool:
-    """Whether a value is a product, or chosen from, moved from or the negative of one. A difference may use the
-    unrounded product."""
+    """Whether a value is a product, perhaps chosen, moved or negated: a difference may use the unrounded product."""
     if node.kind == "where":
         return any(map(may_be_product, node.args[1:]))
     return node.kind == "multiply" or (node.kind in ("point", "negate", "take") and may_be_product(node.args[0]))

@@ -273,7 +273,7 @@ class Simulated:
         return self._rounding.erring(args[0] / args[1], node.kind, self._dtype(node))
 
     def _summed(self, node: Node, args: list[F64], first: F64 | None = None) -> F64:
-        """Return the sum of a reduction, with one more term, the first, if `first` is given."""
+        """Return the sum of a reduction. If `first` is given, it is one more term, which comes first."""
         n, dtype = self.inputs.number(node), self._dtype(node)
         fused = self.fused and n <= _LONGEST
         factors = self._factors(node) if fused else None

@@ -1,5 +1,5 @@
-"""Joined problems: those of a batch with the same formula are enclosed together, because small problems spend their
-time on calls of NumPy, not on elements.
+"""Joined problems: those of a batch with the same formula are enclosed together, because small problems take more time
+for calls of NumPy than for their elements.
 
 Problems with independent rows are joined row after row (`oracles.tiers.problem`); other problems are stacked along an
 additional dimension. The answers are the same as for each problem alone.
@@ -127,8 +127,7 @@ class _Group(ABC):
 
     @abstractmethod
     def _elements(self, problem: FormulaProblem, extents: tuple[int, ...]) -> int:
-        """Return the number of elements of the largest array for problems with this one's formula, filled up to these
-        extents."""
+        """Return the number of elements of the largest array for problems like this one, filled up to these extents."""
 
     @abstractmethod
     def _with(self, problem: FormulaProblem) -> tuple[int, ...]:
@@ -284,8 +283,7 @@ def _of_output(
 
 
 def _worst(enclosure: Enclosure, got: F64, ends: Any) -> Iterator[Worst | None]:
-    """Yield, for each part of the elements, its worst one, or None if not all certainly conform. `ends` are the parts'
-    ends."""
+    """Yield the worst element of each part, or None if not all certainly conform. `ends` are the ends of the parts."""
     comparison = compare(enclosure, got)
     wrong = comparison.failing | comparison.unsure
     start = 0

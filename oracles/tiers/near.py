@@ -1,7 +1,8 @@
-"""The nearest outputs: float64 with a bound of its own error mostly gives a formula's exact value in nearly all bits.
+"""The nearest outputs: float64, with a bound of its own error, mostly shows to which number of the dtype an exact value
+rounds.
 
-A kernel may always return the exact value, rounded once. If an output does so in every element, it conforms under every
-contract, and its err/budget is 0. This is true of most correct outputs of 16 bits.
+A kernel may always return that number. If an output does so in every element, it conforms under every contract, and its
+err/budget is 0. This is true of most correct outputs of 16 bits.
 """
 
 from __future__ import annotations

@@ -121,8 +121,7 @@ class FormulaPlan:
 
     @lazy
     def guesses(self) -> bool:
-        """Whether a point rounds a value that differs between kernels, so that they may have other numbers than
-        centres."""
+        """Whether a point rounds a value that differs between kernels, so that they may have other numbers there."""
         return any(node.kind == "point" and not self.values[node.args[0]].exact for node, _ in self.rounded)
 
     def made(self, output: str) -> Node:

@@ -260,8 +260,7 @@ class FormulaProblem:
         return self._enclosed(contract, structured, Union.enclosure, self.problem.outputs)
 
     def once(self, contract: Contract, structured: bool, own: Mapping[str, Enclosure]) -> Mapping[str, Enclosure]:
-        """Return the enclosures `own` of all outputs, with the exact value, rounded once, if kernels round on the
-        way."""
+        """Return the enclosures `own` of all outputs, with exact values, rounded once, if kernels round on the way."""
         rounding = [name for name in own if (contract, name) in self._rounding]
         found = self._enclosed(contract, structured, Union.once, rounding) if rounding else {}
         return {name: joined([found[name], each]) if name in found else each for name, each in own.items()}

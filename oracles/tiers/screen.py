@@ -52,7 +52,7 @@ def certain(asked: Sequence[Asked]) -> list[list[Answer]]:
 
 
 def _worst(before: Answer, later: Answer) -> Answer:
-    """Return the worst elements of two parts of a problem; of equally bad elements the first."""
+    """Return the worst elements of two parts of a problem; of two that are equally bad, the first."""
     if before is None or later is None:
         return None
     return [one if one.ratio >= other.ratio else other for one, other in zip(before, later, strict=True)]

@@ -169,8 +169,7 @@ def _nan(a: Flags | None, b: Flags | None) -> Flags | None:
 
 
 def _zeros(a: Flags | None, b: Flags | None) -> Flags | None:
-    """Return the signs that zeros must have under both algorithms, 0 where the two differ. If one is None, return the
-    other."""
+    """Return the signs that zeros must have under both algorithms; 0 where they differ. If one is None, the other's."""
     if a is None or b is None:
         return b if a is None else a
     return np.where(a == b, a, 0).astype(np.int8)

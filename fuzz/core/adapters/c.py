@@ -416,8 +416,7 @@ def code_of(target: Target) -> str:
 
 def commands_of(target: Target, name: str) -> list[str]:
     """Return the commands that compile the exported program `name` to `repro`. If the kernel is not inside the program,
-    its sources are compiled in place. Raise UsageError for an edited kernel of several files, since no file has its
-    texts."""
+    its sources are compiled in place. Raise UsageError for an edited kernel of several files: no file has its texts."""
     kernel, static = c_kernel(target.kernel), ["-static"] if is_static(target) else []
     flags = [f"-std={kernel.standard_of('c')}", *target.flags]
     if _is_alone(kernel):

@@ -92,8 +92,7 @@ class InstructionSet:
     emulator: Emulator | None = QEMU
     """The emulator that has the instruction set. None if there is no emulator, or if emulation shows nothing new."""
     processor: tuple[str, ...] = ("-cpu", "max")
-    """The options that choose an emulated processor with this instruction set. Those of settings follow, after
-    commas."""
+    """The options that choose an emulated processor with this instruction set. Those of settings are appended."""
     always_emulated: bool = False
     """Whether the instruction set is emulated even if the real processor is here."""
     settings: tuple[Setting, ...] = ()

@@ -71,8 +71,7 @@ def library(path: Path, known: dict[Path, Library]) -> Library:
 
 
 def linked(libraries: Sequence[Path | str], known: dict[Path, Library], tool: Tool) -> list[Library | str]:
-    """Return the libraries that a compiler links: files, if they are for its machine, and all names. Raise
-    BuildError."""
+    """Return the libraries that a compiler links: files if they are for its machine, and names. Raise BuildError."""
     wanted = _machine(tool.command) if any(isinstance(each, Path) for each in libraries) else b""
     files = [library(each, known) if isinstance(each, Path) else each for each in libraries]
     return [each for each in files if isinstance(each, str) or wanted in (b"", each.machine)]

@@ -244,8 +244,7 @@ def _unknown_field(error: BaseException, folder: Path) -> str | None:
 
 
 def _said(error: BaseException) -> str:
-    """Return the message of a declaration's error; for other errors the type and the line of the pack that raised
-    it."""
+    """Return the message of a declaration's error; for other errors the type and the line of the pack at fault."""
     if isinstance(error, (DeclarationError, NumericsError, OpError)):
         return str(error)
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith("pack.py")]

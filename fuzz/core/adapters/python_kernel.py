@@ -137,9 +137,8 @@ class PythonKernel(Kernel):
     options: tuple[tuple[str, Value], ...] = ()
     """More keyword arguments, such as (("mode", "multi_wave_cached"),)."""
     configs: Sequence[Mapping[str, Any] | tuple[tuple[str, Value], ...]] = ()
-    """The configurations that the kernel can be called with, each of which is a target of its own: keyword arguments
-    besides `options`, such as ({"block": 64}, {"block": 128}). Configurations of Triton's `autotune` need not be
-    declared."""
+    """The configurations that the kernel can be called with, each a target of its own: keyword arguments besides
+    `options`, such as ({"block": 64}, {"block": 128}). Configurations of Triton's `autotune` need not be declared."""
     arguments: Mapping[str, str] | tuple[tuple[str, str], ...] = ()
     """The op's tensor or parameter for function parameters that have another name, such as {"gamma": "weight"}."""
     devices: tuple[Device, ...] = ()

@@ -128,8 +128,8 @@ class PythonProgram:
     @property
     def household(self) -> str:
         """The properties that a process has from its start: the tool that watches it, its imports, and the environment
-        that libraries read at first use. '' for a kernel that needs its own process, like one with modules beside
-        it."""
+        that libraries read at first use. '' for a kernel that needs its own process, as one with modules beside it
+        does."""
         if not self.target.shares or self.sandbox is not None or self.spec.siblings:
             return ""
         imports = imports_of(self.spec.framework, untrusted=False)

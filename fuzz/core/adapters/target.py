@@ -42,7 +42,8 @@ class Bystander:
     command: Sequence[str]
 
     def hindrance(self) -> Steps[str]:
-        """Return why the bystander does not start, in one line, or '' if it starts. Its process has ended then."""
+        """Return in one line why the bystander does not start, or '' if it starts. In both cases its process has ended
+        by then."""
         try:
             yield from self.process.hello()
         except EndedError as error:
@@ -107,17 +108,17 @@ class Configuration:
     """One of the configurations that a kernel can be launched with or built in."""
 
     settings: tuple[tuple[str, str], ...] = ()
-    """What it sets, as the id of its target and the rule of a failure name it, such as ("BLOCK", "128")."""
+    """The settings of the configuration, as in the ids of targets and in rules of failing, such as ("BLOCK", "128")."""
     options: tuple[tuple[str, str | int | float | bool], ...] = ()
-    """What it adds to the keyword arguments of a function."""
+    """The keyword arguments that the configuration adds to the call of a function."""
     choices: tuple[int, ...] = ()
-    """The places of the configurations that the autotuners of a Triton kernel take."""
+    """For each autotuner of a Triton kernel, the place of the configuration that it takes."""
     spare: str = ""
-    """Why it is not run, where there are more than are run; else ''."""
+    """The reason why the configuration is not run, if a kernel has more of them than are run; else ''."""
 
     @property
     def text(self) -> str:
-        """What it sets, such as 'BLOCK=128, num_warps=4'."""
+        """The settings in words, such as 'BLOCK=128, num_warps=4'."""
         return ", ".join(f"{name}={value}" for name, value in self.settings)
 
 
@@ -227,7 +228,8 @@ class Target:
 
     @property
     def told(self) -> tuple[tuple[str, str | int], ...]:
-        """What a rule of failing can say of it: its traits, and what its configuration sets."""
+        """The properties of the target that a rule of failing can name: its traits, and the settings of its
+        configuration."""
         return *self.traits, *self.configuration.settings
 
 

@@ -159,8 +159,7 @@ class Capability:
     takes_threads: bool = False
     """Whether the kernel can be told how many threads to use, as torch can."""
     stray: tuple[str, ...] = ()
-    """Inputs of places that are also drawn with values outside their dimension, for kernels that promise to reject
-    it."""
+    """Inputs of places that are also drawn with values outside their dimension, as kernels promise to reject these."""
 
     def __hash__(self) -> int:
         return self._hash

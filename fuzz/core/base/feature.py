@@ -88,7 +88,7 @@ class Feature(NamedTuple):
         return self.subject if self.topic.about == "values" else ""
 
     def said(self, template: str, row: str = "n", **more: str) -> str:
-        """Return a template of the feature's kind filled in, with `row` as the name of the length of rows."""
+        """Return a template of the feature's kind filled in. `row` is the name that it has for the length of rows."""
         parts = self.subject, self.relation, self.operand
         return template.format(*parts, opposite=_OPPOSITE.get(self.relation), row=row, **more)
 
@@ -98,7 +98,7 @@ class Feature(NamedTuple):
         return self.said(self.topic.text)
 
     def label(self, row: str = "n") -> str:
-        """Return the name in coverage, with `row` as the name of the length of rows."""
+        """Return the feature's name in coverage, in which `row` stands for the length of rows."""
         return self.said(self.topic.label or self.topic.text, row).lstrip()
 
     def __str__(self) -> str:

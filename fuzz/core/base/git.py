@@ -79,8 +79,7 @@ def root_of(path: Path) -> Path | None:
 
 
 def commit_of(folder: Path) -> str | None:
-    """Return the commit checked out around the folder, such as b88a1c2, and whether files differ, or None if git
-    fails."""
+    """Return the commit checked out around the folder, such as b88a1c2, and whether files differ; None if git fails."""
     commit = said_of(folder, "rev-parse", "--short", "HEAD")
     if commit is None:
         return None

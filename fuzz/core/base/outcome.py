@@ -74,8 +74,7 @@ class Damage:
     'output' (an element of an output, written by a kernel that then rejected the input)."""
     row: int | None
     byte: int
-    """The offset of the first changed byte: from the storage's end if after it, else from its start (negative
-    before)."""
+    """The offset of the first changed byte: from the storage's end if it is after it, else from its start."""
     where: str
     """The position of the change: 'before', 'inside' or 'after' the storage."""
     count: int

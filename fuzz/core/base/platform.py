@@ -182,8 +182,7 @@ class Platform:
     def taken(
         self, contract: Contract, op: Op, dtypes: Collection[str] = (), *, asks_tf32: bool = False
     ) -> Iterator[Fact]:
-        """Yield the facts that complete a contract for an op, but not those about functions of other algorithms
-        alone."""
+        """Yield the facts that complete a contract for an op, without those about functions of other algorithms."""
         meant = self.completed(contract, op, dtypes, asks_tf32=asks_tf32)
         used = operations(op, frozenset((local, way) for ways in meant.algorithms for local, way in ways.items()))
         for each in self.facts:

@@ -32,8 +32,7 @@ def globs(patterns: Iterable[str]) -> tuple[str, ...]:
 
 
 def matches_any(name: str, patterns: Iterable[str]) -> bool:
-    """Whether `name` matches one of the globs. 'triton-*@cuda' is short for each of a kernel's configurations there,
-    too."""
+    """Whether `name` matches one of the globs. 'triton-*@cuda' is short for each of a kernel's configurations, too."""
     return any(
         fnmatchcase(name, pattern) or (_DEVICE.search(pattern) is not None and fnmatchcase(name, f"{pattern}:*"))
         for pattern in patterns

@@ -64,8 +64,7 @@ class Lane:
 
     def start(self, builder: Builder, *, at_once: bool = True) -> Attestation | NotRun:
         """Build and start the worker. If it shares a process with others, it starts with its first case, unless it must
-        be there `at_once`. Return its attestation, or a NotRun that says what is wrong; an error stops no other
-        target."""
+        be there `at_once`. Return its attestation, or a NotRun that says what is wrong; others start anyway."""
         self._at_work = True
         try:
             self._program = self._built(builder)

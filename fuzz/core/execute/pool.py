@@ -135,8 +135,7 @@ class WorkerPool:
 
     def submit(self, cases: Sequence[Case], without: Collection[str] = (), for_all: Collection[int] = ()) -> Batch:
         """Dispatch each case to every live target that accepts it. Targets in `without` get only the cases with indices
-        in `for_all`. Return at once; see `Batch.outcomes`. To limit memory, wait for one batch before submitting
-        many."""
+        in `for_all`. Return at once; see `Batch.outcomes`. To limit memory, wait for a batch before submitting many."""
         batch = Batch(tuple(cases), advance=self._advance)
         self._looked = time.monotonic()
         self._submitted += 1

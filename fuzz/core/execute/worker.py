@@ -171,7 +171,7 @@ class Worker:
         return (yield from self._attested(hello))
 
     def _unready(self, error: EndedError) -> Steps[tuple[LostError, Exception]]:
-        """Return the error to raise if a process ended before its hello. `error` is its cause if the kernel is at
+        """Return the error to raise if a process ended before its hello; `error` is its cause if the kernel is at
         fault."""
         process, self._process, ending = self._process, None, error.ending
         said = str(error)

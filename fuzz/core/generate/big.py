@@ -58,8 +58,7 @@ class Big:
         return self.grids is None or len(needed) <= self.grids
 
     def placement(self, op: Op, name: str, number: int) -> Placement:
-        """Return the placement of the op's tensor `name`, operand number `number`, with rows `pitch` apart if that is
-        set."""
+        """Return the placement of the op's tensor `name`, operand `number`, with rows `pitch` apart if that is set."""
         if name not in op.alike or self.pitch is None:
             return Placement()
         pitch = self.pitch + (number if self.pitch > 0 else -number)

@@ -137,8 +137,7 @@ def _boundless(op: str, able: Capabilities) -> Capabilities:
 
 def _formats(able: Capabilities) -> tuple[str, ...]:
     """Return the formats that values can be calculated in. If the kernel takes formats that can only be stored, add all
-    formats of the same size: a kernel that reads e4m3fn may be given e5m2 by mistake, but one that reads f32 hardly
-    ever is."""
+    of the same size: a kernel that reads e4m3fn may be given e5m2 by mistake, one that reads f32 hardly ever."""
     sizes = {FORMATS[name].itemsize for name in able.formats if FORMATS[name].only_stores}
     return tuple(name for name, each in FORMATS.items() if not each.only_stores or each.itemsize in sizes)
 

@@ -105,12 +105,12 @@ class Corners:
         return Gaps(self, self.everything & ~visited, self._parts[turn % PARTS])
 
     def wanted(self, waiting: int, place: int) -> list[Label]:
-        """Return one gap for each kind that has any, a different gap for each `place`. The kind with most gaps comes
-        first.
+        """Return one gap for each kind that has any, a different gap for each `place`. The kind with the most gaps
+        comes first.
 
         At every second place another kind comes first, so that a gap that cannot be filled does not keep the others
-        waiting. The row length comes next, since only the first gap that concerns it can decide it. The kind ALONE
-        comes first more often than others.
+        waiting. The row length comes next, since only the first gap that is about the length can decide it. The kind
+        ALONE comes first more often than others.
         """
         pair, odd = divmod(place, 2)
         left = [(kind, bits) for kind in self._kinds if (bits := waiting >> kind.first & kind.mask)]

@@ -32,8 +32,8 @@ def rows_of(given: Given) -> Values:
 def repeated_or_cut(given: Given, rows: int, n: int, *, columns: bool = False) -> Values:
     """Return `rows` x `n` values: the given ones, cut or repeated.
 
-    A single row of `columns` is the last given row, since a stack whose rows differ often begins with a plain one. If
-    `columns` have one given row and need more, the rows are multiples of it: equal rows would tell nothing.
+    A single row of a stack (`columns`) is the last given row, since a stack whose rows differ often begins with a plain
+    one. If one row of a stack is given and more are needed, they are multiples of it: equal rows would show nothing.
     """
     values = rows_of(given)
     if not rows * n:
@@ -164,8 +164,8 @@ def _levels(values: Reals) -> Reals:
 
 
 def _outliers(values: Reals) -> Reals:
-    """Return ones in place of ordinary elements. Zeros, outliers and elements that are not finite become powers of two,
-    see `_power`."""
+    """Return ones in place of ordinary elements; zeros, outliers, infinities and NaN become powers of two, see
+    `_power`."""
     finite = np.abs(values[np.isfinite(values)])
     middle = float(np.median(finite)) if finite.size else 1.0
     ordinary = np.isfinite(values) & (np.abs(values) < _OUTLIER * middle) & (np.abs(values) > middle / _OUTLIER)

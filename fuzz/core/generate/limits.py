@@ -68,7 +68,7 @@ class Limits:
         self._late = tuple(dict.fromkeys(_late(capability)))
 
     def draw(self, rank: int, place: int, dice: Dice) -> Draw | None:
-        """Return the draw for a place of the turn that comes after `rank` others for the capability; None if none is
+        """Return the draw for a place of the turn after `rank` earlier ones for the capability; None if none is
         left."""
         limits, turns = (self._late, rank - _LATE) if rank >= _LATE else (self._soon, rank)
         at = turns * IN_TURN + place

@@ -1,7 +1,6 @@
 """Recipes: named ways to draw a tensor's values. Recipes for rows are here and in neighbouring modules, recipes for
 factors in `menus`. A recipe fills `rows` x `n` values; n is the dimension of the reduction. The rounding errors of
-`structured` recipes (constant, monotone or spiked rows) are not random: only the worst-case budget is sound for
-them."""
+`structured` recipes (constant, monotone or spiked rows) are not random: only the worst-case budget is sound."""
 
 from __future__ import annotations
 

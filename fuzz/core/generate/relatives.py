@@ -119,8 +119,7 @@ def varied(capability: Capability) -> Mapping[str, Vary]:
 
 def sequence(draw: Draw, capability: Capability, turn: int) -> list[Case]:
     """Return LENGTH cases: the case of `draw`, relatives within `capability` that each differ in one property, and the
-    case of `draw` again. If a kernel keeps state from one call to the next, either the first two calls or the last two
-    show it."""
+    case of `draw` again. If a kernel keeps state between calls, either the first two calls or the last two show it."""
     names = list(varied(capability))
     # What is varied first in one turn is varied last in another, since state may pass in one direction only.
     start = turn * RELATIVES + turn // (len(names) // math.gcd(len(names), RELATIVES))

@@ -134,8 +134,7 @@ def _logarithms(logits: Reals) -> Reals:
 
 def _returned(name: str, summary: str, logits: Fill, *, structured: bool, emin: int = 0) -> None:
     """Register recipes for the outputs of a softmax and of a log-softmax of inputs that the recipe `logits` makes. The
-    smallest probability is 2^emin. In formats with a larger smallest normal number, logits move closer in
-    proportion."""
+    smallest probability is 2^emin. In formats with larger smallest normal numbers, logits are proportionally closer."""
 
     def logarithms(spec: RowSpec, stream: Stream) -> Reals:
         nearer = min(1.0, spec.form.emin / emin) if emin else 1.0

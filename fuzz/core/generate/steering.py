@@ -256,8 +256,8 @@ class _Asking:
         return {**self.nowhere(), **self.of_one_dtype(*answer), Feature("alias", answer[0]): answer[1]}
 
     def of_memory(self, _: Feature, answer: tuple[str, str, str]) -> Wish | None:
-        """Return the wish for tensors that share memory: rows long enough to overlap, no output in place of an
-        input."""
+        """Return the wish for tensors that share memory: rows long enough to overlap, and no output in place of
+        inputs."""
         if self.wish:
             return None
         n = fitting_n(self.capability, 5 + self.turn % 60)

@@ -77,9 +77,8 @@ def tiled(sketch: Sketch, dice: Dice, number: int) -> Sketch | None:
 
 def tiled_along_one(sketch: Sketch, dice: Dice, number: int) -> Sketch | None:
     """Return the sketch with a whole tile, or a head, along one dimension. `number` chooses the dimension and the size
-    in turn; the other extents are limited by the remaining room. If the dimension is the output's row, the first
-    input's row has the same size, like queries and values of one head, and the other dimensions have several
-    elements."""
+    in turn; the other extents are limited by the remaining room. If it is the output's row, the first input's row has
+    the same size, like queries and values of one head, and the other dimensions have several elements."""
     op = OPS[sketch.capability.op]
     dims = _tiled(op)
     if not dims:
@@ -134,8 +133,8 @@ def most_of_tiles(op: Op) -> int:
 
 
 def _tiled(op: Op) -> list[str]:
-    """Return the named dimensions along which kernels have tiles. Ops with rows alone have none here: they get other
-    tiled cases."""
+    """Return the named dimensions along which kernels have tiles; none for ops with rows alone, which get other
+    cases."""
     return [] if has_rows_alone(op) else [dim for dim in op.tiled if dim != OUTER]
 
 

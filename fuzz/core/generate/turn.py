@@ -170,8 +170,7 @@ class TurnMaker:
         return made, visited.to_bytes(-(-(self._corners.size + self._pairing.part(turn)) // 8), "little")
 
     def _whole(self, sketch: Sketch, stream: Stream, rank: int, index: int) -> Sketch | None:
-        """Return the sketch with whole tiles, or a long dimension, if this place of the turn is reserved for it; else
-        None."""
+        """Return the sketch with whole tiles, or a long dimension, if the place is reserved for that; else None."""
         rounds, rest = divmod(rank, TILED_EVERY)
         if index == 0 and rest == 1:
             return tiled(sketch, Dice(stream.child("tiles")), rounds)

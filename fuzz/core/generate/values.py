@@ -1,5 +1,4 @@
-"""The values of the inputs of several draws, drawn and rounded together: in small cases, calling NumPy takes
-longest."""
+"""The values of the inputs of several draws, drawn and rounded together: in small cases calls of NumPy take longest."""
 
 from __future__ import annotations
 

@@ -293,8 +293,7 @@ class EntryJudge:
 
     def _is_stale(self, outcome: Outcome, target: Target) -> bool:
         """Return whether the outputs are right for the input of the earlier call. If the outputs of that call are
-        known, both must be equal bit for bit, as a wrong answer may also lie within the tolerance of the earlier
-        values."""
+        known, both must be the same bits, as a wrong answer may also lie within the tolerance of the earlier values."""
         if outcome.status is not Status.RAN:
             return False
         earlier, known = probes.before(self.entry.case), self._before

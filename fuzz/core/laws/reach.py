@@ -37,8 +37,7 @@ class ValueRange(NamedTuple):
 
 
 Reaches = Mapping[Node, ValueRange | None]
-"""The bounds of nodes. None for a node that is always zero or not finite, which every power of the scale leaves
-unchanged."""
+"""The bounds of nodes; None for a node that is always zero or not finite, which no power of the scale changes."""
 
 
 def leaf(power: int, least: int, most: int, *, zero: bool, signed: bool) -> ValueRange:

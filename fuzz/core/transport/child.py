@@ -30,8 +30,7 @@ class Child(Protocol):
         ...
 
     def wait(self, timeout: float | None = None) -> int:
-        """Return the exit code, or minus the number of the signal. Raise subprocess.TimeoutExpired after `timeout`
-        s."""
+        """Return the exit code, or minus the number of the signal. Raise subprocess.TimeoutExpired."""
         ...
 
 

@@ -100,8 +100,7 @@ class CountError(AnswerError):
 
 
 class Response(NamedTuple):
-    """One answer: the fields of its header, and the payload that follows. `position` is the case's index in its
-    frame."""
+    """One answer: the fields of its header, and the payload after it. `position` is the case's index in its frame."""
 
     position: int
     status: int

@@ -20,8 +20,7 @@ _BYTES = 256 << 10
 
 class Journal:
     """The engine's side of the journal: the worker's progress in its frame, and the answers that it has not sent yet.
-    If the worker dies or hangs, the journal shows which case it was running, and has the answers to the cases
-    before."""
+    If the worker dies or hangs, the journal shows which case it was running, and has the answers before."""
 
     def __init__(self) -> None:
         self.descriptor = os.memfd_create("kernelfuzz-journal", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -54,8 +53,7 @@ class Journal:
 
 
 class Writer:
-    """The worker's side of the journal. After its last answer it writes no more, since the next frame may have
-    begun."""
+    """The worker's side of the journal. It writes no more after its last answer, as the next frame may have begun."""
 
     def __init__(self, descriptor: int) -> None:
         self._memory = mmap.mmap(descriptor, 0)

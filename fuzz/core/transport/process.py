@@ -248,7 +248,7 @@ class Process:
         return taken
 
     def _answers(self, frame: bytes, first: int) -> Steps[tuple[Sequence[Response], EndedError | None]]:
-        """Send the frame, and return the next answers from index `first` on. If they come with an error, they are the
+        """Send the frame, and return the next answers from index `first` on. If an error comes with them, they are the
         last."""
         try:
             yield from self._send(frame)

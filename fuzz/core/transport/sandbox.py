@@ -1,6 +1,5 @@
 """A sandbox for workers of untrusted kernels: what they may see of the machine, and what they may not do. Bubblewrap
-makes it: separate namespaces, no network, and only files that a worker needs. `docs/containment.md` says how safe it
-is."""
+makes it: separate namespaces, no network, only files that a worker needs. `docs/containment.md` says how safe it is."""
 
 from __future__ import annotations
 
@@ -29,8 +28,7 @@ PROGRAM, PACKAGE = "bwrap", "bubblewrap"
 PRIVATE, _SHARED = "/tmp", "/dev/shm"
 """The folders that can be written to. They are empty at first, and removed with the last process."""
 _PRIVATE_BYTES, _SHARED_BYTES = 1 << 30, 64 << 20
-"""The most bytes in these folders. torch.compile keeps some 100 MB in the first, and Docker gives the second as
-much."""
+"""The most bytes in these folders. torch.compile keeps some 100 MB in the first; Docker gives the second as much."""
 _SYSTEM = (
     "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store", "/etc/alternatives",
     "/etc/ld.so.cache", "/etc/localtime", "/sys/devices/system/cpu", "/sys/devices/system/node",

@@ -24,7 +24,7 @@ class Pause:
 
 
 Steps = Generator[Pause, bool, _T]
-"""A generator that yields pauses and is sent whether the pipe is ready; False if the time came first."""
+"""A generator that yields pauses. After each it is sent True if the pipe is ready, or False if the time came first."""
 
 
 def taken(steps: Steps[_T]) -> _T:

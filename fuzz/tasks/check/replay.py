@@ -62,8 +62,7 @@ class FunctionReplay:
 
     @property
     def said(self) -> Sequence[str]:
-        """Lines about what is left out, which properties of the examples drawn inputs keep, and what a replay does not
-        see."""
+        """Lines about what is left out, which properties of the examples are kept, and what a replay does not see."""
         words = words_of(self.replay.meant.kept)
         kept = f"kept as in {EXAMPLES}: {words}; any_values=True tries others" if words else ""
         named = {*(self._tensors if self._bound is None else self._bound), *self.asked.others}
@@ -147,7 +146,7 @@ class FunctionReplay:
 
 
 def replay_task(request: CheckRequest) -> CheckTask:
-    """Return the task of a function that is held against a reference, which is run in float64. Raises CheckError and
+    """Return the task of a function that is held against a reference, run in float64. Raises CheckError,
     ReplayError."""
     kernel, reference, data = request.kernel, request.reference, request.data
     assert reference is not None

@@ -25,7 +25,7 @@ from fuzz.tasks.readers.source import (
 from fuzz.tasks.readers.statement import KERNEL, MODULE, SEED, Module, Statement
 
 ENTRY = "judged"
-"""The name of the function that calls a solution. It is appended to the solution's file, so that lines keep their
+"""The name of the function that calls a solution. It comes last in the solution's file, whose lines keep their
 numbers."""
 _HEAD = "\n\n# How kernelfuzz calls it.\n"
 

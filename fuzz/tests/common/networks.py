@@ -341,7 +341,7 @@ NETWORKS = {
         y = normed(self.conv1(x), self.bn1).clamp(0)
         return (normed(self.conv2(y), self.bn2) + normed(self.short[0](x), self.short[1])).clamp(0)
 """,
-        ("correction=0", "correction=1"),
+        ("var + norm.eps", "var + 1e-3"),
         "[inner, outer, 1]",
     ),
     "gpt_block": Network(

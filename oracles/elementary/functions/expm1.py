@@ -25,7 +25,7 @@ EQUAL = 2.0**-110
 
 @of_float64
 def float64(x: F64) -> F64:
-    """Return e^x - 1 by `less_one`, within 1.01 u, of -40 for x below -40; beyond 40 return e^x."""
+    """Return e^x - 1 by `less_one`, within 1.01 u. Below -40 the result is that for -40; beyond 40 it is e^x."""
     value = np.where(x < FAR, less_one(np.clip(x, -FAR, FAR)), exp.float64(x))
     return np.where(x == 0, x, value)
 

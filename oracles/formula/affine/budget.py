@@ -401,7 +401,7 @@ class Budget(SettledProblem):
         return np.where(mask.spread > 0, np.nan, error) if node.kind == "where" else error
 
     def _near(self, read: ReadFormula, node: Node, place: int) -> Near:
-        """Return an argument of a node as float64 has it, with its error."""
+        """Return the value of a node's argument that float64 calculates with, and the possible error of that value."""
         arg = node.args[place]
         form, error = read.forms[arg], self._error(read, arg)
         value = form.centre

@@ -200,7 +200,7 @@ def quotient(here: SettledProblem, node: Node, args: Sequence[Form], last: bool)
 
 
 def _over(b: Form) -> Form:
-    """Return b with its errors divided by it."""
+    """Return b with each of its errors divided by b, so that they are relative."""
     parts = {symbol: coefficient / b.centre for symbol, coefficient in b.parts.items()}
     return replace(b, parts=parts, rest=None if b.rest is None else b.rest / np.abs(b.centre))
 

@@ -1,8 +1,8 @@
-"""Outcomes: the possible values where a form says nothing: numbers between two ends, infinities, and NaN.
+"""Outcomes: the possible values of elements that no form bounds: numbers between two ends, infinities, and NaN.
 
 A value that overflows in some kernels only is an infinity, NaN, or a number that its form encloses, but no other
 number. Intervals bound the results of such values, with IEEE arithmetic for infinities and NaN: x / inf is 0, tanh(inf)
-is 1, and 0 inf is NaN. Errors never cancel in intervals, so forms are used wherever they say something.
+is 1, and 0 inf is NaN. Errors never cancel in intervals, so forms are used wherever they bound a value.
 """
 
 from __future__ import annotations

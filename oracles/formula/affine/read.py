@@ -63,8 +63,7 @@ class ReadFormula:
 
     forms: dict[Node, Form] = field(default_factory=dict)
     held: dict[tuple[Node, int | None], F64] = field(default_factory=dict)
-    """The numbers that replace centres, by node and index of its argument (None: its own result); see
-    `Narrowed.held`."""
+    """The numbers that replace centres, by node and its argument's index (None: its result); see `Narrowed.held`."""
     doubts: dict[Node, Mask] = field(default_factory=dict)
     """By node, the mask of elements whose exact values may take another branch, or place, than those of float64 do."""
     guesses: dict[Node, Mask] = field(default_factory=dict)

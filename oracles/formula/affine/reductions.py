@@ -182,8 +182,7 @@ def _largest(values: F64, axes: Axes) -> F64:
 
 def are_alike(terms: F64, axes: Axes, dtype: Format, inputs: Inputs | None = None) -> Mask:
     """Return the mask of sums whose terms are too alike for random rounding errors: after rounding to `dtype`, fewer
-    than `_ALIKE` of the nonzero terms differ in magnitude. Small values from which a large mean was subtracted are such
-    terms."""
+    than `_ALIKE` of the nonzero terms differ in magnitude, as in small values that are left of a large mean."""
     sizes = round_to(np.abs(terms), dtype)
     sizes = sizes if dtype is DOUBLE else sizes.astype(np.float32)  # sorted in half the time
     others = sizes > 0
@@ -200,8 +199,7 @@ def are_alike(terms: F64, axes: Axes, dtype: Format, inputs: Inputs | None = Non
 
 
 def products_are_alike(a: F64, b: F64, axes: Axes, dtype: Format, inputs: Inputs) -> Mask:
-    """Return the mask of sums of products of two values that are too alike for random rounding errors, as for
-    `are_alike`."""
+    """Return the mask of sums of products that are too alike for random rounding errors; see `are_alike`."""
     if not is_contraction(a.shape, b.shape, axes) or inputs.is_filled(axes):
         return are_alike(a * b, axes, dtype, inputs)
     matrices = Matrices.of(a, b, axes)

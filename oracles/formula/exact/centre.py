@@ -113,8 +113,8 @@ class Inputs:
         return arithmetic.where(own, index, arithmetic.lift(np.full(self._single, -1.0)))
 
     def filled_up(self, values: Values, axes: Axes, arithmetic: Arithmetic) -> Values:
-        """Return the values, with each element that was filled up behind the end of a row or problem replaced by the
-        last element before."""
+        """Return the values, with each filled-up element behind the end of a row or problem replaced by the last one
+        before."""
         if not self.is_filled(axes):
             return values
         places = np.arange(values.shape[axes[0]], dtype=np.float64)

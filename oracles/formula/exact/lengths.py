@@ -181,8 +181,7 @@ class Ragged:
         return self.spread(firsts - self.starts) + np.arange(int(self.lengths.sum()))
 
     def first(self, mask: Mask) -> Places:
-        """Return the first place in each segment where a mask is set, counted from the segment's start; any place if it
-        is set nowhere."""
+        """Return the first place in each segment where a mask is set, counted from its start; any place without one."""
         found = np.append(mask.nonzero()[0], len(mask))
         return np.minimum(found[np.searchsorted(found, self.starts)] - self.starts, self.lengths - 1)
 

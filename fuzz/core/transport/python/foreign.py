@@ -13,8 +13,7 @@ Maker = Callable[[Any], Any]
 
 
 def maker(name: str) -> Maker:
-    """Return the function of this dotted name, with its module. Raise ImportError or AttributeError if there is
-    none."""
+    """Return the function of this dotted name, with its module. Raise ImportError or AttributeError without one."""
     module, _, function = name.rpartition(".")
     found: Maker = getattr(import_module(module), function)
     return found
@@ -28,8 +27,7 @@ def jax_array(tensor: Any) -> Any:
 
 
 def opened(value: Any, library: Any = np) -> Any:
-    """Return a kernel's result with arrays of other libraries replaced by NumPy's or, if `library` is torch, by
-    tensors."""
+    """Return a kernel's result with other libraries' arrays replaced by NumPy's or, if `library` is torch, tensors."""
     if isinstance(value, Mapping):
         return {name: opened(each, library) for name, each in value.items()}
     if isinstance(value, (tuple, list)):

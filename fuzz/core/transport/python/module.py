@@ -1,5 +1,4 @@
-"""The module of a kernel in its worker. It runs from copies of its source and neighbours, which seem to be
-originals."""
+"""The module of a kernel in its worker. It runs from copies of its source and neighbours that seem to be originals."""
 
 from __future__ import annotations
 

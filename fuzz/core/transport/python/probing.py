@@ -16,14 +16,17 @@ from fuzz.core.transport.python.slab import Slab
 
 _LONG_S = 1.0
 """The longest time in seconds for which the calls before the judged one are repeated."""
-_LOOP = 4
+_LEAST_LOOP = 4
+"""The number of calls in a loop, however slow they are."""
 _SLOW_CYCLES = 20_000_000
 """The length of a delay on a GPU, some 10 ms. Launching a kernel takes far less."""
 _CALLING = """
-def benchmark(kernel, count, found, failed):
+def benchmark(kernel, least, most, is_late, found, failed):
     try:
-        for _ in range(count):
+        for number in range(most):
             found[:] = [kernel()]
+            if number + 1 >= least and is_late():
+                break
     except BaseException as error:
         failed.append(error)
 """
@@ -105,7 +108,9 @@ def _by_another(placed: Placed) -> Any:
 def _in_a_loop(call: Callable[[], Any]) -> Any:
     """Return the result of a call in another thread, so that nothing of this file is among its callers."""
     found, failed = list[Any](), list[BaseException]()
-    thread = threading.Thread(target=_SCOPE["benchmark"], args=(call, _LOOP, found, failed))
+    until = time.monotonic() + _LONG_S
+    told = call, _LEAST_LOOP, probes.CALLS, lambda: time.monotonic() > until, found, failed
+    thread = threading.Thread(target=_SCOPE["benchmark"], args=told)
     thread.start()
     thread.join()
     if failed:

@@ -32,8 +32,7 @@ _NOTICE_BYTES = 64
 
 
 def serve(control: socket.socket, imports: Sequence[str]) -> None:
-    """Fork workers until the parent closes `control`. A request is a spec, with a journal's descriptor besides
-    others."""
+    """Fork workers until the parent closes `control`. A request is a spec, and a journal's descriptor among others."""
     _import(imports)
     serve_forks(control, _become_worker)
 

@@ -132,6 +132,7 @@ def test_a_configuration_does_not_run_where_it_is_pruned(tmp_path: Path, cache: 
     assert factors(wide, WIDE) == {"BLOCK=16": 16, "BLOCK=32": 32}
 
 
+@pytest.mark.whole
 def test_a_configuration_that_a_static_assertion_rules_out_is_passed_over(tmp_path: Path, cache: Path) -> None:
     text = configs((8, 16)) + PROGRAM.replace("    row,", "    tl.static_assert(BLOCK > 8)\n    row,")
     [found] = outcomes(interpreted(tmp_path, text), cache, a_case())

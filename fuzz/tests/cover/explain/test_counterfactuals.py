@@ -25,6 +25,7 @@ from fuzz.report.words import counterfactual_lines, counterfactual_words, neares
 from fuzz.tests.common.hunting import failing, given_case, target_of, with_edits
 from fuzz.tests.conftest import Cli
 from oracles.formula.contract import Contract
+from oracles.tests.common.whole import WHOLE
 
 _TAIL_OF_4 = ("for (size_t i = 0; i < n; i++) total", "for (size_t i = 0; i < n / 4 * 4; i++) total")
 _EPS = ("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, n, 0.5f)")
@@ -110,7 +111,8 @@ def test_where_the_number_of_calls_decides_nothing_is_said_to_make_it_pass(tmp_p
         trials = Trials(pool, target, Family.of(judgement))
         with pytest.raises(KeepsStateError):
             counterfactuals(trials, case)
-        for each in counterfactuals(replace(trials, fresh=True, known={}), case):
+        anew = replace(trials, fresh=True, known={}, out_of_time=lambda: not WHOLE)  # a process for each trial
+        for each in counterfactuals(anew, case):
             assert each.passing == ()
 
 

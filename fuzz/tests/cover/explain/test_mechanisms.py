@@ -254,7 +254,7 @@ def test_a_near_tie_and_a_wrong_choice() -> None:
     assert near not in _headline(lambda x: torch.argmin(x, -1), first, "x=b n")
 
 
-@pytest.mark.some(1)
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("kernel", "reference", "shapes"),
     [

@@ -160,7 +160,7 @@ _ALIASED = [
 ]  # fmt: skip
 
 
-@pytest.mark.some(13)
+@pytest.mark.some(6)
 @pytest.mark.parametrize("case", _ALIASED)
 def test_every_choice_of_a_reduction_gives_a_sound_case(case: Case) -> None:
     choices = Choices(case)

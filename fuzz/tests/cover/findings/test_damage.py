@@ -115,7 +115,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.some(9)
+@pytest.mark.some(4)
 @pytest.mark.parametrize("name", list(DAMAGE))
 def test_a_damaged_state_is_said_set_aside_and_begun_anew(tmp_path: Path, name: str) -> None:
     path = a_state(tmp_path)

@@ -58,7 +58,7 @@ def _chain(search: Search, shard: int, turns: int) -> list[object]:
     return said
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @each_op
 def test_a_turn_alone_is_the_turn_after_others(op: str) -> None:
     """Whatever the search object made before, and in whatever order."""

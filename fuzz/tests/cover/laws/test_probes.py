@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,6 +33,7 @@ from fuzz.core.base.verdict import Verdict
 from fuzz.core.judge.judge import EntryJudge, Judgement
 from fuzz.core.laws.law import LawCheck
 from fuzz.core.laws.registry import LAWS, Entry, twin_of
+from fuzz.tests.common.python_planted import outcomes, python_target
 from fuzz.tests.cover.laws.conftest import honest
 from oracles.truth import Truth
 
@@ -157,3 +159,10 @@ def test_no_element_of_what_nothing_computed_is_looked_at_closely(monkeypatch: p
     assert not asked
     _judged(CALLER, wrong)
     assert asked
+
+
+def test_a_loop_of_another_caller_is_longer_than_a_cheat_waits(cache: Path, tmp_path: Path) -> None:
+    """A known exploit is right in the first calls of a loop, and a benchmark measures the later ones."""
+    text = "calls = [0]\n\ndef rms_norm(x, y, eps, axis):\n    calls[0] += 1\n    y[...] = calls[0]\n"
+    [outcome] = outcomes(python_target(tmp_path, text, "numpy"), cache, _twin(CALLER))
+    assert np.frombuffer(outcome.outputs["y"], "<f4").min() > 5

@@ -16,7 +16,7 @@ from oracles.ranks import RankWindow
 OFF = 1.0 + 2.0**-22
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("op", OPS)
 def test_the_tiers_agree(op: str) -> None:
     found = compared(OPS[op], 50, 1)

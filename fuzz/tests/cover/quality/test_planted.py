@@ -219,7 +219,7 @@ def test_thirty_have_one_condition_and_thirty_have_two() -> None:
     assert {bug.op for bug in CONDITIONS} == {bug.op for bug in PAIRS} == {*FORMULAS}
 
 
-@pytest.mark.some(20)
+@pytest.mark.some(10)
 @pytest.mark.parametrize("name", BUGS)
 def test_a_planted_bug_strikes_where_it_says(name: str) -> None:
     kernel, bug = PACK.kernel(name), BUGS[name]

@@ -74,7 +74,7 @@ def gelu(x: Any) -> Any:
     return F.gelu(x)
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("reference", "shapes", "fixed"),
     [

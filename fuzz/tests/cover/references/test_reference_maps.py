@@ -241,7 +241,7 @@ def _read(reference: Callable[..., Any]) -> Op:
     return derive(reference, shapes, fixed=fixed).op
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("reference", READ, ids=lambda each: each.__name__)
 def test_is_read(reference: Callable[..., Any]) -> None:
     """The guard has compared it at three sets of extents; here it has others, of float64, and torch's own value."""

@@ -323,7 +323,7 @@ def _call(name: str) -> Callable[..., Any]:
     return lambda x: operation(x, *more.get(name, ()))
 
 
-@pytest.mark.some(16)
+@pytest.mark.some(8)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_rows_are_what_torch_computes(name: str) -> None:
     """Each row of the table, by the guard."""

@@ -74,6 +74,7 @@ def test_each_configuration_is_checked_in_the_process_of_a_test(tmp_path: Path) 
         "KERNELFUZZ_EXPLAIN_S": "0.001" if WHOLE else "0",
         "PYTHONPATH": str(Path(fuzz.__file__).parents[1]),
     }
+    del environment["PYTEST_CURRENT_TEST"]  # an option of pytest would take the place of the variable
     done = subprocess.run(
         [sys.executable, "checks.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )

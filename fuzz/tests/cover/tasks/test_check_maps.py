@@ -120,7 +120,7 @@ def steps_miscounted(x: Any) -> Any:
     return by_shares(x, more=0)
 
 
-@pytest.mark.some(1)
+@pytest.mark.whole
 @pytest.mark.parametrize("kernel", [by_shares, between_ends], ids=lambda each: each.__name__)
 def test_places_between_ends_pass_however_they_are_rounded(kernel: Callable[..., Any]) -> None:
     _check(kernel, between_ends, "x=b c n", max_cases=8)

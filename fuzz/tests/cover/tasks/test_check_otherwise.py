@@ -197,6 +197,7 @@ def by_tenths(m: Any, g: Any) -> Any:
     return 0.9 * m + (1 - 0.9) * g
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("dtype", ["f32", "f16"])
 def test_torch_lerp_in_place_of_a_moving_average_is_right_as_arranged_so_and_no_other_weight_is(dtype: str) -> None:
     """It steps from the nearer end, by a share that is rounded before: where b is tiny, 1 - (1 - b) is another one. The

@@ -153,6 +153,7 @@ def _with_causes(folder: Path, problem: Statement, *texts: tuple[str, str]) -> l
     return [*with_causes(asked, problem, solutions, wrong, 1, screen)]
 
 
+@pytest.mark.whole
 def test_who_keeps_the_weights_of_its_construction_is_told_where_it_is_right(tmp_path: Path) -> None:
     """One that is wrong in another way, and one whose weights are drawn in another order, are not."""
     made = "self.first, self.lin = torch.nn.Linear(n, 3), torch.nn.Linear(n, n)"

@@ -16,6 +16,7 @@ import pytest
 from fuzz.tasks.judge.asked import Asked, JudgeRequest, decoded
 from fuzz.tests.common.running import KERNELFUZZ, Running, become, eventually, until_ended
 from fuzz.tests.conftest import Cli
+from oracles.tests.common.whole import WHOLE
 
 _REFERENCE = "def halved(x):\n    return x / 2\n"
 _RIGHT = "import numpy as np\n\ndef kernel(x):\n    return x * np.float32(0.5)\n"
@@ -60,10 +61,11 @@ def _children(pid: int) -> list[int]:
 def test_a_served_ruling_is_that_of_the_command_also_once_the_reference_has_changed(
     server: Running, cli: Cli, tmp_path: Path
 ) -> None:
-    words = ("judge", "right.py", "wrong.py", *_WORDS, "--json", "--no-shrink")
+    files = ("right.py", "wrong.py") if WHOLE else ("wrong.py",)
+    words = ("judge", *files, *_WORDS, "--json", "--no-shrink")
     cold, served = cli(*words), cli(*words, "--server", "judge.sock")
     assert (served.returncode, served.stdout, served.stderr) == (cold.returncode, cold.stdout, cold.stderr)
-    assert [each["verdict"] for each in json.loads(cold.stdout)["solutions"]] == ["right", "wrong"]
+    assert [each["verdict"] for each in json.loads(cold.stdout)["solutions"]] == [each[:-3] for each in files]
     (tmp_path / "ref.py").write_text(_REFERENCE.replace("/ 2", "* 0.51"))
     again = cli("judge", "wrong.py", *_WORDS, "--json", "--server", "judge.sock")
     assert json.loads(again.stdout)["verdict"] == "right"

@@ -81,6 +81,7 @@ def test_what_hangs_ends_with_the_time_and_what_was_judged_is_told(
     assert (said[said.find(_OVER) :] in ruling["not_exercised"]) == bool(said)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("solution", "verdict"), [(_RIGHT, "right"), (_WRONG, "wrong")])
 @pytest.mark.parametrize("reference", [_REFERENCE, _TASK], ids=["function", "task"])
 def test_a_replay_judges_if_reading_takes_longer_than_its_share_of_the_time(

@@ -363,7 +363,7 @@ def rms_norm(x, y, eps, axis):
 
 
 @pytest.mark.some(1)
-@pytest.mark.parametrize("start", ["orphaned", "started"])
+@pytest.mark.parametrize("start", ["started", "orphaned"])
 def test_each_call_of_a_python_kernel_that_leaves_a_process_is_told_of_and_the_process_ended(
     tmp_path: Path, cache: Path, start: str
 ) -> None:

@@ -50,7 +50,7 @@ def device() -> Device:
     return "cpu"
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("body", "case", "fault"),
     [

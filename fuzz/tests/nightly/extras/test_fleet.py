@@ -20,7 +20,7 @@ from fuzz.findings.database import open_store
 from fuzz.findings.database_views import view
 from fuzz.tests.common.cluster import Cluster, children, cluster, end
 from fuzz.tests.common.postgres import Postgres, postgres
-from fuzz.tests.common.running import KERNELFUZZ, Running, ask, read_until, start, until
+from fuzz.tests.common.running import KERNELFUZZ, Running, ask, eventually, read_until, start, until
 from fuzz.tests.common.told import told_in, when
 from fuzz.tests.conftest import run_cli
 from fuzz.tests.cover.campaign.test_nightly import PACK
@@ -61,10 +61,7 @@ def test_a_cluster_judges_what_this_machine_judges_and_leaves_nothing_behind(two
     runs = _runs(two.folder / "there.jsonl")
     assert len(runs) == 480 * 6
     assert runs == _runs(two.folder / "here.jsonl")
-    until_gone = time.monotonic() + 10
-    while two.shards() and time.monotonic() < until_gone:
-        time.sleep(0.1)
-    assert two.shards() == []
+    eventually(lambda: not two.shards())
 
 
 def test_kills_of_a_shard_a_worker_and_the_store_lose_nothing_and_count_nothing_twice(pack: Path) -> None:
