@@ -140,7 +140,7 @@ def drive(
         runner.begun = begun
     elif measuring is not None:
         measuring.measure()  # kernels run in this process, where nothing can go on beside a search
-    if task.data.known or task.replay is not None:
+    if task.data.known:
         from fuzz.campaign.corpus.folder import entries_of, in_batches
 
         runner.run_entries(in_batches(map(entries_of, task.data.known)))
@@ -149,9 +149,8 @@ def drive(
         runner.wait_for_workers()
         if task.replay is None:
             runner.run(task.op, session.seed)
-        else:
-            groups = task.replay.entries(session, enough)
-            runner.run_entries(in_batches(groups) if session.here is None else groups)
+        else:  # one by one: a batch that a limit of time cuts off is lost, and a case may take seconds
+            runner.run_entries(task.replay.entries(session, enough))
     if taken is not None and not book.buckets:
         runner = session.runner(targets)
         runner.run_entries([[Entry(taken.refused)]])

@@ -98,6 +98,18 @@ class Stopping(Interruption):
                 found = work()
         return found
 
+    @contextmanager
+    def sooner(self, share: float) -> Iterator[None]:
+        whole, self._until = self._until, time.monotonic() + self.left * share
+        self._arm(self.left + self._notes_at)
+        try:
+            yield
+        finally:
+            if self.ending == "limit":
+                self._until = whole
+                self.wanted = time.monotonic() >= whole
+                self._arm(self.left + self._notes_at)
+
     def allow(self, seconds: float | None) -> None:
         """Let work from now on be cut off `seconds` after the wish to stop, or after now; with None it may not be."""
         self.allowed, self._at_once, self._began = seconds, False, time.monotonic()
@@ -133,7 +145,7 @@ class Stopping(Interruption):
             self._unraisable(unraisable)
 
     def _overdue(self, number: int, frame: FrameType | None) -> None:
-        self.wanted = True
+        self.wanted = self.wanted or time.monotonic() >= self._until  # not for an alarm of a sooner limit
         if self.allowed is None or _is_whole(frame):
             return
         if self._at_once or time.monotonic() >= max(self._until, self._began) + self.allowed:

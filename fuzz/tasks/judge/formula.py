@@ -34,7 +34,7 @@ from fuzz.core.generate.turn import Made
 from fuzz.core.judge.values import problem_of
 from fuzz.findings.tally import Tally
 from fuzz.references.derive import ANY, FINITE, Derived
-from fuzz.references.examples import DRAWN, samples_of, seen_in
+from fuzz.references.examples import samples_of, seen_in
 from fuzz.report.brief import Provenance
 from fuzz.report.outline import session_outline
 from fuzz.report.totals import not_exercised
@@ -129,7 +129,8 @@ class FormulaJudge:
         rulings = {
             kernel: solution_ruling(
                 words, kernel, tally, book, None if driven is None else driven.measuring, self.accepting,
-                untried=self.untried.get(kernel, ""), refuses=self.refuses.get(kernel, ""), interrupted=interrupted,
+                untried=self.untried.get(kernel, ""), refuses=self.refuses.get(kernel, ""),
+                interrupted=interrupted and not stop.is_over,
                 beyond=None if driven is None else driven.beyond.get(kernel),
                 bugs=[*bugs.of(kernel, solution.files)], exam=exams.get(kernel, NOT_SAT),
             )
@@ -146,7 +147,7 @@ class FormulaJudge:
             [f"more than {counted(tally.cases, 'case')}"] if interrupted else [],
             largest=outline.outcome.largest, never=tuple(outline.outcome.never),
             told=[failure.told(verbose=view.verbose, width=view.width) for failure in outline.failures],
-            code=outline.outcome.code if shaken else None,
+            code=outline.outcome.code if shaken else None, untried=self.untried,
         )  # fmt: skip
 
     def _exams(self, session: Session, laws: Sequence[str], *, interrupted: bool) -> Mapping[str, Exam | None]:
@@ -193,7 +194,7 @@ def formula_judge(asked: Asked, problem: Statement, found: Derived, solutions: S
         for name, each in by_kernel.items() if each.multiple_of or each.max or "refuses" in each.ranks.values()
     }  # fmt: skip
     always = {} if problem.draw is None else seen_in(found, samples_of(problem.draw))
-    task = Task(chosen(asked, kernels), Data((), always, DRAWN), measures=True)
+    task = Task(chosen(asked, kernels), Data((), always, problem.source), measures=True)
     return FormulaJudge(asked, problem, solutions, found, folder, task, accepting, untried, refuses, plain, lost)
 
 

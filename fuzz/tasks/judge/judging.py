@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
@@ -31,7 +31,9 @@ from fuzz.tasks.judge.ruling import (
     NOT_SAT,
     VERSION,
     Judged,
+    JudgeResults,
     JudgeView,
+    OwnShapes,
     Ruling,
     SolutionRuling,
     in_modes,
@@ -50,6 +52,9 @@ from fuzz.tasks.readers.statement import Statement, UnreadStatementError
 from oracles.op import Op
 
 _T = TypeVar("_T")
+_READING, _OWN, _SEARCHING = 1 / 3, 2 / 3, 3 / 4
+"""With a limit of time, the largest shares of the time left: for reading the reference, then for the task's own shapes,
+then for the other cases. The rest is for what comes after them."""
 _VARIED = 4
 """If every dimension that is not fixed can have this extent, a case has room to vary the dimensions."""
 
@@ -108,12 +113,26 @@ def _judged_all(
             return formula_judge(asked, problem, found, solutions)
 
     try:
-        by = stop.within(begun, 0.0)
+        with stop.sooner(_READING):
+            seconds, by = stop.left, stop.within(begun, 0.0)
     except UnreadStatementError as error:
         return _judged_by_replay(asked, error.statement, str(error), view, stop)
-    if by is None:
-        return unjudged(replace(asked, solutions=(*asked.solutions, *view.unread)), view.width)
-    return _ruled(asked, by, view, stop)
+    if by is not None:
+        return _ruled(asked, by, view, stop)
+    late = f"that takes longer than {seconds:.0f} s of --max-time {asked.max_time or 0.0:g}s"
+    problem = stop.within(lambda: _unread(asked), 0.0)
+    return _late(asked, view) if problem is None else _judged_by_replay(asked, problem, late, view, stop)
+
+
+def _late(asked: Asked, view: JudgeView) -> Judged:
+    """Return the ruling for a time limit that ended before the solutions were judged, those that cannot be read too."""
+    return unjudged(replace(asked, solutions=(*asked.solutions, *view.unread)), view.width)
+
+
+def _unread(asked: Asked) -> Statement:
+    """Return the problem for a replay if there is no time to read its formula."""
+    problem = next(_statements(asked))
+    return own_statement(asked.against) if problem.module is not None and problem.module.one_seed else problem
 
 
 def _judged_by_replay(asked: Asked, problem: Statement, why: str, view: JudgeView, stop: Interruption) -> Judged:
@@ -121,7 +140,10 @@ def _judged_by_replay(asked: Asked, problem: Statement, why: str, view: JudgeVie
     were asked for. If the reference takes no inputs but its own, judge by these. Raises TaskError."""
     solutions = solutions_of(asked.solutions, problem, asked.against)
     try:
-        return _ruled(asked, ReplayJudge(problem, why, replay_of(asked, problem, solutions)), view, stop)
+        replay = stop.within(lambda: replay_of(asked, problem, solutions), 0.0)
+        if replay is None:
+            return _late(asked, view)
+        return _ruled(asked, ReplayJudge(problem, why, replay), view, stop)
     except UnreadSolutionsError:
         raise
     except (ReplayError, TaskError, UnreadableError) as error:
@@ -130,20 +152,29 @@ def _judged_by_replay(asked: Asked, problem: Statement, why: str, view: JudgeVie
         if problem.module is None or problem.own is not None:
             raise TaskError(refusal or str(error)) from error
         try:
-            own = own_statement(asked.against)
+            own = own_statement(asked.against, seconds=stop.left)
         except TaskError as worse:
             raise TaskError(f"{refusal}; at the shapes that come with it: {worse}") from error
     return _judged_by_replay(asked, own, why, view, stop)
 
 
 def _ruled(asked: Asked, by: FormulaJudge | ReplayJudge, view: JudgeView, stop: Interruption) -> Judged:
-    """Return the ruling of a judge, completed by what replays found. Raises TaskError."""
+    """Return the ruling of a judge, completed by what replays found. The task's own shapes come first, as they alone
+    make a verdict if there is little time. Raises TaskError."""
     print_lines(view.screen, by.lines)
     seed = secrets.randbelow(2**32) if asked.seed is None else asked.seed  # only now: no solution can know it
-    run, problem = by.run(seed, view, stop), by.problem
-    missed = [*run.missed]
+    problem, own, missed = by.problem, dict[str, OwnShapes](), list[str]()
+    if problem.module is not None and problem.own is None:
+        with stop.sooner(_OWN), view.phases.timed("replay"):
+            found = stop.within(lambda: own_shapes(asked, problem, by.solutions, seed, view.screen, stop=stop)) or {}
+            late = stop.is_over and not any(each.judged for each in found.values())
+        own.update({} if late else found)
+        missed += ["the task's own shapes"] if late else []
+    with stop.sooner(_SEARCHING if own else 1.0):
+        run = by.run(seed, view, stop)
+    missed += run.missed
     with view.phases.timed("replay"):
-        rulings = looked(asked, problem, by.solutions, run.rulings, seed, view.screen, stop, missed)
+        rulings = looked(asked, problem, by.solutions, run, own, seed, view.screen, stop, missed)
     unread = [SolutionRuling(each, "did not run", 0, 0, {}, (), why, exam=NOT_SAT) for each, why in view.unread.items()]
     rulings = tuple(scored(in_modes(each, *problem.modes)) for each in (*rulings, *unread))
     how = BY_REPLAY if run.guarantee else ""
@@ -160,14 +191,19 @@ def _ruled(asked: Asked, by: FormulaJudge | ReplayJudge, view: JudgeView, stop: 
 
 
 def looked(
-    asked: Asked, problem: Statement, solutions: Solutions, found: Mapping[str, SolutionRuling], seed: int,
+    asked: Asked, problem: Statement, solutions: Solutions, run: JudgeResults, own: Mapping[str, OwnShapes], seed: int,
     screen: Console, stop: Interruption, missed: list[str],
 ) -> tuple[SolutionRuling, ...]:  # fmt: skip
-    """Return the rulings, with what replays add: at the shapes that come with the problem, in the module's other mode
-    (training or evaluation), at full size, and with possible causes of a failure removed. Whatever time does not
-    suffice for is appended to `missed`; once a stop is wanted, nothing more is begun."""
-    if stop.wanted:
-        return in_time(asked, [*found.values()], missed)
+    """Return the rulings, with what replays add: at the shapes that come with the problem (`own`), in the module's
+    other mode (training or evaluation), at full size, and with possible causes of a failure removed. Whatever time does
+    not suffice for is appended to `missed`; once a stop is wanted, nothing more is begun."""
+    rulings = tuple(
+        unless_changed(with_own(each, own.get(kernel), counts=kernel not in run.untried), problem)
+        for kernel, each in run.rulings.items()
+    )
+    enough = run.is_enough(asked, own=problem.own is not None)
+    if stop.wanted and not stop.is_over:
+        return in_time(asked, rulings, missed, enough=enough)
 
     def told(what: str, work: Callable[[], _T], there: object) -> _T | None:
         made = stop.within(work)
@@ -175,21 +211,18 @@ def looked(
             missed.append(what)
         return made
 
-    own = told(
-        "the task's own shapes", lambda: {} if problem.own else own_shapes(asked, problem, solutions, seed, screen),
-        problem.module and not problem.own,
-    )  # fmt: skip
     other = told(
         "the other mode", lambda: in_other_mode(asked, problem, solutions, seed, screen), problem.in_other_mode
     )
-    rulings = tuple(unless_changed(with_own(each, (own or {}).get(kernel)), problem) for kernel, each in found.items())
     whole = told(
         "the task's full size", lambda: at_full_size(asked, problem, solutions, rulings, seed), problem.changed
     )
     rulings, other = whole or rulings, other or {}
-    rulings = tuple(with_mode(each, problem, other.get(kernel)) for kernel, each in zip(found, rulings, strict=True))
+    rulings = tuple(
+        with_mode(each, problem, other.get(kernel)) for kernel, each in zip(run.rulings, rulings, strict=True)
+    )
     caused = stop.within(lambda: with_causes(asked, problem, solutions, rulings, seed, screen))
-    return in_time(asked, caused or rulings, missed)
+    return in_time(asked, caused or rulings, missed, enough=enough)
 
 
 def unless_changed(ruling: SolutionRuling, problem: Statement) -> SolutionRuling:
@@ -206,13 +239,9 @@ def read_statement(asked: Asked) -> tuple[Statement, Derived]:
         raise UnreadStatementError("", own_statement(asked.against))
     refusal: TaskError | None = None
     best: tuple[int, Statement, Derived] | None = None
-    for problem in statements_of(asked.against, asked.solutions):
+    for problem in _statements(asked):
         if problem.module is not None and problem.module.one_seed:  # weights that are no inputs are in no formula
             raise UnreadStatementError("it has more or larger tensors than a case", own_statement(asked.against))
-        if asked.shapes is not None:
-            dims, numbers = parsed(asked.shapes, twice=True)
-            shapes = {name: " ".join(words) for name, words in dims.items()}
-            problem = replace(problem, shapes=shapes or problem.shapes, numbers=numbers)
         if best is not None and problem.tier == LAST:
             break  # which extents a module refuses need not be known
         if best is not None and problem.tier == best[1].tier:
@@ -237,6 +266,15 @@ def read_statement(asked: Asked) -> tuple[Statement, Derived]:
         return best[1:]
     assert refusal is not None
     raise refusal
+
+
+def _statements(asked: Asked) -> Iterator[Statement]:
+    """Yield the forms of the problem, with the shapes that were asked for."""
+    dims, numbers = ({}, {}) if asked.shapes is None else parsed(asked.shapes, twice=True)
+    shapes = {name: " ".join(words) for name, words in dims.items()}
+    for problem in statements_of(asked.against, asked.solutions):
+        own = problem.numbers if asked.shapes is None else numbers
+        yield replace(problem, shapes=shapes or problem.shapes, numbers=own)
 
 
 def _elements(op: Op, extents: Mapping[str, int]) -> int:

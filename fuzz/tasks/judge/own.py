@@ -17,13 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
+from fuzz.campaign.search.stopping import Interruption
 from fuzz.core.base.errors import UsageError, error_line
 from fuzz.core.base.text import printable
 from fuzz.references.dims import UnreadableError
 from fuzz.references.rerun import floats_as
 from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.replay import replay_of
-from fuzz.tasks.judge.ruling import OwnShapes, SolutionRuling
+from fuzz.tasks.judge.ruling import OwnShapes, SolutionRuling, by_own
 from fuzz.tasks.judge.words import shapes_text
 from fuzz.tasks.readers.kernelbench import made_with, of_module, with_smaller_batches
 from fuzz.tasks.readers.solution import Solution, Solutions
@@ -40,9 +41,10 @@ _MOST_OF_ALL = 1 << 21
 """The most elements that the inputs of all cases at a task's own shapes may have together. One case is allowed even if
 it has more."""
 _SECONDS = 20.0
-"""The most seconds for all cases besides a search."""
+"""The most seconds for all cases besides a search, if there is no limit of time."""
 _CALL_S = 0.25
-"""If a call of the reference takes longer, the batch is made smaller: a case of a replay takes as long as 250 calls."""
+"""If a call of the reference takes longer, the batch is made smaller: a case of a replay takes as long as `_CALLS`."""
+_CALLS = 250
 _FILE, _ONE_SEED, _KEPT_MODE, _OTHER_MODE = "own_shapes_", "one_seed_", "kept_mode_", "other_mode_"
 _CALLS_MODE = re.compile(r"\.(eval|train)\(")
 _KEEPS_MODE = """
@@ -63,11 +65,12 @@ _RANDOM = (
 )
 
 
-def own_statement(against: str, *, one_seed: bool = False) -> Statement:
+def own_statement(against: str, *, one_seed: bool = False, seconds: float = math.inf) -> Statement:
     """Return the problem of a `Model` with only its own inputs and weights; with `one_seed` all cases have the weights
-    of one seed, else each draws its own. Raises TaskError if there is no `Model`, or too large a tensor."""
+    of one seed, else each draws its own. The batch is made smaller so that a case takes at most that number of seconds.
+    Raises TaskError if there is no `Model`, or too large a tensor."""
     path = Path(against.partition(":")[0])
-    module, changed = _small_enough(path, text_of(path))
+    module, changed = _small_enough(path, text_of(path), min(_CALL_S, seconds / _CALLS))
     try:
         problem = of_module(path, module)[0]
     except (Exception, SystemExit) as error:  # whatever the module raises
@@ -82,14 +85,15 @@ def own_statement(against: str, *, one_seed: bool = False) -> Statement:
     return replace(problem, fixed=fixed, module=own, own=drawn, changed=changed)
 
 
-def _small_enough(path: Path, text: str) -> tuple[ModuleType, str]:
-    """Return the module, with a smaller batch if it is too large or slow, and the change in words. Raises TaskError."""
+def _small_enough(path: Path, text: str, call_s: float) -> tuple[ModuleType, str]:
+    """Return the module, with a smaller batch if it is too large or a call takes longer than `call_s`, and the change
+    in words. Raises TaskError."""
     module = executed(path, text)
     if not hasattr(module, "Model") or not hasattr(module, "get_inputs"):
         raise TaskError(f"{path}: no shapes come with it: it has no Model with get_inputs")
     changed, largest = "", _largest(module)
     for name, size, tree in with_smaller_batches(text):
-        if math.prod(largest) <= _ENOUGH_ELEMENTS and (_call_s(module) or 0.0) <= _CALL_S:
+        if math.prod(largest) <= _ENOUGH_ELEMENTS and (_call_s(module) or 0.0) <= call_s:
             break
         fewer = executed(path, text, tree)
         if size == 1 and _call_s(fewer) is None:  # a norm over the batch refuses a batch of one, for example
@@ -175,22 +179,25 @@ def array_of(tensor: Any) -> NDArray[Any]:
 
 
 def own_shapes(
-    asked: Asked, problem: Statement, solutions: Solutions, seed: int, screen: Console, file: str = _FILE
-) -> Mapping[str, OwnShapes]:
+    asked: Asked, problem: Statement, solutions: Solutions, seed: int, screen: Console, file: str = _FILE,
+    stop: Interruption | None = None,
+) -> Mapping[str, OwnShapes]:  # fmt: skip
     """Return the results of solutions at the shapes that come with a problem, if any do, by kernel. Their callers are
-    in files whose names begin with `file`, in the same folder, which the sandbox shows."""
+    in files whose names begin with `file`, in the same folder, which the sandbox shows. Cases end when `stop` is
+    wanted."""
     if problem.module is None or not solutions:
         return {}
     try:
-        own = own_statement(asked.against, one_seed=file == _ONE_SEED)
+        left = _SECONDS if stop is None or math.isinf(stop.left) else stop.left
+        own = own_statement(asked.against, one_seed=file == _ONE_SEED, seconds=left)
         replay = replay_of(asked, own, {name: (words, beside(each, file)) for name, (words, each) in solutions.items()})
         case, outputs, seconds = replay.measured(seed)
         assert own.module is not None
         shapes = {name: each.shape for name, each in case.arrays.items() if name in own.module.inputs}
-        cases = min(CASES, int(_SECONDS / seconds), max(_MOST_OF_ALL // case.elements, 1))
+        cases = min(CASES, int(left / seconds), max(_MOST_OF_ALL // case.elements, 1))
         if any(np.prod(shape) > _MOST_ELEMENTS for shape, _ in outputs.values()) or not cases:
             raise TaskError(f"they are {shapes_text(shapes)}, of which a case takes too long: {seconds:.0f} s")
-        found, _ = replay.run(cases, seed, (), screen)
+        found, _ = replay.run(cases, seed, (), screen, stop=stop)
     except (UsageError, UnreadableError) as error:
         reason = printable(str(error))
         return dict.fromkeys(solutions, OwnShapes({}, "", "did not run", 0, 0, (), reason))
@@ -255,10 +262,13 @@ def with_mode(ruling: SolutionRuling, problem: Statement, other: SolutionRuling 
     return replace(ruling, verdict="undecided", reason=f"right {problem.module.mode.text}; {_RANDOM}")
 
 
-def with_own(ruling: SolutionRuling, own: OwnShapes | None) -> SolutionRuling:
-    """Return the ruling with `own`, that of the shapes which come with the problem. A wrong `own` makes it wrong."""
+def with_own(ruling: SolutionRuling, own: OwnShapes | None, *, counts: bool = True) -> SolutionRuling:
+    """Return the ruling with `own`, that of the shapes which come with the problem. A wrong `own` makes it wrong; a
+    right one decides if nothing else was judged, provided that it `counts`."""
     if own is None or not (own.judged or ruling.judged):  # the solution did not run, as the ruling says
         return ruling
+    if counts and own.verdict == "right" and ruling.verdict == "undecided" and not ruling.judged:
+        return by_own(replace(ruling, own_shapes=own), ruling.reason)
     if own.verdict != "wrong" or ruling.verdict == "wrong":
         return replace(ruling, own_shapes=own)
     said = "".join(f": {each['said']}" for each in own.failures[:1] if not ruling.judged)  # else reported elsewhere
@@ -268,6 +278,8 @@ def with_own(ruling: SolutionRuling, own: OwnShapes | None) -> SolutionRuling:
 
 
 def beside(solution: Solution, before: str) -> Solution:
-    """Return the solution in another file of the same folder, for another caller than that of a search."""
+    """Return the solution in another file of the same folder, for another caller than that of a search, whose file
+    stays."""
     file = f"{before}{solution.file}"
-    return replace(solution, file=file, files={**solution.files, file: solution.files[solution.file]})
+    others = {name: text for name, text in solution.files.items() if name != solution.file}
+    return replace(solution, file=file, files={**others, file: solution.files[solution.file]})

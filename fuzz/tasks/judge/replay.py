@@ -25,7 +25,7 @@ from fuzz.core.generate.observed import words_of
 from fuzz.core.laws.registry import declared
 from fuzz.findings.tally import TargetTally, never_decided
 from fuzz.references.dims import shapes_text
-from fuzz.references.examples import DRAWN, samples_of
+from fuzz.references.examples import samples_of
 from fuzz.references.parameters import titled
 from fuzz.references.replay.cases import REPLAYED, WEAKER, Meant, ReplayCase, ReplayError, keeping, meant_of
 from fuzz.references.replay.oracle import ABLE, NOTHING_PROMISED, SPARE, Replay, Shapes, op_of
@@ -168,7 +168,7 @@ class ReplayJudge:
         how = ", ".join([
             *([f"at the shapes that come with it{but}"] if problem.own else []),
             *([f"as it cannot be read: {self.why.removeprefix(f'{title} cannot be read: ')}"] if self.why else []),
-            *([f"kept as in {DRAWN}: {words_of(meant.kept)}"] if meant.kept else []),
+            *([f"kept as in {problem.source}: {words_of(meant.kept)}"] if meant.kept else []),
         ])  # fmt: skip
         return f"{title}: {shapes} -> {', '.join(each.name for each in self.prepared.op.outputs)}, replayed, {how}"
 
@@ -180,7 +180,7 @@ class ReplayJudge:
     def run(self, seed: int, view: JudgeView, stop: Interruption) -> JudgeResults:
         """Judge cases, and return the results. Raises TaskError."""
         began, asked, own = time.monotonic(), self.prepared.asked, self.problem.own is not None
-        most = self.prepared.affordable(seed) if own and self.why else asked.replays
+        most = asked.replays if not (own and self.why) else stop.within(lambda: self.prepared.affordable(seed)) or 1
         laws = laws_of(self.prepared.targets) if most >= min(_PROBED, asked.replays) else ()
         with view.phases.timed("replay"):
             rulings, results = self.prepared.run(most, seed, laws, view.screen, asked.replay_s, stop)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -28,6 +28,8 @@ from fuzz.tasks.judge.asked import Asked
 
 VERSION = 8
 Said = Literal["right", "wrong", "undecided", "did not run"]
+_ENOUGH = 4
+"""If one in so many of the cases that were asked for was judged in the time, that is enough for a verdict."""
 _RANK: tuple[Said, ...] = ("right", "undecided", "did not run", "wrong")
 _SAID: Mapping[Exit, Said] = {Exit.OK: "right", Exit.FINDINGS: "wrong", Exit.NOTHING_RAN: "did not run"}
 """The verdict on a solution by its exit code. Any other code means undecided: nothing fails, but not all was judged."""
@@ -169,7 +171,7 @@ class SolutionRuling:
     """Each bug as described by `explanation.schema.json`. By a replay, only the smallest failing case: its shapes,
     recipes and dtype, the worst element, its value, the expected value, and the allowed error."""
     reason: str
-    """Why the solution did not run, or why the verdict is undecided; else ''."""
+    """Why the solution did not run, why the verdict is undecided, or what a right one was not judged by; else ''."""
     measured: tuple[Measured, ...] = ()
     """What was measured of the solution, on each of its targets."""
     accepts: tuple[Accepts, ...] = ()
@@ -318,6 +320,14 @@ class JudgeResults:
     """The text for people about what fails."""
     code: Exit | None = None
     """The exit code, if it differs from the verdict's."""
+    untried: Collection[str] = ()
+    """The kernels that refuse the shapes of all cases."""
+
+    def is_enough(self, asked: Asked, *, own: bool) -> bool:
+        """Whether the cases are enough for a verdict: a quarter of those asked for, or one at a task's `own` shapes."""
+        if own:
+            return any(each.judged for each in self.rulings.values())
+        return self.cases * _ENOUGH >= (asked.replays if self.guarantee else asked.cases)
 
 
 def of_kernel(tally: Tally, kernel: str) -> Tally:
@@ -375,8 +385,10 @@ def axes_of(tally: Tally) -> Mapping[str, Mapping[str, int]]:
 
 def scored(each: SolutionRuling) -> SolutionRuling:
     """Return the ruling with its score. Without an exam, the solution has passed everything, if anything was judged."""
-    share = each.exam.share if each.exam is not None else float(each.judged > 0)
-    is_whole = each.verdict == "right" and not (each.exam is not None and each.exam.refuses)
+    # Else a solution would score more the slower it is, as less of it is judged in the time.
+    is_cut = each.verdict == "right" and each.reason != ""
+    share = 0.0 if is_cut else each.exam.share if each.exam is not None else float(each.judged > 0)
+    is_whole = each.verdict == "right" and not is_cut and not (each.exam is not None and each.exam.refuses)
     return replace(each, score=1.0 if is_whole else share / 2)
 
 
@@ -387,14 +399,31 @@ def in_modes(each: SolutionRuling, mode: str, other: str) -> SolutionRuling:
     return replace(each, axes={**each.axes, MODE: ran}) if each.axes and ran else each
 
 
-def in_time(asked: Asked, rulings: Sequence[SolutionRuling], missed: Sequence[str]) -> tuple[SolutionRuling, ...]:
-    """Return the rulings. If there was no time for everything, each solution that is not wrong so far is undecided."""
+def in_time(
+    asked: Asked, rulings: Sequence[SolutionRuling], missed: Sequence[str], *, enough: bool
+) -> tuple[SolutionRuling, ...]:
+    """Return the rulings. If there was no time for everything, a solution that is not wrong so far is undecided, unless
+    `enough` was judged, or it is right at the shapes that come with the task; the reason says what was not judged."""
     if asked.max_time is None or not missed:
         return tuple(rulings)
     [reason] = not_in_time(asked, missed)
-    return tuple(
-        each if each.verdict == "wrong" else replace(each, verdict="undecided", reason=reason) for each in rulings
-    )
+
+    def judged(each: SolutionRuling) -> SolutionRuling:
+        if each.verdict in ("wrong", "undecided"):
+            return replace(each, reason=each.reason or reason) if each.verdict == "undecided" else each
+        if enough and each.verdict == "right":
+            return replace(each, reason=each.reason or reason)
+        if any(own is not None and own.verdict == "right" for own in (each.own_shapes, each.full_size)):
+            return by_own(each, reason)
+        return replace(each, verdict="undecided", reason=reason)
+
+    return tuple(map(judged, rulings))
+
+
+def by_own(ruling: SolutionRuling, reason: str) -> SolutionRuling:
+    """Return the ruling as right because of the task's own shapes; the reason says what else was not judged."""
+    alone = "" if ruling.judged else "right at the task's own shapes alone: "
+    return replace(ruling, verdict="right", reason=f"{alone}{reason}")
 
 
 def not_in_time(asked: Asked, missed: Sequence[str]) -> list[str]:

@@ -23,6 +23,7 @@ def summary(ruling: Ruling, elapsed: float, *, verbose: bool = False) -> str:
     lines, by = list[str](), BY_REPLAY if ruling.oracle == "replay" else ""
     for each in ruling.solutions:
         lines.append(each.headline or headline_of(each, by))
+        lines += [f"  {each.reason}"] if each.verdict == "right" and each.reason else []
         lines += [f"  {measured.text}" for measured in each.measured]
         lines += [f"  {beside.text}" for beside in each.accepts if beside.text]
         lines += [f"  {each.right_as}"] if each.right_as else []

@@ -16,7 +16,7 @@ from fuzz.core.base.files import write_whole
 from fuzz.core.base.probe import CALLER, PROBES
 from fuzz.references.derive import ANY, Derived, derive
 from fuzz.references.dims import UnreadableError
-from fuzz.references.examples import DRAWN, keeping, samples_of
+from fuzz.references.examples import keeping, samples_of
 from fuzz.references.named import unread
 from fuzz.tasks.check.reference import contract_of, is_replayable
 from fuzz.tasks.readers.solution import ENTRY, Solution
@@ -59,7 +59,7 @@ def derived(problem: Statement, values: str, *, any_values: bool = False) -> Der
         op = replace(found.op, shapes=tuple(each for each in examples if each))
         found = replace(found, op=_typed(op, problem, found))
         samples = samples_of(problem.draw) if problem.draw is not None else ()
-        return keeping(found, samples, DRAWN, any_values=any_values) if samples else found
+        return keeping(found, samples, problem.source, any_values=any_values) if samples else found
     except ImportError as error:
         raise TaskError(f"{problem.name}: it is read with torch: {error_line(error)}") from error
     except (OpError, SystemExit) as error:  # the exit code of a SystemExit would be taken for a verdict

@@ -16,8 +16,10 @@ from types import ModuleType
 from typing import Any, Literal
 
 from fuzz.core.base.errors import error_line
+from fuzz.core.generate.observed import observed, structural
 from fuzz.tasks.readers.source import TaskError, executed, identifier, identifiers, signed
 from fuzz.tasks.readers.statement import KERNEL, MODULE, SEED, Mode, Module, Statement, has_too_many, modes_of
+from oracles.dtypes import SINGLE
 
 _SMALL = 5, 8
 """Small extents to try: one that is odd, and one that is a multiple of 8."""
@@ -130,6 +132,7 @@ def of_module(path: Path, module: ModuleType, kept: Collection[int] = ()) -> Seq
     reference, elsewhere = called(mode), called(other) if other is not None else None
     dtypes = {name: str(each.dtype).removeprefix("torch.") for name, each in tensors.items()}
     inputs, found = tuple(arguments), list[Statement]()
+    buffers = _buffers(model, weights)
     named = dict(zip(inspect.signature(module.Model).parameters, made_of, strict=False))
     for naming in _NAMINGS:
         shapes, sizes = _dimensions({name: tuple(each.shape) for name, each in tensors.items()}, naming)
@@ -144,7 +147,7 @@ def of_module(path: Path, module: ModuleType, kept: Collection[int] = ()) -> Seq
         if all(shapes != each.shapes for each in found):
             found.append(
                 Statement(identifier(path.stem), reference, shapes, dtypes, fixed, made, examples=examples,
-                        draw=partial(_inputs_of, module, inputs))
+                        draw=partial(_inputs_of, module, inputs, buffers), buffers=tuple(buffers))
             )  # fmt: skip
     return found
 
@@ -162,11 +165,21 @@ def _numbers(made_of: Sequence[Any]) -> set[int]:
     return {part for part in parts if type(part) is int}
 
 
-def _inputs_of(module: ModuleType, names: Sequence[str], seed: int) -> Mapping[str, Any]:
+def _buffers(model: Any, weights: Mapping[str, str]) -> Mapping[str, Any]:
+    """Return the buffers with a structural property, such as a causal mask, by their names in the problem."""
+    own = dict(model.named_buffers())
+    found = {name: own[each].double() for name, each in weights.items() if each in own}
+    kept = structural({name: observed([each.numpy()], SINGLE.u) for name, each in found.items()})
+    return {name: each for name, each in found.items() if name in kept}
+
+
+def _inputs_of(
+    module: ModuleType, names: Sequence[str], buffers: Mapping[str, Any], seed: int
+) -> Mapping[str, Any]:  # fmt: skip
     import torch
 
     torch.manual_seed(seed)
-    return dict(zip(names, module.get_inputs(), strict=False))
+    return {**dict(zip(names, module.get_inputs(), strict=False)), **buffers}
 
 
 def _called(

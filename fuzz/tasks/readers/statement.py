@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fuzz.references.dims import first_of
+from fuzz.references.examples import DRAWN
 from fuzz.references.parameters import defaults_of
 from fuzz.references.replay.cases import Own
 from fuzz.tasks.readers.source import TaskError
@@ -54,7 +55,10 @@ class Statement:
     numbers: Mapping[str, Any] = field(default_factory=dict)
     """The stated values of arguments that are not tensors."""
     draw: Callable[[int], Mapping[str, Any]] | None = None
-    """A function that draws the inputs that come with the statement; each seed gives others."""
+    """A function that draws the inputs that come with the statement; each seed gives others. The module's `buffers` are
+    the same each time."""
+    buffers: Sequence[str] = ()
+    """The names of the module's buffers with a property that is kept, such as a causal mask."""
     own: Own | None = None
     """A function that draws the inputs of the statement, if only these inputs are judged."""
     changed: str = ""
@@ -93,6 +97,11 @@ class Statement:
         tied = ", ".join(f"any {dim} but {size}" for dim, size in own.tied.items())
         tied = f"not exercised, as get_inputs() and get_init_inputs() have it so: {tied}" if tied else ""
         return [*filter(None, (self.kept, _WEIGHTS if own.one_seed else "", tied)), *own.mode.remarks]
+
+    @property
+    def source(self) -> str:
+        """The source of examples, in words."""
+        return f"{DRAWN} and the buffers of Model" if self.buffers else DRAWN
 
     @property
     def others(self) -> Mapping[str, Any]:

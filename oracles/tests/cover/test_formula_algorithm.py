@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from oracles.algorithm import traced
-from oracles.formula.trace import FormulaError, Node, avg, dot, ordered
+from oracles.formula.trace import FormulaError, Node, avg, dot, ordered, where
 from oracles.op import Op
 from oracles.operand import Operand
 from oracles.ops import OPS
@@ -102,6 +102,23 @@ def test_where_a_step_has_many_terms_float64_tells_them_apart(monkeypatch: pytes
     assert traced(op, ["a", "b", "y"], {"y": "first"})
     with pytest.raises(FormulaError, match="'wrong' of y, y has another exact value"):
         traced(op, ["a", "b", "y"], {"y": "wrong"})
+
+
+def test_where_bounds_leave_a_branch_open_values_tell_them_apart() -> None:
+    """A mean of one element leaves a difference of 0, and whether a relu passes rounding errors is not known."""
+
+    def passed(x: Node) -> dict[str, Node]:
+        away = (x * 1.1 + x * 0.3) - x * 1.4
+        y = where(away > 0.0, away, 0.0) + x
+        return {"y": y}
+
+    ways = {
+        "y": {"same": lambda away, x: x + where(away > 0.0, away, 0.0), "wrong": lambda away, x: x * (1 + 2.0**-20)}
+    }
+    op = Op(passed, (Operand("x", "m n"),), (Operand("y", "m n"),), algorithms=ways, fixed={"m": 64, "n": 64})
+    assert traced(op, ["x", "y"], {"y": "same"})
+    with pytest.raises(FormulaError, match="'wrong' of y, y has another exact value"):
+        traced(op, ["x", "y"], {"y": "wrong"})
 
 
 def test_what_cannot_be_an_algorithm_is_refused_in_words() -> None:

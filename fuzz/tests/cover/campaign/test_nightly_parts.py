@@ -167,6 +167,28 @@ def test_what_runs_too_long_is_cut_off_but_never_inside_a_shield(monkeypatch: py
     assert not issubclass(OutOfTime, Exception), "Hypothesis and kernels catch Exception"
 
 
+def test_a_sooner_limit_ends_its_own_work_alone() -> None:
+    steps = list[str]()
+
+    def work() -> None:
+        steps.append("begun")
+        _run_on()
+        steps.append("ended")
+
+    with Stopping(3600.0, notes_at=0.0) as stopping:
+        with stopping.sooner(0.0):
+            assert stopping.within(work, 0.0) is None
+        with stopping.sooner(1e-5):
+            stopping.within(work, 0.0)
+            assert (stopping.wanted, stopping.is_over, stopping.left) == (True, True, 0.0)
+        assert (stopping.wanted, stopping.left > 0.0) == (False, True)
+        assert stopping.within(lambda: "done") == "done"
+        with stopping.sooner(0.5):
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert stopping.wanted, "a signal is for all that follows"
+    assert steps == ["begun"]
+
+
 def test_a_database_that_is_asked_answers_before_what_asks_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLAlchemy would make an error of its own of what is raised inside, and the connection would be halfway."""
     monkeypatch.setattr(stopping_module, "GRACE_S", 0.0)

@@ -13,11 +13,13 @@ import pytest
 import torch
 
 import fuzz
-from fuzz.references.derive import derive
+from fuzz.references.derive import FINITE, derive
 from fuzz.references.dims import UnreadableError
 from fuzz.references.examples import square_in
 from fuzz.references.replay.cases import meant_of
 from fuzz.tasks.check.setup import GIVEN, Options
+from fuzz.tasks.judge.written import derived
+from fuzz.tasks.readers.formats import statements_of
 from fuzz.tests.common.told import fails
 from fuzz.tests.conftest import Cli
 
@@ -105,6 +107,36 @@ def test_a_judge_keeps_what_get_inputs_draws_and_says_what_is_beyond(cli_here: C
     done = cli_here("judge", "turned.py", *words, "--any-values")
     [ruled] = json.loads(done.stdout)["solutions"]
     assert (done.returncode, ruled["verdict"], ruled["beyond"]["right_within"]) == (1, "wrong", True), done.stderr
+
+
+_MASKED = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self, longest):
+        super().__init__()
+        self.register_buffer("mask", torch.tril(torch.ones(longest, longest)))
+        self.register_buffer("mean", torch.zeros(longest))
+
+    def forward(self, a):
+        return (a - self.mean).masked_fill(self.mask == 0, 0.0)
+
+def get_inputs():
+    return [torch.randn(4, 32, 32)]
+
+def get_init_inputs():
+    return [32]
+"""
+
+
+def test_a_buffer_keeps_what_it_always_has_as_inputs_do(tmp_path: Path) -> None:
+    """A right solution that takes attention as causal, without looking at the mask, was called wrong."""
+    (tmp_path / "task.py").write_text(_MASKED)
+    problem = next(statements_of(str(tmp_path / "task.py")))
+    assert [*problem.buffers] == ["mask"]
+    assert (
+        "kept as in get_inputs() and the buffers of Model: mask 1 up to the diagonal" in derived(problem, FINITE).said
+    )
 
 
 def test_a_replay_keeps_it_too() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -54,21 +55,52 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> list[Stopping]:
     return began
 
 
-@pytest.mark.some(1)
+_OVER = f"not judged, as --max-time {_LIMIT} was over: "
+
+
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("place", "name", "reference", "solution", "verdict", "said"),
     [
-        (judging, "formula_judge", _REFERENCE, _RIGHT, "undecided", "any case"),
         (Session, "explain", _REFERENCE, _WRONG, "wrong", ""),
-        (judging, "own_shapes", _TASK, _RIGHT, "undecided", "the task's own shapes"),
-        (replay, "drive", _BRANCHES, _RIGHT, "undecided", "more than 0 cases"),
+        (judging, "own_shapes", _TASK, _RIGHT, "right", f"{_OVER}the task's own shapes"),
+        (formula, "drive", _TASK, _RIGHT, "right", f"right at the task's own shapes alone: {_OVER}more than 0 cases"),
+        (formula, "drive", _REFERENCE, _RIGHT, "undecided", f"{_OVER}more than 0 cases"),
+        (replay, "drive", _BRANCHES, _RIGHT, "undecided", f"{_OVER}more than 0 cases"),
     ],
-    ids=["formula_judge", "explain", "own_shapes", "replay"],
+    ids=["explain", "own_shapes", "search_of_task", "search", "replay"],
 )
 def test_what_hangs_ends_with_the_time_and_what_was_judged_is_told(
     cli_here: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: list[Stopping], place: Any, name: str,
     reference: str, solution: str, verdict: str, said: str,
 ) -> None:  # fmt: skip
+    done, ruling = _judged_while_one_hangs(cli_here, tmp_path, monkeypatch, limits, (place, name), reference, solution)
+    [mine] = ruling["solutions"]
+    assert (ruling["verdict"], mine["verdict"], mine["reason"]) == (verdict, verdict, said)
+    assert done == {"right": 0, "wrong": 1, "undecided": 11}[verdict]
+    assert (said[said.find(_OVER) :] in ruling["not_exercised"]) == bool(said)
+
+
+@pytest.mark.some(2)
+@pytest.mark.parametrize(("solution", "verdict"), [(_RIGHT, "right"), (_WRONG, "wrong")])
+@pytest.mark.parametrize("reference", [_REFERENCE, _TASK], ids=["function", "task"])
+def test_a_replay_judges_if_reading_takes_longer_than_its_share_of_the_time(
+    cli_here: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: list[Stopping], reference: str,
+    solution: str, verdict: str,
+) -> None:  # fmt: skip
+    place = (judging, "formula_judge")
+    _, ruling = _judged_while_one_hangs(cli_here, tmp_path, monkeypatch, limits, place, reference, solution)
+    assert (ruling["verdict"], ruling["oracle"], ruling["cases"]) == (verdict, "replay", 8)
+    assert re.search(rf"cannot be read: that takes longer than \d+ s of --max-time {_LIMIT}", ruling["reference"])
+    assert (ruling["solutions"][0]["own_shapes"] is None) == (reference == _REFERENCE)
+
+
+def _judged_while_one_hangs(
+    cli_here: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: list[Stopping], place: tuple[Any, str],
+    reference: str, solution: str,
+) -> tuple[int, dict[str, Any]]:  # fmt: skip
+    """Return the exit code and the ruling of eight cases, while the function at `place` takes all of its time."""
+
     def hangs(*given: object, **named: object) -> NoReturn:
         [limit] = limits
         limit._until = time.monotonic()  # now its time is over, whatever the machine does
@@ -77,31 +109,13 @@ def test_what_hangs_ends_with_the_time_and_what_was_judged_is_told(
             pass
         raise AssertionError
 
-    monkeypatch.setattr(place, name, hangs)
+    monkeypatch.setattr(*place, hangs)
     (tmp_path / "ref.py").write_text(reference)
     (tmp_path / "mine.py").write_text(solution)
     shapes = () if "Model" in reference else ("--shapes", "x=b n")
-    words = (
-        "--against",
-        "ref.py",
-        *shapes,
-        "--seed",
-        "1",
-        "--max-cases",
-        "8",
-        "--json",
-        "--trusted",
-        "--max-time",
-        _LIMIT,
-    )
-    done = cli_here("judge", "mine.py", *words)
-    ruling = json.loads(done.stdout)
-    [mine] = ruling["solutions"]
-    assert (ruling["verdict"], mine["verdict"]) == (verdict, verdict)
-    assert done.returncode == {"wrong": 1, "undecided": 11}[verdict]
-    line = f"not judged, as --max-time {_LIMIT} was over: {said}"
-    assert mine["reason"] == (line if said else "")
-    assert (line in ruling["not_exercised"]) == bool(said)
+    words = ("--against", "ref.py", *shapes, "--seed", "1", "--max-cases", "8", "--json", "--trusted")
+    done = cli_here("judge", "mine.py", *words, "--max-time", _LIMIT)
+    return done.returncode, json.loads(done.stdout)
 
 
 def test_no_case_has_more_than_a_quarter_of_the_time(
