@@ -96,7 +96,7 @@ def test_all_contracts_come_in_an_order_of_the_seed() -> None:
 def test_contracts_share_the_time_that_is_left() -> None:
     listed, now = work_list([OPS["softmax"]], 1, 0, Path("nowhere"), None), time.monotonic()
     works = list(begun(listed, 2, now + 1e6, []))
-    ends = [work.until - now for work in works]
+    ends = [round(work.until - now, 3) for work in works]
     assert {work.end for work in works} == {now + 1e6}
     assert ends[0] == pytest.approx(1e6 * 2 / len(listed), rel=0.01)
     assert ends == sorted(ends)
