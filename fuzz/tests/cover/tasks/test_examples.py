@@ -50,7 +50,6 @@ def test_a_kernel_that_takes_what_examples_always_are_passes(capsys: pytest.Capt
     assert "right for inputs as the examples have them (a lower triangular); wrong beyond: " in said
 
 
-@pytest.mark.whole
 def test_any_values_draws_beyond_what_examples_are() -> None:
     with fails():
         check_triangle(any_values=True)
