@@ -44,6 +44,8 @@ class Stopping(Interruption):
         self._notes_at = GRACE_S if notes_at is None else notes_at
         self._until = time.monotonic() + limit_s
         """The time of the limit, or of an earlier signal."""
+        self._whole = -math.inf
+        """Inside `sooner`, the time of the whole limit."""
         self._began = -math.inf
         """The time at which the running work began."""
         self.allowed: float | None = None
@@ -100,11 +102,12 @@ class Stopping(Interruption):
 
     @contextmanager
     def sooner(self, share: float) -> Iterator[None]:
-        whole, self._until = self._until, time.monotonic() + self.left * share
+        self._whole, self._until = self._until, time.monotonic() + self.left * share
         self._arm(self.left + self._notes_at)
         try:
             yield
         finally:
+            whole, self._whole = self._whole, -math.inf
             if self.ending == "limit":
                 self._until = whole
                 self.wanted = time.monotonic() >= whole
@@ -146,7 +149,7 @@ class Stopping(Interruption):
 
     def _overdue(self, number: int, frame: FrameType | None) -> None:
         self.wanted = self.wanted or time.monotonic() >= self._until  # not for an alarm of a sooner limit
-        if self.allowed is None or _is_whole(frame):
+        if self.allowed is None or _is_whole(frame) or (time.monotonic() < self._whole and _is_importing(frame)):
             return
         if self._at_once or time.monotonic() >= max(self._until, self._began) + self.allowed:
             raise OutOfTime
@@ -178,3 +181,13 @@ def _is_whole(frame: FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return frame is not None
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    """Whether `frame` runs because of an import. If it is cut off, a library such as torch stays half imported, which
+    what comes after a sooner limit cannot use."""
+    while frame is not None and frame.f_code not in _BORDER:
+        if frame.f_globals.get("__name__") == "importlib._bootstrap":
+            return True
+        frame = frame.f_back
+    return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import subprocess
@@ -164,3 +165,14 @@ def test_agents_may_limit_the_time_too(tmp_path: Path) -> None:
     ruling = judged_for_agents(str(tmp_path / "mine.py"), str(tmp_path / "reference.py"), "x=... n", max_time=0.001)
     assert ruling["verdict"] == "undecided"
     assert ruling["not_exercised"] == ["not judged, as --max-time 0.001s was over: any case"]
+
+
+def test_a_sooner_limit_leaves_no_library_half_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reference that imported torch was cut off there, and torch could not be imported again: exit code 4."""
+    slow = "import time\nfor _ in range(60):\n    time.sleep(0.01)\n"
+    (tmp_path / "imported_slowly.py").write_text(f"{slow}open({str(tmp_path / 'ended')!r}, 'w').close()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with Stopping(HANG_S, notes_at=0.0) as stop, stop.sooner(0.1 / HANG_S):
+        stop.within(lambda: importlib.import_module("imported_slowly"), 0.0)
+        assert stop.is_over
+    assert (tmp_path / "ended").exists()
