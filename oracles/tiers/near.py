@@ -25,7 +25,7 @@ from oracles.tiers.plan import FormulaPlan, Site
 
 _ROOM = 4.0
 """The factor by which values must stay below the largest number for this shortcut to be used. The values of kernels are
-so close to the exact ones that none of them overflows then."""
+so close to the exact ones that they do not overflow then."""
 
 
 def _largest(values: F64) -> float:

@@ -105,8 +105,8 @@ def out_of_capability(capabilities: Sequence[Capability]) -> tuple[Capability, .
     with every dtype, axis, shape and layout. Cases drawn for it mostly have several things wrong, and rarely the rank
     or the size alone. So a kernel that takes tensors with rank 1 only gets another capability with stacked tensors of
     rank 2, and a kernel that takes no empty tensors gets another with empty tensors only. Each input whose places are
-    checked gets one with invalid places. A case that cannot be passed to the kernel at all, for example because a
-    tensor is none of its arguments, is not invalid but impossible."""
+    checked gets one with invalid places. A case that cannot be passed to the kernel at all, for example because it
+    has no argument for a tensor, is not invalid but impossible."""
     strict = [each for each in capabilities if each.able.outside == "rejects"]
     found = [replace(each, able=_boundless(each.op, each.able)) for each in strict]
     flat = [each for each in strict if not {*_flat(each)} <= {*each.able.stacked}]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -55,6 +55,7 @@ _T = TypeVar("_T")
 _READING, _OWN, _SEARCHING = 1 / 3, 2 / 3, 3 / 4
 """With a limit of time, the largest shares of the time left: for reading the reference, then for the task's own shapes,
 then for the other cases. The rest is for what comes after them."""
+_BY_FORMULA = "what a formula sees and a replay does not"
 _VARIED = 4
 """If every dimension that is not fixed can have this extent, a case has room to vary the dimensions."""
 
@@ -121,7 +122,9 @@ def _judged_all(
         return _ruled(asked, by, view, stop)
     late = f"that takes longer than {seconds:.0f} s of --max-time {asked.max_time or 0.0:g}s"
     problem = stop.within(lambda: _unread(asked), 0.0)
-    return _late(asked, view) if problem is None else _judged_by_replay(asked, problem, late, view, stop)
+    if problem is None:
+        return _late(asked, view)
+    return _judged_by_replay(asked, problem, late, view, stop, missed=(_BY_FORMULA,))
 
 
 def _late(asked: Asked, view: JudgeView) -> Judged:
@@ -135,15 +138,18 @@ def _unread(asked: Asked) -> Statement:
     return own_statement(asked.against) if problem.module is not None and problem.module.one_seed else problem
 
 
-def _judged_by_replay(asked: Asked, problem: Statement, why: str, view: JudgeView, stop: Interruption) -> Judged:
+def _judged_by_replay(
+    asked: Asked, problem: Statement, why: str, view: JudgeView, stop: Interruption, missed: Sequence[str] = ()
+) -> Judged:  # fmt: skip
     """Judge the solutions of a problem by a replay, because its reference cannot be read (`why`) or only its own inputs
-    were asked for. If the reference takes no inputs but its own, judge by these. Raises TaskError."""
+    were asked for. `missed` is what there was no time for. If the reference takes no inputs but its own, judge by
+    these. Raises TaskError."""
     solutions = solutions_of(asked.solutions, problem, asked.against)
     try:
         replay = stop.within(lambda: replay_of(asked, problem, solutions), 0.0)
         if replay is None:
             return _late(asked, view)
-        return _ruled(asked, ReplayJudge(problem, why, replay), view, stop)
+        return _ruled(asked, ReplayJudge(problem, why, replay), view, stop, missed)
     except UnreadSolutionsError:
         raise
     except (ReplayError, TaskError, UnreadableError) as error:
@@ -155,21 +161,23 @@ def _judged_by_replay(asked: Asked, problem: Statement, why: str, view: JudgeVie
             own = own_statement(asked.against, seconds=stop.left)
         except TaskError as worse:
             raise TaskError(f"{refusal}; at the shapes that come with it: {worse}") from error
-    return _judged_by_replay(asked, own, why, view, stop)
+    return _judged_by_replay(asked, own, why, view, stop, missed)
 
 
-def _ruled(asked: Asked, by: FormulaJudge | ReplayJudge, view: JudgeView, stop: Interruption) -> Judged:
+def _ruled(
+    asked: Asked, by: FormulaJudge | ReplayJudge, view: JudgeView, stop: Interruption, late: Sequence[str] = ()
+) -> Judged:  # fmt: skip
     """Return the ruling of a judge, completed by what replays found. The task's own shapes come first, as they alone
-    make a verdict if there is little time. Raises TaskError."""
+    make a verdict if there is little time. For what is `late` there was no time before. Raises TaskError."""
     print_lines(view.screen, by.lines)
     seed = secrets.randbelow(2**32) if asked.seed is None else asked.seed  # only now: no solution can know it
-    problem, own, missed = by.problem, dict[str, OwnShapes](), list[str]()
+    problem, own, missed = by.problem, dict[str, OwnShapes](), [*late]
     if problem.module is not None and problem.own is None:
         with stop.sooner(_OWN), view.phases.timed("replay"):
             found = stop.within(lambda: own_shapes(asked, problem, by.solutions, seed, view.screen, stop=stop)) or {}
-            late = stop.is_over and not any(each.judged for each in found.values())
-        own.update({} if late else found)
-        missed += ["the task's own shapes"] if late else []
+            cut = stop.is_over and not any(each.judged for each in found.values())
+        own.update({} if cut else found)
+        missed += ["the task's own shapes"] if cut else []
     with stop.sooner(_SEARCHING if own else 1.0):
         run = by.run(seed, view, stop)
     missed += run.missed

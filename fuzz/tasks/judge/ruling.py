@@ -29,7 +29,8 @@ from fuzz.tasks.judge.asked import Asked
 VERSION = 8
 Said = Literal["right", "wrong", "undecided", "did not run"]
 _ENOUGH = 4
-"""If one in so many of the cases that were asked for was judged in the time, that is enough for a verdict."""
+"""The cases that were judged in time are enough for a verdict if they are at least one in this many of those asked
+for."""
 _RANK: tuple[Said, ...] = ("right", "undecided", "did not run", "wrong")
 _SAID: Mapping[Exit, Said] = {Exit.OK: "right", Exit.FINDINGS: "wrong", Exit.NOTHING_RAN: "did not run"}
 """The verdict on a solution by its exit code. Any other code means undecided: nothing fails, but not all was judged."""

@@ -2,8 +2,7 @@
 
 The formula is evaluated over affine forms, for one contract and one problem. The resulting half-width is the tolerance
 by definition: the precise tier uses it around its own centre, and simulated kernels check it (`oracles.simulated`). It
-is at least the supremum of the errors that the contract allows.
-"""
+is at least the supremum of the errors that the contract allows."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def test_a_run_judges_exactly_the_cases_it_was_allowed(tmp_path: Path) -> None:
         runner.begun = lambda: on_their_way.append((runner.tally.cases, runner.in_flight > 0))
         runner.run_entries([[Entry(load_case(_kept())[0])]])
         tally = runner.run("rms_norm", 3)
-    assert (tally.cases, tally.known) == (51, 1), "what is replayed is none of them"
+    assert (tally.cases, tally.known) == (51, 1), "kept cases do not count as cases of the search"
     assert tally.findings == 0
     assert on_their_way == [(1, True)], "what is done beside a search does not wait for it, nor it for that"
 

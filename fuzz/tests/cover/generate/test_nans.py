@@ -118,7 +118,6 @@ def _by_bits_with_a_guard(x: Any) -> Any:
 @pytest.mark.usefixtures("_here", "unexplained")
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_conversion_that_loses_a_nan_is_found(seed: int) -> None:
-    pytest.importorskip("torch")
     with pytest.raises(fuzz.CheckFailed, match="wrong NaN or infinity"):
         fuzz.check(_by_bits, op=NARROWED, arrays="torch", returns=("y",), max_cases=100, seed=seed)
 
@@ -126,7 +125,6 @@ def test_a_conversion_that_loses_a_nan_is_found(seed: int) -> None:
 @pytest.mark.whole
 @pytest.mark.usefixtures("_here")
 def test_a_report_says_which_bits_a_nan_has() -> None:
-    pytest.importorskip("torch")
     with pytest.raises(
         fuzz.CheckFailed, match=r"x = \[+nan \(0x[7f]f[0-9a-f]{6}\)\]+  ->  y\[[0, ]+\] = .*, must be nan"
     ):
@@ -135,7 +133,6 @@ def test_a_report_says_which_bits_a_nan_has() -> None:
 
 @pytest.mark.usefixtures("_here")
 def test_a_conversion_that_keeps_every_nan_passes() -> None:
-    pytest.importorskip("torch")
     fuzz.check(_by_bits_with_a_guard, op=NARROWED, arrays="torch", returns=("y",), max_cases=half(100), seed=1)
 
 

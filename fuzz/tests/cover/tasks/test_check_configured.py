@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import fuzz
 from oracles.tests.common.whole import WHOLE
 
@@ -65,7 +63,6 @@ check(wrong.sums, targets=["*BLOCK=16"])
 
 def test_each_configuration_is_checked_in_the_process_of_a_test(tmp_path: Path) -> None:
     """The interpreter is chosen before Triton is imported, as a suite does it."""
-    pytest.importorskip("triton")
     for name, text in (("right", SUMS), ("wrong", WRONG), ("checks", CHECK)):
         (tmp_path / f"{name}.py").write_text(text)
     environment = {

@@ -98,7 +98,7 @@ def test_a_solution_may_be_judged_at_the_shapes_of_its_task_alone(cli_here: Cli,
     done = cli_here("judge", "hard.py", *words, "--own-shapes")
     ruling = json.loads(done.stdout)
     assert (done.returncode, ruling["verdict"], ruling["oracle"]) == (0, "right", "replay"), done.stderr
-    assert ruling["cases"] == ruling["solutions"][0]["judged"] == 8
+    assert ruling["cases"] == 8 <= ruling["solutions"][0]["judged"], "some are called in another way, too"
     done = cli_here("judge", "there.py", *words)
     [ruled] = json.loads(done.stdout)["solutions"]
     assert (done.returncode, ruled["verdict"], ruled["failing"]) == (1, "wrong", 0), done.stderr
