@@ -79,8 +79,9 @@ _SEARCH = ("--pack", "pack", "-j", "1", "--seed", "1", "--max-cases", "24", "--n
 
 
 @pytest.fixture
-def reports(snapshot: SnapshotAssertion) -> SnapshotAssertion:
-    """Snapshots as files of text."""
+def reports(snapshot: SnapshotAssertion, monkeypatch: pytest.MonkeyPatch) -> SnapshotAssertion:
+    """Snapshots as files of text, of processes with two threads: torch has as many as the machine has cores."""
+    monkeypatch.setattr("torch.get_num_threads", lambda: 2)
     return snapshot.use_extension(TextSnapshot)
 
 
