@@ -146,10 +146,22 @@ def choosing(
     these configurations."""
     if "triton" not in sys.modules:
         return (), nullcontext
+    from fuzz.core.transport.python.interpreter import mend
     from fuzz.core.transport.python.tuning import chosen, tuners_of
 
+    mend()
     found = tuners_of(function)
     return found, partial(chosen, found, choices)
+
+
+def _place(device: str) -> Callable[[], Any]:
+    """Return what makes the context in which a kernel is loaded and called."""
+    if device != "interpret":
+        return nullcontext
+    from fuzz.core.transport.python.stand_in import OnProcessor, stand_in
+
+    stand_in()
+    return OnProcessor
 
 
 class LoadedKernel:
@@ -160,11 +172,12 @@ class LoadedKernel:
         copies = Path(spec.source).parent.glob("*.py")
         texts = {path.name: path.read_text(encoding="utf-8") for path in copies}
         text = texts[Path(spec.source).name]
-        self.digest = source_digest(texts)
+        self.digest, self._place = source_digest(texts), _place(spec.device)
         try:
-            self.module = loaded(
-                text, Path(spec.source), Path(spec.folder), spec.siblings, f"_kernelfuzz_{self.digest[:12]}"
-            )
+            with self._place():
+                self.module = loaded(
+                    text, Path(spec.source), Path(spec.folder), spec.siblings, f"_kernelfuzz_{self.digest[:12]}"
+                )
         except BaseException as error:
             said = f"{Path(spec.source).name}: {self._words(error)}"
             if spec.device != "cuda" and any(words in str(error) for words in (*_NO_CUDA, _NO_DRIVER)):
@@ -212,8 +225,8 @@ class LoadedKernel:
             handed = tensors if self._made is None else {name: self._made(each) for name, each in tensors.items()}
             own = {self._own.get(name, name): each for name, each in {**handed, **given}.items()}
             call = partial(self._entry, **own, **self._options)
-            with self._choosing():
-                found = call() if way is None else way(call)
+            with self._choosing(), self._place():
+                found = call() if way is None else way(call if self._device != "interpret" else self._place()(call))
             self._has_returned = True
             return found if self._made is None else opened(found, self._library)
         except BaseException as error:  # any exception is an outcome of the kernel, even SystemExit
