@@ -108,14 +108,17 @@ return torch.addcmul(c, (x - mean) * (var + 1e-5).rsqrt(), w)
     "group_norm": Problem(
         "x=b k n, k=4", "F.group_norm(x, 2, None, None, 1e-5)",
         """
-y = np.empty_like(x)
-for half in (0, 2):
-    rows = x[:, half : half + 2].astype(np.float64)
+y, half = np.empty_like(x), x.shape[1] // 2
+for part in (slice(half), slice(half, None)):
+    rows = x[:, part].astype(np.float64)
     mean = rows.mean((1, 2), keepdims=True)
-    y[:, half : half + 2] = (rows - mean) / np.sqrt(np.square(rows - mean).mean((1, 2), keepdims=True) + 1e-5)
+    y[:, part] = (rows - mean) / np.sqrt(np.square(rows - mean).mean((1, 2), keepdims=True) + 1e-5)
 return y
 """,
-        "return F.layer_norm(x.reshape(x.shape[0], 2, -1), (2 * x.shape[2],), eps=1e-5).reshape(x.shape)",
+        """
+rows = x.reshape(x.shape[0], 2, -1)
+return F.layer_norm(rows, rows.shape[2:], eps=1e-5).reshape(x.shape)
+""",
     ),
     "l2_normalised": Problem(
         "x=b n", "x / (x.square().sum(-1, keepdim=True) + 1e-6).sqrt()",
@@ -337,16 +340,20 @@ return y
     ),
     "pooled": Problem(
         "x=b h w, h=6, w=8", "F.avg_pool2d(x[:, None], 2)[:, 0]",
-        "return (x[:, ::2, ::2] + x[:, 1::2, ::2] + x[:, ::2, 1::2] + x[:, 1::2, 1::2]) / 4",
+        """
+x = x[:, : x.shape[1] // 2 * 2, : x.shape[2] // 2 * 2]
+return (x[:, ::2, ::2] + x[:, 1::2, ::2] + x[:, ::2, 1::2] + x[:, 1::2, 1::2]) / 4
+""",
         "return F.conv2d(x[:, None], torch.full((1, 1, 2, 2), 0.25), stride=2)[:, 0]",
     ),
     "filtered": Problem(
         "x=b c n, w=o c k, k=3", "F.conv1d(x, w, padding=1)",
         """
-wide = np.pad(x, ((0, 0), (0, 0), (1, 1)))
-return sum(np.einsum("bcn,oc->bon", wide[:, :, at : at + x.shape[2]], w[:, :, at]) for at in range(3))
+wide, taps = np.pad(x, ((0, 0), (0, 0), (1, 1))), w.shape[2]
+long = wide.shape[2] - taps + 1
+return sum(np.einsum("bcn,oc->bon", wide[:, :, at : at + long], w[:, :, at]) for at in range(taps))
 """,
-        "return w.flatten(1) @ F.pad(x, (1, 1)).unfold(2, 3, 1).transpose(2, 3).flatten(1, 2)",
+        "return w.flatten(1) @ F.pad(x, (1, 1)).unfold(2, w.shape[2], 1).transpose(2, 3).flatten(1, 2)",
     ),
 }  # fmt: skip
 """The problems by name."""
