@@ -146,22 +146,10 @@ def choosing(
     these configurations."""
     if "triton" not in sys.modules:
         return (), nullcontext
-    from fuzz.core.transport.python.interpreter import mend
     from fuzz.core.transport.python.tuning import chosen, tuners_of
 
-    mend()
     found = tuners_of(function)
     return found, partial(chosen, found, choices)
-
-
-def _place(device: str) -> Callable[[], Any]:
-    """Return what makes the context in which a kernel is loaded and called."""
-    if device != "interpret":
-        return nullcontext
-    from fuzz.core.transport.python.stand_in import OnProcessor, stand_in
-
-    stand_in()
-    return OnProcessor
 
 
 class LoadedKernel:
@@ -172,7 +160,12 @@ class LoadedKernel:
         copies = Path(spec.source).parent.glob("*.py")
         texts = {path.name: path.read_text(encoding="utf-8") for path in copies}
         text = texts[Path(spec.source).name]
-        self.digest, self._place = source_digest(texts), _place(spec.device)
+        self.digest = source_digest(texts)
+        self._place: Callable[[], Any] = nullcontext
+        if spec.device == "interpret":
+            from fuzz.core.transport.python.stand_in import stand_in
+
+            self._place = stand_in()
         try:
             with self._place():
                 self.module = loaded(
@@ -226,7 +219,7 @@ class LoadedKernel:
             own = {self._own.get(name, name): each for name, each in {**handed, **given}.items()}
             call = partial(self._entry, **own, **self._options)
             with self._choosing(), self._place():
-                found = call() if way is None else way(call if self._device != "interpret" else self._place()(call))
+                found = call() if way is None else way(self._place()(call) if self._device == "interpret" else call)
             self._has_returned = True
             return found if self._made is None else opened(found, self._library)
         except BaseException as error:  # any exception is an outcome of the kernel, even SystemExit
@@ -248,8 +241,7 @@ class LoadedKernel:
     def _asks_for_cuda(self, error: BaseException, words: str) -> bool:
         """Whether the call ended for lack of CUDA: torch says so, or a statement in the kernel's own files."""
         stated = _is_stated(error, self._folders) and "cuda" in words.lower()
-        asked = self._device == "interpret" and _NO_DRIVER in str(error)  # as of the number of its multiprocessors
-        return stated or asked or any(each in str(error) for each in _NO_CUDA)
+        return stated or any(each in str(error) for each in _NO_CUDA)
 
     def _words(self, error: BaseException) -> str:
         """Return the error in one line, with the last line of the kernel's file that was reached."""

@@ -36,8 +36,8 @@ _TOLD = {
 }  # fmt: skip
 
 
-def stand_in() -> None:
-    """Make torch and Triton tell of a GPU from now on."""
+def stand_in() -> type[OnProcessor]:
+    """Make torch and Triton tell of a GPU from now on. The result makes contexts for what runs as if there were one."""
     for name, value in _TOLD.items():
         setattr(torch.cuda, name, _saying(value, getattr(torch.cuda, name)))
     torch.Tensor.is_cuda = property(lambda _: True)
@@ -50,6 +50,7 @@ def stand_in() -> None:
             utils=SimpleNamespace(get_device_properties=_saying(_OF_TRITON)),
         )
     )
+    return OnProcessor
 
 
 def _saying(value: Any, truly: Callable[..., Any] | None = None) -> Callable[..., Any]:
