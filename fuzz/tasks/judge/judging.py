@@ -16,7 +16,7 @@ from fuzz.campaign.search.deadline import LAST_S, Stopping
 from fuzz.campaign.search.stopping import Interruption
 from fuzz.core.generate.dims import MOST_WORK, USUAL_WORK
 from fuzz.references.derive import Derived
-from fuzz.references.dims import UnreadableError, parsed
+from fuzz.references.dims import NotTakenError, UnreadableError, parsed
 from fuzz.references.replay.cases import ReplayError
 from fuzz.references.scope import UnknownStepError
 from fuzz.report.console import print_lines
@@ -257,7 +257,8 @@ def read_statement(asked: Asked) -> tuple[Statement, Derived]:
         try:
             found = derived(problem, asked.values, any_values=asked.any_values)
         except TaskError as error:
-            refusal = refusal or error
+            if refusal is None or isinstance(refusal.__cause__, NotTakenError):  # one that is taken is replayed
+                refusal = error
             if isinstance(error.__cause__, UnknownStepError):  # other extents do not help
                 break
             continue

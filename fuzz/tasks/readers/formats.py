@@ -32,7 +32,7 @@ def statements_of(words: str, solutions: Sequence[str] = ()) -> Iterator[Stateme
     if Path(path).is_dir() and (Path(path) / "task.yml").is_file():
         path = str(Path(path) / "task.yml")
     if Path(path).suffix in (".yml", ".yaml"):
-        yield gpu_mode.statement_of(Path(path))
+        yield from gpu_mode.statements_of(Path(path))
         return
     text = text_of(Path(path))
     if Path(path).suffix == ".json":

@@ -134,7 +134,7 @@ def of_module(path: Path, module: ModuleType, kept: Collection[int] = ()) -> Seq
     inputs, found = tuple(arguments), list[Statement]()
     buffers = _buffers(model, weights)
     named = dict(zip(inspect.signature(module.Model).parameters, made_of, strict=False))
-    for naming in _NAMINGS:
+    for naming in NAMINGS:
         shapes, sizes = _dimensions({name: tuple(each.shape) for name, each in tensors.items()}, naming)
         fixed = {dim: sizes[dim] for name in weights for dim in shapes[name].split()}
         fixed |= {dim: size for dim, size in sizes.items() if size in kept}
@@ -199,7 +199,7 @@ def _called(
 
 
 Naming = Literal["first", "last", "chained"]
-_NAMINGS: Sequence[Naming] = "first", "last", "chained"
+NAMINGS: Sequence[Naming] = "first", "last", "chained"
 """How axes of several tensors with the same extent are identified if a tensor has several such axes: the first of each
 tensor, the last of each, or the last of one and the first of the next, as in a product of matrices."""
 

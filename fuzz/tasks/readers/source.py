@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -58,10 +59,16 @@ def parsed(text: str, file: str) -> ast.Module:
 
 
 def definitions(path: Path, text: str) -> Mapping[str, ast.stmt]:
-    """Return the top-level functions and classes of a source by name, without running it. Raises TaskError."""
-    tree = parsed(text, str(path))
-    kinds = (ast.FunctionDef, ast.ClassDef)
-    return {each.name: each for each in tree.body if isinstance(each, kinds)}
+    """Return the top-level functions and classes of a source by name, without running it. A function `_name` is one of
+    `name` too, if that is made of it, as in `name = torch.compile(_name)`. Raises TaskError."""
+    body = parsed(text, str(path)).body
+    found: dict[str, ast.stmt] = {each.name: each for each in body if isinstance(each, (ast.FunctionDef, ast.ClassDef))}
+    for each in body:
+        if isinstance(each, ast.Assign) and isinstance(target := each.targets[0], ast.Name):
+            own = f"_{target.id}"
+            if own in found and any(getattr(part, "id", "") == own for part in ast.walk(each.value)):
+                found[target.id] = found[own]
+    return found
 
 
 def chosen_function(path: str, defined: Mapping[str, ast.stmt], name: str, usual: tuple[str, ...]) -> str:
@@ -172,32 +179,51 @@ def name_in(words: str) -> str:
 def framework_in(words: str) -> tuple[str, str]:
     """Return the name of a solution, and the framework that it is written with. Raises TaskError."""
     path = Path(words.partition(":")[0])
-    if path.suffix in _COMPILED:
-        raise TaskError(f"{path}: a kernel in C or C++ is declared in a pack: see fuzz/docs/judging.md")
+    check_language(path, path.name)
     text = text_of(path)
     if path.suffix != ".json":
-        return path.stem, framework_of([text], str(path))
+        return path.stem, framework_of({str(path): text})
     sources = _json(path, text).get("sources")
-    texts = (
-        [str(each.get("content")) for each in sources if isinstance(each, dict)] if isinstance(sources, list) else []
-    )
-    return path.stem, framework_of(texts)
+    parts = [each for each in sources if isinstance(each, dict)] if isinstance(sources, list) else []
+    return path.stem, framework_of({str(each.get("path")): str(each.get("content")) for each in parts})
 
 
-def framework_of(texts: Iterable[str], file: str = "its source") -> str:
-    """Return the framework that sources are written with, by their imports. Sources that import only JAX are given
-    arrays of NumPy. Raises TaskError with the file's name."""
-    imported = {name for text in texts for name in _imports(text, file)}
+def check_language(path: Path, file: str) -> None:
+    """Raise TaskError if the file of a solution's function is not in Python."""
+    if Path(file).suffix in _COMPILED:
+        raise TaskError(f"{path}: a kernel in C or C++ is declared in a pack: see fuzz/docs/judging.md")
+
+
+def framework_of(texts: Mapping[str, str]) -> str:
+    """Return the framework that sources, by file name, are written with, by the imports of those in Python. Sources
+    that import only JAX are given arrays of NumPy. Raises TaskError."""
+    imported = {
+        name for file, text in texts.items() if file.endswith(".py") for name in _imported(ast.walk(parsed(text, file)))
+    }
     known = {"triton": "triton", "torch": "torch", "numpy": "numpy", "jax": "numpy"}
     return next((framework for name, framework in known.items() if name in imported), "torch")
 
 
-def _imports(text: str, file: str) -> set[str]:
-    tree = parsed(text, file)
-    plain = {
-        each.name.partition(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for each in node.names
-    }
-    return plain | {str(node.module).partition(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+def check_installed(path: Path, texts: Mapping[str, str]) -> None:
+    """Raise TaskError if a solution cannot do without a package that is not installed: one of its sources imports it
+    outside of any statement. What lies beside it is no package, though it may not be shown to it."""
+    own = {each.stem for each in (*map(Path, texts), *path.absolute().parent.iterdir())} | {*sys.modules}
+    for file, text in texts.items():
+        if file.endswith(".py"):
+            missing = [each for each in sorted(_imported(parsed(text, file).body) - own) if find_spec(each) is None]
+            if missing:
+                raise TaskError(f"{path}: it imports {missing[0]}, which is not installed")
+
+
+def _imported(nodes: Iterable[ast.AST]) -> set[str]:
+    """Return the first parts of the names of modules that these nodes import, those beside the source left out."""
+    found = set[str]()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            found |= {each.name.partition(".")[0] for each in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found.add(str(node.module).partition(".")[0])
+    return found
 
 
 def _json(path: Path, text: str) -> Mapping[str, object]:

@@ -114,9 +114,12 @@ class DataStatement:
     """The form of `data`, the single parameter of a solution, as GPU MODE states it."""
 
     words: str
-    """The value of `data` as Python code in the names of the tensors, such as "(x, weight,)"."""
+    """The value of `data` as Python code in the names of the tensors, such as "(x, weight,)"; "{0}" is the first
+    output."""
     files: Mapping[str, str]
     """The texts of modules that come with the statement for solutions to import, by file name."""
+    has_rooms: bool = False
+    """Whether `data` has room for the outputs, which a solution may write to, or return others."""
 
 
 @dataclass(frozen=True)

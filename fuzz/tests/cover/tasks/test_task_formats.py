@@ -1,0 +1,118 @@
+"""Tasks as published ones are written: room for outputs among the data, packages that are not here, other languages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from fuzz.tasks.readers.formats import statements_of
+from fuzz.tasks.readers.solution import solution_of
+from fuzz.tasks.readers.source import TaskError
+from fuzz.tasks.readers.statement import Statement
+from fuzz.tests.conftest import Cli
+
+_SCALED = """import torch
+from torch import Generator
+
+def generate_input(rows: int, n: int, seed: int):
+    made: "Generator | None" = Generator(device="cuda").manual_seed(seed)
+    x = torch.randn(rows, n, device="cuda", generator=made)
+    return x, torch.rand(3, device="cuda"), torch.empty(rows, device="cuda")
+
+def ref_kernel(data):
+    x, w, y = data
+    y[...] = (x * w.sum()).sum(-1)
+    return y
+"""
+_TESTS = "tests:\n  - {'rows': 8, 'n': 16, 'seed': 1}\n  - {'rows': 4, 'n': 40, 'seed': 2}\n"
+
+
+def _task(folder: Path, reference: str, tests: str = _TESTS) -> str:
+    task = folder / "scaled"
+    task.mkdir()
+    (task / "task.yml").write_text(tests)
+    (task / "reference.py").write_text(reference)
+    return str(task)
+
+
+def _solution(folder: Path, text: str, statement: Statement) -> str:
+    (folder / "mine.py").write_text(text)
+    solution = solution_of(str(folder / "mine.py"), statement)
+    [written] = solution.written(statement, [*(statement.shapes or {})], ["y"]).values()
+    return written.partition("# How kernelfuzz calls it.\n")[2]
+
+
+def test_room_for_an_output_is_no_input(tmp_path: Path) -> None:
+    first, *_, kept = statements_of(_task(tmp_path, _SCALED))
+    assert first.shapes == {"x": "rows_ n", "w": "d2"}
+    assert first.data is not None
+    assert first.data.words == "(x, w, {0},)"
+    text = _solution(tmp_path, "def custom_kernel(data):\n    return data[0]\n", first)
+    assert text.startswith("def judged(x, w, y):\n    found = custom_kernel((x, w, y,))\n")
+    assert (kept.fixed, kept.kept) == ({"d2": 3}, "kept as all tests have it: d2 = 3")
+
+
+@pytest.mark.parametrize("returned", ["x.sum(-1) * w.sum() + y", "x * w.sum()"])
+def test_what_the_reference_reads_and_what_is_no_output_is_an_input(returned: str, tmp_path: Path) -> None:
+    reference = _SCALED.replace("    y[...] = (x * w.sum()).sum(-1)\n    return y\n", f"    return {returned}\n")
+    first = next(iter(statements_of(_task(tmp_path, reference))))
+    assert first.shapes == {"x": "rows_ n", "w": "d2", "y": "rows_"}
+
+
+def test_axes_of_one_extent_are_tried_as_in_a_product(tmp_path: Path) -> None:
+    reference = (
+        "import torch\n\ndef generate_input(m, k, seed):\n    return torch.ones(m, k), torch.ones(k, k)\n\n"
+        "def ref_kernel(data):\n    a, b = data\n    return a @ b\n"
+    )
+    tests = "tests:\n  - {'m': 4, 'k': 4, 'seed': 1}\n  - {'m': 8, 'k': 8, 'seed': 1}\n"
+    forms = [each.shapes for each in statements_of(_task(tmp_path, reference, tests))]
+    assert {"a": "m k", "b": "k d2"} in forms
+
+
+def test_a_solution_writes_to_the_room_or_returns_what_it_made(cli_here: Cli, tmp_path: Path) -> None:
+    task = _task(tmp_path, _SCALED)
+    head = "import torch\n\n\ndef _custom_kernel(data):\n    x, w, y = data\n"
+    made = "\n\n\ncustom_kernel = torch.no_grad()(_custom_kernel)\n"
+    sources = {
+        "writes": f"{head}    y[...] = (x * w.sum()).sum(-1)\n    return y{made}",
+        "returns": f"{head}    return (x * w.sum()).sum(-1){made}",
+        "neither": f"{head}    return y{made}",
+    }
+    assert _verdicts(cli_here, tmp_path, sources, task) == {"writes": "right", "returns": "right", "neither": "wrong"}
+
+
+def _verdicts(cli_here: Cli, folder: Path, sources: Mapping[str, str], against: str) -> dict[str, str]:
+    for name, text in sources.items():
+        (folder / f"{name}.py").write_text(text)
+    words = ("--against", against, "--seed", "1", "--no-shrink", "--max-cases", "12", "--trusted", "--json")
+    done = cli_here("judge", *(f"{name}.py" for name in sources), *words)
+    assert done.stdout, done.stderr
+    return {each["solution"].removesuffix(".py"): each["verdict"] for each in json.loads(done.stdout)["solutions"]}
+
+
+@pytest.mark.parametrize(
+    ("source", "entry", "said"),
+    [
+        ("import nowhere_at_all\n\ndef run(x):\n    return x\n", "a.py", "it imports nowhere_at_all, which is not in"),
+        ("__global__ void run() {}\n", "a.cu", "a kernel in C or C[+][+] is declared in a pack"),
+    ],
+)
+def test_a_solution_that_cannot_run_here_is_not_wrong(source: str, entry: str, said: str, tmp_path: Path) -> None:
+    said_in = {"sources": [{"path": entry, "content": source}], "spec": {"entry_point": f"{entry}::run"}}
+    (tmp_path / "mine.json").write_text(json.dumps(said_in))
+    with pytest.raises(TaskError, match=said):
+        solution_of(str(tmp_path / "mine.json"), Statement("it", lambda x: x))
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["try:\n    import nowhere_at_all\nexcept ImportError:\n    pass\n", "from helper import more\n", "import numpy\n"],
+)
+def test_what_it_can_do_without_or_brings_itself_is_no_reason(source: str, tmp_path: Path) -> None:
+    sources = [{"path": "a.py", "content": f"{source}\ndef run(x):\n    return x\n"}]
+    sources += [{"path": "helper.py", "content": "more = 1\n"}, {"path": "a.cu", "content": "void f() {}\n"}]
+    (tmp_path / "mine.json").write_text(json.dumps({"sources": sources, "spec": {"entry_point": "a.py::run"}}))
+    assert solution_of(str(tmp_path / "mine.json"), Statement("it", lambda x: x)).function == "run"
