@@ -19,7 +19,7 @@ from typing import Any
 
 from fuzz.core.base.errors import error_line
 from fuzz.tasks.readers.kernelbench import NAMINGS, Naming
-from fuzz.tasks.readers.source import TaskError, executed, identifier, identifiers, signed, text_of
+from fuzz.tasks.readers.source import TaskError, executed, identifier, identifiers, on_cpu, signed, text_of
 from fuzz.tasks.readers.statement import DataStatement, Statement
 from oracles.op import TAKEN
 
@@ -36,7 +36,7 @@ def statements_of(path: Path) -> Iterator[Statement]:
         raise TaskError(f"{path}: it has no tests, such as - {{'n': 64, 'seed': 1}}")
     files = _files(path, said)
     file = path.parent / "reference.py"
-    with _modules(file, files), _on_cpu():
+    with _modules(file, files), on_cpu():
         module = executed(file, text_of(file))
         missing = [each for each in ("generate_input", "ref_kernel") if not hasattr(module, each)]
         if missing:
@@ -104,38 +104,6 @@ def _modules(file: Path, files: Mapping[str, str]) -> Iterator[None]:
                 sys.modules.pop(stem, None)
             else:
                 sys.modules[stem] = known
-
-
-@contextlib.contextmanager
-def _on_cpu() -> Iterator[None]:
-    """Return a context in which tensors asked for on a GPU are made on the CPU, as only their values are wanted."""
-    import torch
-    from torch.overrides import TorchFunctionMode
-
-    class Here(TorchFunctionMode):  # type: ignore[misc]
-        def __torch_function__(self, function: Any, types: Any, given: Any = (), named: Any = None) -> Any:
-            if getattr(function, "__name__", "") == "cuda":
-                return given[0]
-            if getattr(function, "__name__", "") in ("device", "_TensorBase.device", "__get__"):
-                return function(*given, **(named or {}))
-            named = {name: each for name, each in (named or {}).items() if name != "device"}
-            return function(*(each for each in given if not _is_device(each)), **named)
-
-    class Anywhere(torch.Generator):  # type: ignore[misc]
-        def __new__(cls, *given: Any, **named: Any) -> Any:
-            return super().__new__(cls)
-
-    generator = torch.Generator
-    torch.Generator = Anywhere  # a class, as annotations may say `torch.Generator | None`
-    try:
-        with Here():
-            yield
-    finally:
-        torch.Generator = generator
-
-
-def _is_device(given: object) -> bool:
-    return type(given).__name__ == "device" or (isinstance(given, str) and given.partition(":")[0] in ("cuda", "cpu"))
 
 
 def _example(file: Path, module: ModuleType, test: Mapping[str, Any]) -> tuple[bool, Sequence[Any]]:
@@ -224,7 +192,7 @@ def _problem(
         for at in cloned:
             given[names[at]] = given[names[at]].clone()
         data = tuple(given[name] if name in tensors else constants[name] for name in names)
-        with _on_cpu():
+        with on_cpu():
             return module.ref_kernel(data if is_several else data[0])
 
     dtypes = {name: str(first[tensors[name]].dtype).removeprefix("torch.") for name in inputs}

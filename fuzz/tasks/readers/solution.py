@@ -195,7 +195,7 @@ def _of_data(function: str, inputs: Sequence[str], outputs: Sequence[str], data:
     unless it is that."""
     call = f"{function}({data.words.format(*outputs)})"
     if not data.has_rooms:
-        return f"def {ENTRY}({', '.join(inputs)}):\n    return {call}\n"
+        return f"def {ENTRY}({', '.join(inputs)}):\n" + "\n".join([f"    found = {call}", *_named(outputs)]) + "\n"
     return (
         f"def {ENTRY}({', '.join([*inputs, *outputs])}):\n    found = {call}\n"
         "    found = found if isinstance(found, (tuple, list)) else (found,)\n"

@@ -75,6 +75,7 @@ def chosen_function(path: str, defined: Mapping[str, ast.stmt], name: str, usual
     """Return the name of the function that is meant: the one that `name` states, the first of the `usual` names, or the
     only function. Raises TaskError."""
     functions = [each for each, what in defined.items() if isinstance(what, ast.FunctionDef) and each[0] != "_"]
+    functions = [each for each in functions if not each.startswith("test_")] or functions
     if name:
         if name in defined:
             return name
@@ -97,6 +98,38 @@ def executed(path: Path, text: str, tree: ast.Module | None = None) -> ModuleTyp
     except (Exception, SystemExit) as error:  # a SystemExit with code 0 would be taken for the verdict "right"
         raise TaskError(f"{path}: {error_line(error)}") from error
     return module
+
+
+@contextmanager
+def on_cpu() -> Iterator[None]:
+    """Return a context in which tensors asked for on a GPU are made on the CPU, as only their values are wanted."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    class Here(TorchFunctionMode):  # type: ignore[misc]
+        def __torch_function__(self, function: Any, types: Any, given: Any = (), named: Any = None) -> Any:
+            if getattr(function, "__name__", "") == "cuda":
+                return given[0]
+            if getattr(function, "__name__", "") in ("device", "_TensorBase.device", "__get__"):
+                return function(*given, **(named or {}))
+            named = {name: each for name, each in (named or {}).items() if name != "device"}
+            return function(*(each for each in given if not _is_device(each)), **named)
+
+    class Anywhere(torch.Generator):  # type: ignore[misc]
+        def __new__(cls, *given: Any, **named: Any) -> Any:
+            return super().__new__(cls)
+
+    generator = torch.Generator
+    torch.Generator = Anywhere  # a class, as annotations may say `torch.Generator | None`
+    try:
+        with Here():
+            yield
+    finally:
+        torch.Generator = generator
+
+
+def _is_device(given: object) -> bool:
+    return type(given).__name__ == "device" or (isinstance(given, str) and given.partition(":")[0] in ("cuda", "cpu"))
 
 
 def signed(call: Callable[..., Any], name: str, parameters: list[str]) -> Callable[..., Any]:
@@ -143,6 +176,8 @@ def kernel_name(words: str, taken: Sequence[str]) -> str:
 _COMPILED = (".c", ".cc", ".cpp", ".cxx", ".cu", ".h")
 REFERENCES = ("reference", "ref", "ref_kernel")
 """The usual names of the function that is the statement, if a file has several functions."""
+OVERLOAD = re.compile(r"aten\.(\w+)\.\w+")
+"""A pattern of names of torch's operations."""
 
 
 def files_in(words: tuple[str, ...]) -> list[str]:
@@ -163,6 +198,8 @@ def files_in(words: tuple[str, ...]) -> list[str]:
 def name_in(words: str) -> str:
     """Return the name of the statement that the words refer to, as `statements_of` reads them. Raises TaskError."""
     path, _, name = words.partition(":")
+    if overload := OVERLOAD.fullmatch(words):
+        return identifier(overload[1])
     if Path(path).is_dir() or Path(path).suffix in (".yml", ".yaml"):
         folder = Path(path) if Path(path).is_dir() else Path(path).parent
         return identifier(folder.resolve().name)

@@ -116,3 +116,61 @@ def test_what_it_can_do_without_or_brings_itself_is_no_reason(source: str, tmp_p
     sources += [{"path": "helper.py", "content": "more = 1\n"}, {"path": "a.cu", "content": "void f() {}\n"}]
     (tmp_path / "mine.json").write_text(json.dumps({"sources": sources, "spec": {"entry_point": "a.py::run"}}))
     assert solution_of(str(tmp_path / "mine.json"), Statement("it", lambda x: x)).function == "run"
+
+
+_CONFIGURED = """import torch
+
+def forward_fn(x, w, eps):
+    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps) * w
+
+class Model(torch.nn.Module):
+    def __init__(self, features: int, eps: float, kind: str = "plain"):
+        super().__init__()
+        assert kind == "plain"
+        self.w, self.eps = torch.nn.Parameter(torch.ones(features)), eps
+
+    def forward(self, x, fn=forward_fn):
+        return fn(x, self.w, self.eps)
+
+def get_inputs(rows: int = 4096, features: int = 8):
+    return [torch.randn(rows, features).cuda()]
+"""
+
+
+def test_a_configuration_beside_a_module_says_what_it_is_made_with(tmp_path: Path) -> None:
+    """Also without a GPU, which `get_inputs` asks for; the numbers of the configuration are made smaller."""
+    (tmp_path / "func_forward.py").write_text(_CONFIGURED)
+    said = {"input": {"rows": 64}, "init": {"eps": 1e-5}, "shared": {"features": 48}}
+    beside = tmp_path / "config_forward.json"
+    beside.write_text(json.dumps({f"single_{part}_configs": [each] for part, each in said.items()}))
+    first = next(iter(statements_of(str(tmp_path / "func_forward.py"))))
+    assert first.module is not None
+    assert first.module.made_of[1:] == (1e-5, "plain")
+    assert {*first.examples[0].values()}.isdisjoint({64, 48})
+    assert first.shapes is not None
+    assert first.shapes["x"].split()[1] == first.shapes["w"]
+    beside.write_text("{}")
+    with pytest.raises(TaskError, match=r"config_forward\.json: it is no configuration of single_input_configs"):
+        next(iter(statements_of(str(tmp_path / "func_forward.py"))))
+
+
+def test_a_file_may_end_with_its_tests_on_a_gpu(tmp_path: Path) -> None:
+    text = "import torch\n\ndef halved(x):\n    return x / 2\n\n"
+    text += "def test_halved():\n    return halved(torch.ones(2, device='cuda'))\n\nfound = test_halved()\n"
+    (tmp_path / "halved.py").write_text(text)
+    assert next(iter(statements_of(str(tmp_path / "halved.py")))).name == "halved"
+
+
+def test_an_operation_of_torch_is_named(tmp_path: Path) -> None:
+    import torch
+
+    [statement] = statements_of("aten.add.Tensor")
+    assert statement.name == "add"
+    ones = torch.ones(2)
+    assert torch.equal(statement.reference(self=ones, other=ones), 2 * ones)
+    (tmp_path / "mine.py").write_text("def add__Tensor_kernel_impl(input, other):\n    return input + other\n")
+    solution = solution_of(str(tmp_path / "mine.py"), statement, "aten.add.Tensor")
+    [text] = solution.written(statement, ["self", "other"], ["y"]).values()
+    assert "add__Tensor_kernel_impl(self, other)" in text
+    with pytest.raises(TaskError, match="torch has no such operation"):
+        next(iter(statements_of("aten.no_such.Tensor")))
