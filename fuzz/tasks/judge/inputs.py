@@ -17,6 +17,8 @@ from fuzz.core.base.draw import Draw
 from fuzz.core.base.dtypes import from_bits
 from fuzz.core.generate.realise import realise
 from fuzz.core.generate.search import Search
+from fuzz.references.replay.oracle import ReplayFailure
+from fuzz.references.replay.recipe import ReplayRecipe, given
 from fuzz.report.snippet import expression
 from oracles.ops import OPS
 from oracles.rounding import NATIVE
@@ -29,8 +31,11 @@ thousand characters are a few lines."""
 
 
 def drawn(pack: str | Path, recipe: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-    """Return the inputs of a case that a search has drawn, by name, as contiguous arrays. `pack` is the folder that a
-    ruling names, and `recipe` is what the `inputs` of a bug in it have."""
+    """Return the inputs of a case that was drawn, by name, as contiguous arrays. `recipe` is what the `inputs` of a bug
+    in a ruling have. `pack` is the folder that the ruling names, or for a replay the file of the reference, which is
+    read for inputs that come with a `Model` alone."""
+    if "key" in recipe:
+        return _redrawn(str(pack), msgspec.convert(recipe, ReplayRecipe))
     load(Path(pack))
     return {
         name: from_bits(each.bits, each.dtype, each.layout.shape).copy()
@@ -49,6 +54,28 @@ def expression_of(cases: Sequence[Case], search: Search | None = None, pack: str
             made, numbers = f"fuzz.drawn({pack!r}, {recipe!r})", _numbers(case)
             return f"{{**{made}, {', '.join(numbers)}}}" if numbers else made
     return next(filter(None, (_dict_of(case, _packed) for case in cases)), "")
+
+
+def replay_expression(found: ReplayFailure, against: str) -> str:
+    """Return an expression that makes the inputs of a case of a replay: their values if they are few or alike, else
+    their recipe, else their bits; '' if none takes a few lines."""
+    case, told = found.case, found.drawn
+    if (listed := _dict_of(case, _listed)) or told is None:
+        return listed or _dict_of(case, _packed)
+    made = _redrawn(against, told)
+    if all(name in made and made[name].tobytes() == each.bits for name, each in case.inputs.items()):
+        return f"fuzz.drawn({against!r}, {_plain(told)!r})"
+    return _dict_of(case, _packed)
+
+
+def _redrawn(against: str, recipe: ReplayRecipe) -> dict[str, NDArray[Any]]:
+    from fuzz.tasks.judge.own import own_statement
+
+    if recipe.tensors:
+        return given(recipe.arrays(), recipe.dtype)
+    own = own_statement(against).own
+    assert own is not None
+    return given(own(recipe.key), recipe.dtype)
 
 
 def _dict_of(case: Case, written: Callable[[Tensor], str]) -> str:

@@ -265,7 +265,8 @@ def read_statement(asked: Asked) -> tuple[Statement, Derived]:
         try:
             found = derived(problem, asked.values, any_values=asked.any_values)
         except TaskError as error:
-            if refusal is None or isinstance(refusal.__cause__, NotTakenError):  # one that is taken is replayed
+            # Of several forms of data, one whose extents are taken is replayed.
+            if refusal is None or (problem.data and isinstance(refusal.__cause__, NotTakenError)):
                 refusal = error
             if isinstance(error.__cause__, UnknownStepError):  # other extents do not help
                 break

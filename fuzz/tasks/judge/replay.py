@@ -125,7 +125,9 @@ class PreparedReplay:
         found, (words, solution) = results.failures(kernel), self.solutions[kernel]
         failures = tuple(each.record for each in found)
         bugs = [
-            replay_bug(kernel, each, results.tally.targets[each.target].findings, solution.files, place)
+            replay_bug(
+                kernel, each, results.tally.targets[each.target].findings, solution.files, place, self.asked.against
+            )
             for place, each in enumerate(found)
         ]
         return SolutionRuling(
