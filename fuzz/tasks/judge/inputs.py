@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from fuzz.core.adapters.pack import load
 from fuzz.core.base.case import Case, Tensor
 from fuzz.core.base.draw import Draw
 from fuzz.core.base.dtypes import from_bits
@@ -30,19 +27,6 @@ _MOST, _MOST_BYTES = 1000, 1 << 16
 thousand characters are a few lines."""
 
 
-def drawn(pack: str | Path, recipe: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-    """Return the inputs of a case that was drawn, by name, as contiguous arrays. `recipe` is what the `inputs` of a bug
-    in a ruling have. `pack` is the folder that the ruling names, or for a replay the file of the reference, which is
-    read for inputs that come with a `Model` alone."""
-    if "key" in recipe:
-        return _redrawn(str(pack), msgspec.convert(recipe, ReplayRecipe))
-    load(Path(pack))
-    return {
-        name: from_bits(each.bits, each.dtype, each.layout.shape).copy()
-        for name, each in _realised(recipe).inputs.items()
-    }
-
-
 def expression_of(cases: Sequence[Case], search: Search | None = None, pack: str = "") -> str:
     """Return an expression that makes the inputs and parameters of the first of some cases for which this takes a few
     lines, and '' if there is none: their values if they are few or alike, else their recipe if the search has drawn the
@@ -58,24 +42,19 @@ def expression_of(cases: Sequence[Case], search: Search | None = None, pack: str
 
 def replay_expression(found: ReplayFailure, against: str) -> str:
     """Return an expression that makes the inputs of a case of a replay: their values if they are few or alike, else
-    their recipe, else their bits; '' if none takes a few lines."""
+    their recipe, else their bits; '' if none takes a few lines. `against` is the file of the reference, or '' if inputs
+    that come with its `Model` are not drawn again."""
     case, told = found.case, found.drawn
-    if (listed := _dict_of(case, _listed)) or told is None:
+    listed = _dict_of(case, _listed)
+    if listed or told is None or not against or not _is_drawn(case, told):
         return listed or _dict_of(case, _packed)
-    made = _redrawn(against, told)
-    if all(name in made and made[name].tobytes() == each.bits for name, each in case.inputs.items()):
-        return f"fuzz.drawn({against!r}, {_plain(told)!r})"
-    return _dict_of(case, _packed)
+    return f"fuzz.drawn({against!r}, {_plain(told)!r})"
 
 
-def _redrawn(against: str, recipe: ReplayRecipe) -> dict[str, NDArray[Any]]:
-    from fuzz.tasks.judge.own import own_statement
-
-    if recipe.tensors:
-        return given(recipe.arrays(), recipe.dtype)
-    own = own_statement(against).own
-    assert own is not None
-    return given(own(recipe.key), recipe.dtype)
+def _is_drawn(case: Case, recipe: ReplayRecipe) -> bool:
+    """Return whether the recipe makes the inputs of a case; of inputs that come with a `Model` this is not checked."""
+    made = given(recipe.arrays(), recipe.dtype)
+    return not made or all(name in made and made[name].tobytes() == each.bits for name, each in case.inputs.items())
 
 
 def _dict_of(case: Case, written: Callable[[Tensor], str]) -> str:
@@ -120,11 +99,7 @@ def _recipe(case: Case, search: Search) -> Mapping[str, Any] | None:
     if made is None or made.draw is None or made.case.digest != case.digest:
         return None
     recipe = _plain(replace(made.draw, origin=None))
-    return recipe if _realised(recipe).digest == case.digest else None
-
-
-def _realised(recipe: Mapping[str, Any]) -> Case:
-    return realise(msgspec.convert(recipe, Draw))
+    return recipe if realise(msgspec.convert(recipe, Draw)).digest == case.digest else None
 
 
 def _plain(value: Any) -> Any:
