@@ -132,15 +132,16 @@ def _rooms(module: ModuleType, is_several: bool, parts: Sequence[Any]) -> Sequen
 
     def is_read(at: int) -> bool:
         try:
-            some, other = returned(at, 0), returned(at, 1)
+            pairs = [pair for value in (0, 1) for pair in zip(usual, returned(at, value), strict=True)]
+            return not all(torch.allclose(a.double(), b.double(), 0.0, 0.0, equal_nan=True) for a, b in pairs)
         except Exception:  # such as for a place that is none
             return True
-        return not all(torch.allclose(a, b, 0.0, 0.0, equal_nan=True) for a, b in zip(some, other, strict=True))
 
     try:
-        sizes = [each.numel() for each in returned()]
+        usual = returned()
     except Exception:  # what cannot be run here is refused when it is read
         return ()
+    sizes = [each.numel() for each in usual]
     found, free = list[int](), [at for at, each in enumerate(parts) if torch.is_tensor(each)] if is_several else []
     for size in sizes:
         at = next((at for at in free if parts[at].numel() == size and at not in found and not is_read(at)), None)

@@ -20,7 +20,7 @@ from torch import Generator
 def generate_input(rows: int, n: int, seed: int):
     made: "Generator | None" = Generator(device="cuda").manual_seed(seed)
     x = torch.randn(rows, n, device="cuda", generator=made)
-    return x, torch.rand(3, device="cuda"), torch.empty(rows, device="cuda")
+    return x, torch.rand(3, device="cuda"), torch.arange(rows, device="cuda") / 8
 
 def ref_kernel(data):
     x, w, y = data
@@ -55,7 +55,7 @@ def test_room_for_an_output_is_no_input(tmp_path: Path) -> None:
     assert (kept.fixed, kept.kept) == ({"d2": 3}, "kept as all tests have it: d2 = 3")
 
 
-@pytest.mark.parametrize("returned", ["x.sum(-1) * w.sum() + y", "x * w.sum()"])
+@pytest.mark.parametrize("returned", ["x.sum(-1) * w.sum() + y", "x * w.sum()", "torch.softmax(y, 0) * x.sum()"])
 def test_what_the_reference_reads_and_what_is_no_output_is_an_input(returned: str, tmp_path: Path) -> None:
     reference = _SCALED.replace("    y[...] = (x * w.sum()).sum(-1)\n    return y\n", f"    return {returned}\n")
     first = next(iter(statements_of(_task(tmp_path, reference))))
