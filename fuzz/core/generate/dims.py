@@ -26,8 +26,8 @@ USUAL_WORK = 1 << 15
 SMALL_WORK = 1 << 13
 """The limit of terms for every second case. Without it, ops of many dimensions would always reach `USUAL_WORK`."""
 CHEAP_WORK = 1 << 17
-"""The limit of terms for relatives and probes, of which there are many, and for the largest cases of an op whose
-operands hold a number for each term: they took 82% of the elements of all cases of `group_norm`, 5 of 640 cases."""
+"""The limit of terms for relatives and probes, of which there are many, and for ops whose operands hold each term: 5 of
+640 cases of `group_norm` had 82% of all elements."""
 LARGE_WORK = 1 << 20
 """The limit of terms for the remaining cases, for which the oracle takes 0.1 to 0.3 s."""
 MOST_WORK = 1 << 22
@@ -83,8 +83,8 @@ def shaped(sketch: Sketch, dice: Dice, wish: Mapping[Feature, Any], *, free: boo
     op = OPS[sketch.capability.op]
     if has_rows_alone(op):
         return _published(sketch, dice) if free and op.shapes and dice.one_in(_PUBLISHED_ONE_IN) else sketch
-    large = CHEAP_WORK if holds_tiles(op) else LARGE_WORK
-    most = large if dice.one_in(_LARGE_ONE_IN) else dice.pick((SMALL_WORK, USUAL_WORK))
+    rare = dice.one_in(_LARGE_ONE_IN)
+    most = (CHEAP_WORK if holds_tiles(op) else LARGE_WORK) if rare else dice.pick((SMALL_WORK, USUAL_WORK))
     if free and dice.one_in(_FREE_ONE_IN):
         sketch = replace(sketch, n=fitting_n(sketch.capability, _any(dice, _LARGEST)))
     extents = Decisions(fitted(sketch), dice, most)

@@ -173,10 +173,9 @@ def sketches(capabilities: Sequence[Capability]) -> st.SearchStrategy[Sketch]:
 def drawn_from(capability: Capability) -> Callable[[Stream], Sketch]:
     """Return a function that draws Hypothesis's sketch for `capability` from the words of a stream alone.
 
-    It uses Hypothesis's entry for fuzzers, `fuzz_one_input`. The sketch then depends on nothing else, neither on
-    earlier draws nor on imported modules. The entry is set up once, whereas a test that runs one example for each seed
-    would be set up each time, which takes several times as long. How the entry reads words is no public interface of
-    Hypothesis: where a version has no such entry, or draws nothing from many words, dice draw the sketch.
+    It uses Hypothesis's entry for fuzzers, which is set up once. The sketch then depends on nothing else, neither on
+    earlier draws nor on imported modules. Where a version of Hypothesis has no such entry, or draws nothing from many
+    words, since its way to read them is no public interface, dice draw the sketch.
     """
     found: list[Sketch] = []
     quiet = settings(database=None, deadline=None, suppress_health_check=list(HealthCheck))
@@ -200,8 +199,7 @@ def drawn_from(capability: Capability) -> Callable[[Stream], Sketch]:
 
 
 _WORDS, _MOST_WORDS = 64, 1 << 14
-"""The number of random words for one sketch, and the most that are tried. More than the first are hardly ever needed,
-and twice the first have always sufficed."""
+"""The number of random words for one sketch, which hardly ever needs more, and the most that are tried."""
 
 
 def fitting_n(capability: Capability, n: int) -> int:
@@ -227,14 +225,8 @@ def fitting(capability: Capability, dim: str, size: int) -> int:
 def near(sketch: Sketch, dice: Dice) -> Sketch:
     """Return a relative of a sketch: a nearby row length, so another tail, and another recipe, parameters and seed."""
     n = max(1, sketch.n + (dice.below(33) - 16) * sketch.capability.step(OPS[sketch.capability.op].row))
+    parameters = {each.name: dice.pick(each.values) for each in free_parameters(sketch.capability)}
     return Sketch(
-        sketch.capability,
-        fitting_n(sketch.capability, n),
-        sketch.rows,
-        sketch.rank,
-        sketch.axis,
-        sketch.odd,
-        {each.name: dice.pick(each.values) for each in free_parameters(sketch.capability)},
-        dice.pick(first_recipes(sketch.capability.op)),
-        dice.below(2**64),
-    )
+        sketch.capability, fitting_n(sketch.capability, n), sketch.rows, sketch.rank, sketch.axis, sketch.odd,
+        parameters, dice.pick(first_recipes(sketch.capability.op)), dice.below(2**64),
+    )  # fmt: skip

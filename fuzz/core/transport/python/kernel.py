@@ -157,9 +157,8 @@ class LoadedKernel:
 
     def __init__(self, spec: Spec) -> None:
         self._path, self._folders = spec.source, (str(Path(spec.source).parent), spec.folder)
-        copies = Path(spec.source).parent.glob("*.py")
-        texts = {path.name: path.read_text(encoding="utf-8") for path in copies}
-        text = texts[Path(spec.source).name]
+        source = Path(spec.source)
+        texts = {path.name: path.read_text(encoding="utf-8") for path in source.parent.glob("*.py")}
         self.digest = source_digest(texts)
         self._place: Callable[[], Any] = nullcontext
         if spec.device == "interpret":
@@ -168,9 +167,8 @@ class LoadedKernel:
             self._place = stand_in()
         try:
             with self._place():
-                self.module = loaded(
-                    text, Path(spec.source), Path(spec.folder), spec.siblings, f"_kernelfuzz_{self.digest[:12]}"
-                )
+                top = f"_kernelfuzz_{self.digest[:12]}"
+                self.module = loaded(texts[source.name], source, Path(spec.folder), spec.siblings, top)
         except BaseException as error:
             said = f"{Path(spec.source).name}: {self._words(error)}"
             if spec.device != "cuda" and any(words in str(error) for words in (*_NO_CUDA, _NO_DRIVER)):
@@ -240,7 +238,7 @@ class LoadedKernel:
 
     def _asks_for_cuda(self, error: BaseException, words: str) -> bool:
         """Whether the call ended for lack of CUDA: torch says so, or a statement in the kernel's own files."""
-        stated = _is_stated(error, self._folders) and "cuda" in words.lower()
+        stated = "cuda" in words.lower() and _is_stated(error, self._folders)
         return stated or any(each in str(error) for each in _NO_CUDA)
 
     def _words(self, error: BaseException) -> str:
