@@ -11,7 +11,7 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,8 @@ _ALIKE = 0.5
 largest error, rounding changed a decision, as it may in a kernel, and the element is not judged."""
 _TURNED = 16
 """If changed decisions exclude more than one in `_TURNED` elements of an output, no element of it is judged."""
+_BLOCK = 1 << 15
+"""The elements that get rounding errors at a time: new memory for all of a large tensor takes longer than drawing."""
 _PLAIN = frozenset(f"aten::{name}" for name in (
     "cat", "stack", "clone", "copy", "copy_", "index", "gather", "where", "_to_copy", "relu", "max", "min", "amax",
     "amin", "maximum", "minimum", "abs", "neg", "sort", "topk", "index_select", "embedding", "masked_fill", "clamp",
@@ -185,10 +187,10 @@ def replayed(ways: Ways, arrays: Arrays) -> Sequence[Replayed]:
         of = np.asarray if places is None else places.elements
         chosen, value = value, of(value)
         with np.errstate(all="ignore"):
-            away = np.max([np.abs(of(run[at]) - value) * times for run, times in others], axis=0, initial=0.0)
+            away = reduce(np.maximum, (np.abs(of(run[at]) - value) * times for run, times in others))
             least = np.zeros(value.shape) if whole and places is None else 4 * SINGLE.u * np.abs(value) + SINGLE.tiny
             pairs = zip((of(run[at]) for run, _ in others[1:]), (of(run[at]) for run in fine), strict=False)
-            bent = np.max([np.abs(value + TIMES * (few - value) - many) for many, few in pairs], axis=0, initial=0.0)
+            bent = reduce(np.maximum, (np.abs(value + TIMES * (few - value) - many) for many, few in pairs))
             finite = np.isfinite(value) & np.isfinite(away)
             known = finite & (bent <= _ALIKE * away + least)
             known &= _TURNED * (finite & ~known).sum() <= finite.sum()
@@ -273,17 +275,27 @@ def _noisy(reference: Callable[..., Any], arrays: Arrays, seed: int, times: floa
     # NumPy draws several times as fast as torch, whose operations pass through the interception, too.
     chance, orders = np.random.default_rng(seed), torch.Generator().manual_seed(seed)
 
-    def off(size: Any, of: Any = None) -> Any:
-        if of is not None and of.is_complex():
-            return torch.complex(off(size), off(size))
-        found = np.asarray(chance.random(tuple(size.shape)))
-        found -= 0.5
-        found *= 2 * times * SINGLE.u
-        with np.errstate(all="ignore"):
-            found *= size.detach().numpy()
-            if not np.isfinite(found.sum()):
-                found[~np.isfinite(found)] = 0.0  # an infinity has no error
-        return torch.from_numpy(found)
+    def nudged(each: Any, of: Any, root: float = 1.0) -> Any:
+        """Return the tensor, to which errors in proportion to the elements of `of` are added in place."""
+        if each.is_complex():
+            nudged(torch.view_as_real(each), of.abs().unsqueeze(-1).expand(*each.shape, 2), root)
+            return each
+        to, size = each.detach().numpy(), of.detach().numpy()
+        if to.flags.c_contiguous and size.flags.c_contiguous:
+            to, size = to.reshape(-1), size.reshape(-1)
+        block = _BLOCK if to.ndim == 1 else max(to.size, 1)
+        for at in range(0, to.size, block):  # in parts that the processor's cache holds
+            part, by = (to[at : at + block], size[at : at + block]) if to.ndim == 1 else (to, size)
+            found = np.asarray(chance.random(part.shape))
+            found -= 0.5
+            found *= 2 * times * SINGLE.u
+            with np.errstate(all="ignore"):
+                found *= np.abs(by)
+                if not np.isfinite(found.sum()):
+                    found[~np.isfinite(found)] = 0.0  # an infinity has no error
+                found *= root
+                part += found
+        return each
 
     def rounded(function: Any, args: Any, kwargs: Any) -> Any:
         name = function._schema.name
@@ -300,7 +312,9 @@ def _noisy(reference: Callable[..., Any], arrays: Arrays, seed: int, times: floa
             return values, order[places]
         given = [each for each in tensors_in((args, kwargs)) if _rounds(each)]
         if name.startswith(_ALGEBRA):
-            args = _each(args, lambda each: each + off(each.abs().amax().expand_as(each)) * each.shape[-1] ** 0.5)
+            args = _each(
+                args, lambda each: nudged(each.clone(), each.abs().amax().expand_as(each), each.shape[-1] ** 0.5)
+            )
         before = {each.untyped_storage().data_ptr() for each in given}
         found = function(*args, **kwargs)
         if not given or name in _PLAIN:
@@ -313,13 +327,13 @@ def _noisy(reference: Callable[..., Any], arrays: Arrays, seed: int, times: floa
             for each in tensors_in(found):
                 own = each.untyped_storage().data_ptr() not in before
                 if _rounds(each) and each.numel() and (own or name.endswith("_")):
-                    each += off(each.abs() if size is None else size.abs(), each) * root
+                    nudged(each, each if size is None else size, root)
         return found
 
     noise = intercepted(rounded)
 
     def called(**tensors: Any) -> Any:
-        given = {n: each + off(each.abs(), each) if _rounds(each) else each for n, each in tensors.items()}
+        given = {name: nudged(each.clone(), each) if _rounds(each) else each for name, each in tensors.items()}
         with noise:
             return reference(**given)
 

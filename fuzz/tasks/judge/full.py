@@ -48,8 +48,8 @@ _BYTES = 32
 class SizeLimits:
     """Limits on the size of a task, and on the part of its outputs that is compared."""
 
-    elements: int = 1 << 26
-    """The most elements of all inputs, weights and outputs, which a worker takes about 5 s to receive and return."""
+    elements: int = 1 << 28
+    """The most elements of all inputs, weights and outputs, which a worker takes about 20 s to receive and return."""
     compared: int = 1 << 20
     """The most elements of the largest tensor, counting only replayed rows. Such a replay takes some seconds."""
     row: int = 1 << 22

@@ -84,7 +84,15 @@ def solution_of(words: str, statement: Statement, against: str = "") -> Solution
     own = {each: text_of(place) for each, place in beside.items() if place.suffix == ".py"}
     solution = _of_source(path, {**others, **own, file: _beside(text, others)}, file, name, statement)
     check_installed(Path(path), solution.files)
-    return replace(solution, beside={each: place for each, place in beside.items() if each not in own})
+    further = {each: place for each, place in beside.items() if each not in own}
+    framework = "triton" if any(map(_is_in_triton, further.values())) else solution.framework
+    return replace(solution, framework=framework, beside=further)
+
+
+def _is_in_triton(path: Path) -> bool:
+    """Return whether a path is a package with a file that imports Triton."""
+    texts = (each.read_text("utf-8", "replace") for each in path.rglob("*.py")) if path.is_dir() else ()
+    return any(re.search(r"^\s*(import|from) triton\b", each, re.MULTILINE) for each in texts)
 
 
 def _is_shown(path: Path, against: str, statement: Statement) -> bool:

@@ -157,14 +157,18 @@ class LoadedKernel:
 
     def __init__(self, spec: Spec) -> None:
         self._path, self._folders = spec.source, (str(Path(spec.source).parent), spec.folder)
-        copies = Path(spec.source).parent.glob("*.py")
-        texts = {path.name: path.read_text(encoding="utf-8") for path in copies}
-        text = texts[Path(spec.source).name]
+        source = Path(spec.source)
+        texts = {path.name: path.read_text(encoding="utf-8") for path in source.parent.glob("*.py")}
         self.digest = source_digest(texts)
+        self._place: Callable[[], Any] = nullcontext
+        if spec.device == "interpret":
+            from fuzz.core.transport.python.stand_in import stand_in
+
+            self._place = stand_in()
         try:
-            self.module = loaded(
-                text, Path(spec.source), Path(spec.folder), spec.siblings, f"_kernelfuzz_{self.digest[:12]}"
-            )
+            with self._place():
+                top = f"_kernelfuzz_{self.digest[:12]}"
+                self.module = loaded(texts[source.name], source, Path(spec.folder), spec.siblings, top)
         except BaseException as error:
             said = f"{Path(spec.source).name}: {self._words(error)}"
             if spec.device != "cuda" and any(words in str(error) for words in (*_NO_CUDA, _NO_DRIVER)):
@@ -212,8 +216,8 @@ class LoadedKernel:
             handed = tensors if self._made is None else {name: self._made(each) for name, each in tensors.items()}
             own = {self._own.get(name, name): each for name, each in {**handed, **given}.items()}
             call = partial(self._entry, **own, **self._options)
-            with self._choosing():
-                found = call() if way is None else way(call)
+            with self._choosing(), self._place():
+                found = call() if way is None else way(self._place()(call) if self._device == "interpret" else call)
             self._has_returned = True
             return found if self._made is None else opened(found, self._library)
         except BaseException as error:  # any exception is an outcome of the kernel, even SystemExit
@@ -234,9 +238,8 @@ class LoadedKernel:
 
     def _asks_for_cuda(self, error: BaseException, words: str) -> bool:
         """Whether the call ended for lack of CUDA: torch says so, or a statement in the kernel's own files."""
-        stated = _is_stated(error, self._folders) and "cuda" in words.lower()
-        asked = self._device == "interpret" and _NO_DRIVER in str(error)  # as of the number of its multiprocessors
-        return stated or asked or any(each in str(error) for each in _NO_CUDA)
+        stated = "cuda" in words.lower() and _is_stated(error, self._folders)
+        return stated or any(each in str(error) for each in _NO_CUDA)
 
     def _words(self, error: BaseException) -> str:
         """Return the error in one line, with the last line of the kernel's file that was reached."""

@@ -18,6 +18,7 @@ from typing import Any
 
 from fuzz.core.base.outcome import LeftOutError
 from fuzz.core.base.text import id_word
+from fuzz.core.transport.python.interpreter import mend
 
 _MODULE = "triton.runtime.autotuner"
 _MOST_SEEN = 5000
@@ -48,7 +49,8 @@ class Choice:
 @contextmanager
 def chosen(tuners: Sequence[Any], places: Sequence[int]) -> Iterator[None]:
     """Within this context, autotuners take the configurations at these places, and other autotuners their first one. No
-    trial runs: each looks to Triton as if it had that configuration alone."""
+    trial runs: each looks to Triton as if it had that configuration alone. An interpreter is mended."""
+    mend()
     if _MODULE not in sys.modules:
         yield
         return

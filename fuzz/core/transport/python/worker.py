@@ -44,8 +44,6 @@ class _Resident:
             watch_allocators(self._arrays.library)
         if spec.library != "numpy":
             self._arrays.library.set_num_threads(1)
-        if spec.device == "interpret":  # it stands in for a GPU, and many wrappers refuse tensors elsewhere
-            self._arrays.library.Tensor.is_cuda = True
         self.runs: CaseRunner | None = None
         self._state: ProcessState | None = None
         self._watch: MemoryWatch | None = None

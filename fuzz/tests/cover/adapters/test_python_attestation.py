@@ -109,11 +109,11 @@ def test_a_kernel_that_needs_cuda_in_each_call_did_not_run_and_one_that_has_retu
         assert [each.status for each in found] == wanted, found
 
 
-def test_what_asks_for_the_properties_of_a_gpu_did_not_run_in_the_interpreter(
+def test_what_asks_for_a_stream_of_a_gpu_did_not_run_in_the_interpreter(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VISIBLE, "")
-    asks = TRITON.replace("axis):\n", "axis):\n    triton.runtime.driver.active.get_current_device()\n")
+    asks = TRITON.replace("axis):\n", "axis):\n    torch.cuda.current_stream()\n")
     [outcome] = outcomes(python_target(tmp_path, TRITON_HEAD + asks, "triton", "interpret"), cache, a_case())
     assert outcome.status is Status.NOT_RUN, outcome
     assert "no CUDA here" in str(outcome)

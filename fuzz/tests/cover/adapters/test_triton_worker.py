@@ -13,6 +13,7 @@ from fuzz.core.adapters.python_kernel import Device
 from fuzz.core.adapters.python_program import PythonAttestation
 from fuzz.core.base.case import Case, Output, Tensor, contiguous
 from fuzz.core.base.outcome import Fault, Status
+from fuzz.core.base.probe import CALLER, probed
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.tests.common.planted import ANYTHING, a_case
 from fuzz.tests.common.python_planted import BAD, PITCHED, TRITON, TRITON_HEAD, outcomes, python_target
@@ -53,6 +54,38 @@ def test_a_triton_program_that_strays_is_named(tmp_path: Path, cache: Path, trit
         ]
 
 
+ON_A_GPU = """
+BACKEND = triton.runtime.driver.active.get_current_target().backend
+COUNT = torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count
+ONES = torch.ones(3, device="cuda")
+same = torch.compile(lambda x: x * 1, backend="eager")
+
+
+@triton.jit
+def program(x_ptr, y_ptr, size, COUNT: tl.constexpr):
+    for place in range(tl.program_id(0), size, COUNT):
+        tl.store(y_ptr + place, tl.load(x_ptr + place))
+
+
+def rms_norm(x, y, eps, axis):
+    assert BACKEND == "cuda" and torch.cuda.is_available() and x.is_cuda
+    with torch.cuda.device(x.device.index):
+        made = torch.zeros(x.shape, device=torch.device("cuda", 0)) + torch.ones(1, device="cpu").to("cuda:0")
+        program[(COUNT,)](x.contiguous().cuda(), made, x.numel(), COUNT=COUNT)
+    torch.cuda.synchronize()
+    y.copy_(same(made) * ONES[0])
+"""
+"""It asks torch and Triton about the GPU, and makes tensors there, as published wrappers do."""
+
+
+def test_a_wrapper_that_asks_for_a_gpu_runs_in_the_interpreter(tmp_path: Path, cache: Path) -> None:
+    """Also in a thread of its own."""
+    target = python_target(tmp_path, TRITON_HEAD + ON_A_GPU, "triton", "interpret")
+    usual, in_a_thread = outcomes(target, cache, a_case(), probed(a_case(), CALLER))
+    for outcome in (usual, in_a_thread):
+        assert (outcome.status, outcome.outputs) == (Status.RAN, {"y": a_case().inputs["x"].bits}), outcome.detail
+
+
 @pytest.mark.some(1)
 def test_an_error_inside_a_triton_program_is_a_crash_with_its_line(
     tmp_path: Path, cache: Path, triton_device: Device
@@ -85,6 +118,29 @@ def test_a_stray_read_is_seen_by_the_sanitizer(tmp_path: Path, cache: Path) -> N
         (checked,) = outcomes(next(sanitized(target)), cache, a_case())
         assert checked.status is status, checked.detail
         assert ("Invalid __global__ read" in checked.detail) is (status is Status.REPORTED)
+
+
+LOGIC = """
+@triton.jit
+def program(x_ptr, y_ptr, pitch, rows, n, IS_OPEN: tl.constexpr, BLOCK: tl.constexpr):
+    row, column = tl.arange(0, BLOCK)[:, None], tl.arange(0, BLOCK)[None, :]
+    mask = row < rows and column < n and IS_OPEN
+    far = not (row < 100 or column > 100)
+    x = tl.load(x_ptr + row * pitch + column, mask=mask, other=0.0)
+    if rows > 0 and n > 0 or IS_OPEN:
+        tl.store(y_ptr + row * n + column, tl.where(far, 100.0, x), mask=mask)
+
+
+def rms_norm(x, y, eps, axis):
+    program[(1,)](x, y, x.stride(0), x.shape[0], x.shape[1], IS_OPEN=True, BLOCK=8)
+"""
+"""Its logic is that of blocks, which Python would take for true."""
+
+
+def test_the_logic_of_blocks_is_that_of_their_elements(tmp_path: Path, cache: Path, triton_device: Device) -> None:
+    target = python_target(tmp_path, TRITON_HEAD + LOGIC, "triton", triton_device)
+    (outcome,) = outcomes(target, cache, a_case())
+    assert (outcome.status, outcome.outputs) == (Status.RAN, {"y": a_case().inputs["x"].bits}), outcome.detail
 
 
 def test_what_the_interpreter_gets_wrong_is_said_and_not_run(tmp_path: Path, cache: Path) -> None:

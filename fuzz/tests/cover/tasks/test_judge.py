@@ -370,6 +370,17 @@ def test_what_a_solution_reads_at_home_comes_along_and_not_what_it_is_judged_by(
     assert there == {"mine.py", "helper.py", "inner.py", "table.bin", "mine.json", "weights/0.bin"}
 
 
+def test_a_solution_is_in_triton_if_a_package_beside_it_is(tmp_path: Path) -> None:
+    (tmp_path / "ref.py").write_text("def scaled(x): return x\n")
+    (tmp_path / "mine.py").write_text("import torch\nfrom blocks.deep import scaled\ndef kernel(x): return scaled(x)\n")
+    (tmp_path / "blocks" / "deep").mkdir(parents=True)
+    (tmp_path / "blocks" / "__init__.py").write_text("")
+    problem = next(statements_of(str(tmp_path / "ref.py")))
+    for text, wanted in (("import torch\n", "torch"), ("try:\n    from triton import jit\nfinally: 0\n", "triton")):
+        (tmp_path / "blocks" / "deep" / "__init__.py").write_text(text)
+        assert solution_of(str(tmp_path / "mine.py"), problem).framework == wanted
+
+
 def test_what_was_judged_before_stays_in_the_pack(tmp_path: Path) -> None:
     """Its findings stay there, and what was said to type next is still to work."""
     (tmp_path / "ref.py").write_text("def scaled(x, w):\n    return x * w * 2\n")
