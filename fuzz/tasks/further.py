@@ -25,8 +25,8 @@ def balanced_entries(targets: Sequence[Target], session: Session, count: int) ->
     share = -(-count // len(able))
     made = [balanced(each, session.seed, share, session.scope.laws, hints) for each in able]
     groups = [_with_twin(each) for some in zip_longest(*made) for each in some if each is not None]
-    ends = accumulate(map(len, groups))
-    return [*in_batches(group for group, end in zip(groups, ends, strict=True) if end <= count)]
+    starts = accumulate(map(len, groups), initial=0)
+    return [*in_batches(group[: count - start] for group, start in zip(groups, starts, strict=False) if start < count)]
 
 
 def wrong_far(pool: Pool, targets: Sequence[Target], session: Session) -> list[Entry]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.probe import AUTOGRAD, CALLER, FRESH, OVERWRITE, PAUSE, PROCESS
@@ -28,9 +28,9 @@ _MOST_EXTENT, _MOST = 1 << 16, 48
 
 
 def hints_of(kernels: Iterable[Kernel]) -> list[Hint]:
-    """Return the hints in the source files of kernels, each once."""
-    texts = (text for kernel in kernels for path, text in kernel.read if path.suffix == ".py")
-    return [*dict.fromkeys(hint for text in texts for hint in hints_in(text))]
+    """Return the hints in the source files of kernels, each once: the first of each file, then the second of each."""
+    found = [hints_in(text) for kernel in kernels for path, text in kernel.read if path.suffix == ".py"]
+    return [*dict.fromkeys(hint for each in zip_longest(*found) for hint in each if hint is not None)]
 
 
 def hints_in(text: str) -> tuple[Hint, ...]:
@@ -51,14 +51,16 @@ def _named(nodes: Sequence[ast.AST]) -> Iterator[Hint]:
 
 
 def _between(compared: Sequence[ast.Compare]) -> Iterator[Hint]:
-    """Yield numbers on both sides of the constants in comparisons, and between two that follow each other."""
+    """Yield the constants in comparisons, numbers between two that follow each other, and numbers on both sides."""
     numbers = dict.fromkeys(abs(number) for each in compared for number in _numbers(each))
     whole = [int(each) for each in numbers if each == int(each) and 1 < each < _MOST_EXTENT]
-    yield from ((EXTENT, float(number + more)) for number in whole for more in (0, 1, -1))
+    yield from ((EXTENT, float(number)) for number in whole)
     shapes = {number for each in compared if _is_of_shape(each) for number in map(abs, _numbers(each))}
     sizes = sorted(each for each in numbers if 0 < each < 2.0**15 and each not in shapes)
     yield from ((SIZE, (one + other) / 2) for one, other in pairwise(sizes))
-    yield from ((SIZE, each * factor) for each in sizes for factor in (1.0, 1.03125, 0.96875))
+    yield from ((SIZE, each) for each in sizes)
+    yield from ((EXTENT, float(number + more)) for number in whole for more in (1, -1))
+    yield from ((SIZE, each * factor) for each in sizes for factor in (1.03125, 0.96875))
 
 
 def _numbers(compared: ast.Compare) -> Iterator[float]:

@@ -23,7 +23,7 @@ WAS: Final = "_was"
 OVERWRITE, FRESH, CALLER, STREAM, GHOST, PAUSE, PROCESS, AUTOGRAD, MODE = PROBES = (
     "overwrite", "fresh", "caller", "stream", "ghost", "pause", "process", "autograd", "mode",
 )  # fmt: skip
-WITH_GRADIENTS = ("inputs require gradients", "no_grad", "inference_mode")
+WITH_GRADIENTS = ("inputs require gradients", "the last input requires gradients", "no_grad", "inference_mode")
 """What `AUTOGRAD` calls the kernel with: one of these for each case."""
 CALLS = 12
 """The number of calls that a probe makes before the judged one, if it needs earlier calls. A known exploit computes

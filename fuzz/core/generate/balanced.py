@@ -40,7 +40,7 @@ _CHOICES = 12
 """The number of random choices of which the best one is taken."""
 _PAUSE_EVERY = 25
 """One case in this many is called after a pause, which takes long."""
-_HINTED = 3
+_HINTED = 2
 """One case in this many follows a hint, if there are any."""
 _EXTENTS = ((1, 1), (2, 7), (8, 31), (32, 127), (128, 511), (512, 2047))
 _ROWS = (*_EXTENTS[:4], (128, 300))

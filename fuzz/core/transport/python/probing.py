@@ -216,17 +216,18 @@ def _of_a_user() -> Iterator[None]:
 
 
 def _with_gradients(placed: Placed) -> Any:
-    torch, how = placed.arrays.library, probes.gradients_of(placed.case)
+    torch, how, inputs = placed.arrays.library, probes.gradients_of(placed.case), [*placed.case.inputs]
     if not hasattr(torch, "inference_mode"):
         return placed.made()
-    if how != probes.WITH_GRADIENTS[0]:
+    if how not in probes.WITH_GRADIENTS[:2]:
 
         def way(call: Callable[[], Any]) -> Any:
             with getattr(torch, how)():
                 return call()
 
         return _if_taken(placed, placed.made(way))
-    given = {name: _requiring(each, name in placed.case.inputs) for name, each in placed.given.items()}
+    wanted = inputs if how == probes.WITH_GRADIENTS[0] else inputs[-1:]
+    given = {name: _requiring(each, name in wanted) for name, each in placed.given.items()}
     return _if_taken(placed, _detached(placed.call(given, None)))
 
 

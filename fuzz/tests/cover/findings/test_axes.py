@@ -13,7 +13,7 @@ import pytest
 import fuzz
 from fuzz.core.adapters.registry import expand
 from fuzz.core.base.case import Layout
-from fuzz.core.base.probe import AUTOGRAD, CALLER, MODE, PAUSE, PROCESS, probed
+from fuzz.core.base.probe import AUTOGRAD, CALLER, MODE, PAUSE, PROCESS, WITH_GRADIENTS, probed
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.generate.balanced import sized_cases
 from fuzz.core.judge.judge import Judgement
@@ -69,8 +69,8 @@ def test_memory_and_the_way_of_a_call_are_axes() -> None:
     assert values_of(probed(a_case(), CALLER))["how it is called"] == {"caller"}
     assert values_of(probed(a_case(), PAUSE))["time"] == {"after a pause"}
     assert values_of(probed(a_case(), PROCESS))["environment and process"] == {"as a user's"}
-    ways = [values_of(probed(a_case(), AUTOGRAD, kind))["autograd"] for kind in range(3)]
-    assert ways == [{"inputs require gradients"}, {"no_grad"}, {"inference_mode"}]
+    ways = [values_of(probed(a_case(), AUTOGRAD, kind))["autograd"] for kind in range(4)]
+    assert ways == [{each} for each in WITH_GRADIENTS]
     assert values_of(probed(a_case(), MODE))["mode"] == {"in the other one"}
 
 

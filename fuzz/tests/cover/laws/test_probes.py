@@ -176,8 +176,9 @@ def test_a_loop_of_another_caller_is_longer_than_a_cheat_waits(cache: Path, tmp_
 _LOOKS = {
     (PROCESS, 0): "'train.py' in sys.argv and 'HOME' in os.environ and not {*sys.modules} & {'fuzz', 'oracles.ops'}",
     (AUTOGRAD, 0): "x.requires_grad and torch.is_grad_enabled()",
-    (AUTOGRAD, 1): "not torch.is_grad_enabled()",
-    (AUTOGRAD, 2): "torch.is_inference_mode_enabled()",
+    (AUTOGRAD, 1): "x.requires_grad and torch.is_grad_enabled()",
+    (AUTOGRAD, 2): "not torch.is_grad_enabled()",
+    (AUTOGRAD, 3): "torch.is_inference_mode_enabled()",
     (PAUSE, 0): "time.monotonic() - LAST[0] > 0.5",
 }  # fmt: skip
 
