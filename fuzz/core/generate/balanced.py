@@ -79,6 +79,7 @@ _SHAPED: Mapping[str, Mapping[str, Callable[[Values], Values]]] = {
     },
     "repeats": {
         "all equal": lambda rows: np.broadcast_to(rows[:, :1], rows.shape), "rows alike": _rows_alike,
+        "one value": lambda rows: np.full_like(rows, np.abs(rows).max()),
         "some equal": lambda rows: np.where(np.arange(rows.shape[1]) % 2, rows, rows[:, :1]),
     },
     "order": {"ascending": lambda rows: np.sort(rows), "descending": lambda rows: -np.sort(-rows)},
@@ -168,7 +169,9 @@ def _hinted(levels: Levels, hint: Hint, dice: Dice, op: Op) -> Levels:
     if kind == EXTENT and dims:
         return {**levels, dice.pick(dims): (int(value), int(value)), "multiple": None}
     if kind == SIZE and SIZE in levels:  # of each input, as the number may be about any
-        return {**levels, SIZE: float(value), "apart": "", "row": "", "special": ""}
+        plain = dict.fromkeys(("apart", "row", "special", *(["order", "place"] if dice.one_in(2) else [])), "")
+        repeats = {} if "place" not in plain else {"repeats": "one value", "signs": "no negative"}
+        return {**levels, **plain, **repeats, SIZE: float(value)}
     return {**levels, kind: value} if kind in (WAY, TWO_THREADS) and kind in levels else levels
 
 
