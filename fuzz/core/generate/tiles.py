@@ -17,6 +17,7 @@ from fuzz.core.generate.dims import (
     Decisions,
     fitted,
     has_rows_alone,
+    holds_tiles,
     ranks_of,
     rotated,
 )
@@ -129,7 +130,9 @@ def long_along_one(sketch: Sketch, dice: Dice, number: int) -> Sketch | None:
 
 def most_of_tiles(op: Op) -> int:
     """Return the largest number of terms that a step may have in cases with tiles in all dimensions."""
-    return SMALL_WORK if has_rows_alone(op) else MOST_WORK
+    if has_rows_alone(op):
+        return SMALL_WORK
+    return CHEAP_WORK if holds_tiles(op) else MOST_WORK
 
 
 def _tiled(op: Op) -> list[str]:
