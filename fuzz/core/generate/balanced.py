@@ -20,7 +20,7 @@ from fuzz.core.base.draw import Draw
 from fuzz.core.base.dtypes import from_bits, quantise
 from fuzz.core.base.feature import Feature
 from fuzz.core.base.hints import EXTENT, SIZE, TWO_THREADS, WAY, Hint
-from fuzz.core.base.probe import AUTOGRAD, GHOST, PAUSE, STREAM
+from fuzz.core.base.probe import AUTOGRAD, GHOST, PAUSE, STREAM, WITH_GRADIENTS
 from fuzz.core.base.stream import Dice, Stream
 from fuzz.core.generate.dims import FEW_BATCHES, USUAL_WORK, Decisions, fitted, ranks_of, rotated
 from fuzz.core.generate.drawing import draw_from
@@ -66,9 +66,9 @@ def _turned(rows: Values, place: int) -> Values:
     return made
 
 
-def _with(rows: Values, value: float) -> Values:
+def _with_negative_zero(rows: Values) -> Values:
     made = rows.copy()
-    made[:, rows.shape[1] // 2] = value
+    made[:, rows.shape[1] // 2] = -0.0
     return made
 
 
@@ -77,19 +77,15 @@ _SHAPED: Mapping[str, Mapping[str, Callable[[Values], Values]]] = {
         "no negative": np.abs, "no positive": lambda rows: -np.abs(rows),
         "whole numbers": lambda rows: np.round(rows * 4),
     },
-    "repeats": {
+    "arrangement": {
         "all equal": lambda rows: np.broadcast_to(rows[:, :1], rows.shape), "rows alike": _rows_alike,
-        "one value": lambda rows: np.full_like(rows, np.abs(rows).max()),
-        "some equal": lambda rows: np.where(np.arange(rows.shape[1]) % 2, rows, rows[:, :1]),
+        "one value": lambda rows: np.full_like(rows, np.abs(rows).max()), "ascending": np.sort,
+        "descending": lambda rows: -np.sort(-rows), "first": lambda rows: _turned(rows, 0),
+        "last": lambda rows: _turned(rows, -1), "negative zero": _with_negative_zero,
     },
-    "order": {"ascending": lambda rows: np.sort(rows), "descending": lambda rows: -np.sort(-rows)},
-    "place": {
-        "first": lambda rows: _turned(rows, 0), "last": lambda rows: _turned(rows, -1),
-        "inside": lambda rows: _turned(rows, rows.shape[1] // 2),
-    },
-    "special": {"zero": lambda rows: _with(rows, 0.0), "negative zero": lambda rows: _with(rows, -0.0)},
 }  # fmt: skip
-"""What is done to the rows of an input, by axis and level. An axis has the level '' too, for nothing."""
+"""What is done to the rows of an input, by axis and level: what a search hardly does. An axis has the level '' too, for
+nothing."""
 
 
 @dataclass(frozen=True)
@@ -117,10 +113,7 @@ def balanced(
         chosen.append(_hinted(levels, hint, dice, OPS[capability.op]) if hint else levels)
         draws.append(_drawn(capability, chosen[-1], dice))
     cases = cases_of([laid(draw) for draw in draws])
-    made = [
-        Balanced(_edited(case, levels, Dice(stream.child(f"values {number}"))), levels.get(WAY, ""))
-        for number, (case, levels) in enumerate(zip(cases, chosen, strict=True))
-    ]
+    made = [Balanced(_edited(case, levels), levels.get(WAY, "")) for case, levels in zip(cases, chosen, strict=True)]
     return [each for each in made if capability.refusal(each.case) is None]
 
 
@@ -135,7 +128,7 @@ def sized_cases(capability: Capability, seed: int) -> list[Case]:
     levels = [{SIZE: size, dims[at % len(dims)]: (_PLAIN, _PLAIN)} for at, size in enumerate(_POWERS[:-1])]
     dice = [Dice(stream.child(str(each[SIZE]))) for each in levels]
     cases = cases_of([laid(_drawn(capability, *pair)) for pair in zip(levels, dice, strict=True)])
-    found = [_edited(case, each, one) for case, each, one in zip(cases, levels, dice, strict=True)]
+    found = [_edited(case, each) for case, each in zip(cases, levels, strict=True)]
     threaded = found[-2:] if capability.takes_threads else []
     return [*found, *(replace(case, params={**case.params, THREADS: 2}) for case in threaded)]
 
@@ -144,7 +137,7 @@ def _axes_of(capability: Capability, probes: Sequence[str]) -> Mapping[str, Sequ
     """Return the levels of each axis on which cases for the capability can differ."""
     op = OPS[capability.op]
     ways = [each for each in probes if each not in (GHOST, STREAM, PAUSE)]
-    ways += [each for each in ways if each == AUTOGRAD]  # of which there are several kinds
+    ways += [AUTOGRAD] * (len(WITH_GRADIENTS) - 1) * (AUTOGRAD in ways)
     found: dict[str, Sequence[Any]] = {
         **{dim: _EXTENTS for dim in op.named if dim not in op.fixed}, "multiple": _MULTIPLES,
         OUTER: _ROWS if OUTER in op.inputs[0].axes else (), "rank": ranks_of(op), "dtype": capability.able.dtypes,
@@ -152,7 +145,7 @@ def _axes_of(capability: Capability, probes: Sequence[str]) -> Mapping[str, Sequ
     }  # fmt: skip
     if _free_inputs(op):
         found |= {SIZE: _POWERS, "apart": ("", "", *_free_inputs(op)), "row": ("", "", "larger", "smaller")}
-        found |= {axis: ("", "", *levels) for axis, levels in _SHAPED.items()}
+        found |= {axis: ("", *levels) for axis, levels in _SHAPED.items()}
     return {axis: levels for axis, levels in found.items() if len(levels) > 1}
 
 
@@ -169,9 +162,8 @@ def _hinted(levels: Levels, hint: Hint, dice: Dice, op: Op) -> Levels:
     if kind == EXTENT and dims:
         return {**levels, dice.pick(dims): (int(value), int(value)), "multiple": None}
     if kind == SIZE and SIZE in levels:  # of each input, as the number may be about any
-        plain = dict.fromkeys(("apart", "row", "special", *(["order", "place"] if dice.one_in(2) else [])), "")
-        repeats = {} if "place" not in plain else {"repeats": "one value", "signs": "no negative"}
-        return {**levels, **plain, **repeats, SIZE: float(value)}
+        filled = {"arrangement": "one value", "signs": "no negative"} if dice.one_in(2) else {}
+        return {**levels, "apart": "", "row": "", **filled, SIZE: float(value)}
     return {**levels, kind: value} if kind in (WAY, TWO_THREADS) and kind in levels else levels
 
 
@@ -199,22 +191,19 @@ def _extent(least: int, most: int, multiple: int | None, dice: Dice) -> int:
     return dice.pick(fitting) if fitting else dice.pick((least, most))
 
 
-def _edited(case: Case, levels: Levels, dice: Dice) -> Case:
+def _edited(case: Case, levels: Levels) -> Case:
     """Return the case with the levels' values, and with their number of threads."""
     op, inputs, structured = OPS[case.op], dict(case.inputs), case.structured
     params = {**case.params, THREADS: 2} if levels.get(TWO_THREADS) else case.params
     free = [name for name in _free_inputs(op) if name in inputs and inputs[name].alias is None and SIZE in levels]
-    shaped = dice.pick([*free[:1], *free]) if free else ""
     for name in free:
         rows = _rows_of(inputs[name])
         if not np.isfinite(rows).all() or not rows.any():
             continue
-        if name == shaped:
-            first, *others = _SHAPED
-            for axis in (first, *rotated(others, dice)):  # the last one undoes what contradicts it
-                if level := levels.get(axis):
-                    rows, structured = _SHAPED[axis][level](rows), True
-            rows = rows * _factors(len(rows), levels.get("row", ""))
+        for axis, ways in _SHAPED.items():
+            if level := levels.get(axis):
+                rows, structured = ways[level](rows), True
+        rows = rows * _factors(len(rows), levels.get("row", ""))
         inputs[name] = _scaled(inputs[name], rows, levels[SIZE], levels.get("apart") == name)
     return replace(case, params=params, inputs=inputs, structured=structured)
 

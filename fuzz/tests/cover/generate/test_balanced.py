@@ -78,7 +78,7 @@ def test_a_peculiar_constant_is_met_where_the_source_has_it_for_each_seed(condit
 
     met = [any(meets(each.case) for each in balanced(_ABLE, seed, 50, (), hints)) for seed in range(10)]
     assert met == [True] * 10
-    if "==" in condition or "<" in condition:
+    if "==" in condition or "0.0371" in condition:
         without = [any(meets(each.case) for each in balanced(_ABLE, seed, 50)) for seed in range(10)]
         assert sum(without) < 3, "or hints are not needed for it"
 
