@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from fuzz.references.derive import op_of
     from fuzz.tasks.bound import OutputBound, assert_right, bound
     from fuzz.tasks.check.check import CheckError, CheckFailed, check
-    from fuzz.tasks.judge.inputs import drawn
     from fuzz.tasks.judge.module import check_module
     from fuzz.tasks.judge.python import judge
+    from fuzz.tasks.judge.redrawn import drawn
     from fuzz.tasks.judge.ruling import Ruling
     from oracles.formula.contract import Contract, Within
     from oracles.op import Op
@@ -79,7 +79,7 @@ _HOME = {
     **dict.fromkeys(("CheckError", "CheckFailed", "check"), "fuzz.tasks.check.check"),
     **dict.fromkeys(("OutputBound", "assert_right", "bound"), "fuzz.tasks.bound"),
     "check_module": "fuzz.tasks.judge.module",
-    "drawn": "fuzz.tasks.judge.inputs",
+    "drawn": "fuzz.tasks.judge.redrawn",
     "judge": "fuzz.tasks.judge.python",
     "Ruling": "fuzz.tasks.judge.ruling",
     "Contract": "oracles.formula.contract",

@@ -43,7 +43,7 @@ _MANY = 1 << 10
 """An extent that stands for an unknown one: larger than any required minimum."""
 _LOWEST = -(2**31)
 """The lowest number that every integer dtype of places has."""
-_TAKEN = ("rows", "rank", "axis", "batch", "lanes")
+TAKEN = ("rows", "rank", "axis", "batch", "lanes")
 """Words that no dimension may have as its name, since they mean something else in cases."""
 
 
@@ -473,7 +473,7 @@ def _check_dims(op: Op) -> None:
         about = f"{op.name}: {each.name} has the dimensions {each.dims!r}"
         named = [dim for place, dim in enumerate(each.axes) if dim != OUTER or place]
         for dim in named:
-            if not re.fullmatch(r"[a-z][a-z0-9_]{0,30}", dim) or dim in _TAKEN:
+            if not re.fullmatch(r"[a-z][a-z0-9_]{0,30}", dim) or dim in TAKEN:
                 raise OpError(f"{about}, where {dim!r} can be the name of none")
         if len({*named}) < len(named) or len(named) > MOST_DIMS:
             raise OpError(f"{about}: names may stand there once, {MOST_DIMS} at most, and '...' before them")

@@ -36,9 +36,8 @@ def corners_of(op: str, targets: Iterable[Target], statuses: Statuses) -> Corner
     running = [target for target in chosen if not isinstance(statuses.get(target.id), NotRun)]
     space = _joined(_visitable(running, statuses))
     whole = space_of(dict.fromkeys(target.kernel.capability for target in chosen))
-    unlimited = dict.fromkeys(
-        _without(target.kernel.capability, _wrong(target, statuses)) for target in running if target.size_limit is None
-    )
+    left = [_without(t.kernel.capability, _wrong(t, statuses)) for t in running if t.size_limit is None]
+    unlimited = dict.fromkeys(each for each in left if each is not None)
     names = tuple(target.id for target in running)
     return CornerCounts({**space, Feature("target"): names}, _less(whole, space), tuple(unlimited))
 
@@ -93,18 +92,19 @@ def _visitable(targets: Iterable[Target], statuses: Statuses) -> Iterable[Space]
     """Yield the space that each target can visit. Equal spaces are yielded once."""
     kinds = {(t.kernel.capability, frozenset(_wrong(t, statuses)), t.size_limit): None for t in targets}
     for capability, wrong, limit in kinds:
-        space = space_of([_without(capability, wrong) if wrong else capability])
+        left = _without(capability, wrong) if wrong else capability
+        space = space_of([left]) if left is not None else {}
         yield space if limit is None else {kind: _within(limit, kind, values) for kind, values in space.items()}
 
 
-def _without(capability: Capability, wrong: Collection[str]) -> Capability:
-    """Return the capability without tensors of the wrong dtypes."""
+def _without(capability: Capability, wrong: Collection[str]) -> Capability | None:
+    """Return the capability without tensors of the wrong dtypes; None if no dtype is left."""
     able = capability.able
     mixed = tuple((name, tuple(d for d in dtypes if d not in wrong)) for name, dtypes in able.mixed)
     impossible = {name for name, dtypes in mixed if not dtypes}
     left = tuple(d for d in able.dtypes if d not in wrong) if impossible.isdisjoint(able.needs) else ()
     takes = tuple(name for name in able.takes or () if name not in impossible)
-    return replace(capability, able=replace(able, dtypes=left, mixed=mixed, takes=takes))
+    return replace(capability, able=replace(able, dtypes=left, mixed=mixed, takes=takes)) if left else None
 
 
 def _within(limit: SizeLimit, kind: Feature, values: tuple[Any, ...]) -> tuple[Answer, ...]:

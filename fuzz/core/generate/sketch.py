@@ -175,7 +175,8 @@ def drawn_from(capability: Capability) -> Callable[[Stream], Sketch]:
 
     It uses Hypothesis's entry for fuzzers, `fuzz_one_input`. The sketch then depends on nothing else, neither on
     earlier draws nor on imported modules. The entry is set up once, whereas a test that runs one example for each seed
-    would be set up each time, which takes several times as long.
+    would be set up each time, which takes several times as long. How the entry reads words is no public interface of
+    Hypothesis: where a version has no such entry, or draws nothing from many words, dice draw the sketch.
     """
     found: list[Sketch] = []
     quiet = settings(database=None, deadline=None, suppress_health_check=list(HealthCheck))
@@ -185,21 +186,22 @@ def drawn_from(capability: Capability) -> Callable[[Stream], Sketch]:
     def keep(sketch: Sketch) -> None:
         found.append(sketch)
 
-    example: Callable[[bytes], object] = keep.hypothesis.fuzz_one_input  # type: ignore[attr-defined]
+    example: Callable[[bytes], object] | None = getattr(getattr(keep, "hypothesis", None), "fuzz_one_input", None)
 
     def drawn(stream: Stream) -> Sketch:
         words = _WORDS
         found.clear()  # a signal may have interrupted an example and left a sketch of another stream
-        while not found:  # sometimes more words are needed, since values out of range are rejected
+        while example is not None and not found and words <= _MOST_WORDS:  # values out of range are rejected
             example(stream.words(words).tobytes())
             words *= 2
-        return found.pop()
+        return found.pop() if found else sketched(capability, Dice(stream).below)
 
     return drawn
 
 
-_WORDS = 64
-"""The number of random words for one sketch. More are hardly ever needed."""
+_WORDS, _MOST_WORDS = 64, 1 << 14
+"""The number of random words for one sketch, and the most that are tried. More than the first are hardly ever needed,
+and twice the first have always sufficed."""
 
 
 def fitting_n(capability: Capability, n: int) -> int:

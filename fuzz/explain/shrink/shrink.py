@@ -12,8 +12,8 @@ from typing import TypeVar
 
 import numpy as np
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
+from hypothesis import database as stored
 from hypothesis import strategies as st
-from hypothesis.database import InMemoryExampleDatabase, choices_to_bytes
 
 from fuzz.core.base.case import Case, CaseError
 from fuzz.core.base.draw import GIVEN, Draw, Frame
@@ -106,13 +106,15 @@ class _StillFailsError(Exception):
 def _by_hypothesis(trials: Trials, choices: Choices, seeds: Sequence[Vector]) -> Vector:
     """Return the vector to which Hypothesis shrinks the best of the seeds. The seeds are given as examples of an
     earlier run, which it repeats: alone, it would have to guess a dozen choices right at once to find a failing
-    case."""
-    database = InMemoryExampleDatabase()
+    case. A version of Hypothesis that cannot be given examples shrinks nothing: the sweeps do."""
     failing = [vector for vector in dict.fromkeys(seeds) if _fails(trials, choices, vector)]
+    best = min(failing)
+    if (packed := getattr(stored, "choices_to_bytes", None)) is None:  # no public interface
+        return best
+    database = stored.InMemoryExampleDatabase()
     for vector in failing:
         # One choice is appended: Hypothesis does not shrink an example that is repeated exactly as stored.
-        database.save(_KEY, choices_to_bytes((*vector, 0)))
-    best = min(failing)
+        database.save(_KEY, packed((*vector, 0)))
 
     def attempt(vector: Vector) -> None:
         nonlocal best

@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from fuzz.core.base.errors import UsageError
 from fuzz.core.base.stream import Dice, Stream
 from fuzz.core.generate.menus import MENUS
-from fuzz.core.generate.observed import made_so, structural
-from fuzz.core.generate.recipes import Recipe, RowSpec
+from fuzz.core.generate.observed import structural
+from fuzz.core.generate.recipes import Recipe
 from fuzz.references.asked import AskedReference, Shown, asked_of
 from fuzz.references.derive import output_names, taken
 from fuzz.references.dims import NotTakenError, UnreadableError
 from fuzz.references.examples import seen_of, square_in
 from fuzz.references.parameters import titled
+from fuzz.references.replay.recipe import DrawnTensor, ReplayRecipe, Span
 from fuzz.references.rerun import RUNS, TIMES, Replayed, Ways, draws_at_random, replayed, ways_of
 from fuzz.references.tracing import RETURNS_NONE
 from oracles.dtypes import CODED, COMPUTED, FORMATS
@@ -49,38 +50,6 @@ _COMPILED = 12
 """The number of sets of extents that cases have if the reference is compiled for each set, as in JAX."""
 _EXACT = 2**53
 """The largest integer that is drawn: outputs are compared in float64, which has all integers up to it."""
-_NEAR = 8
-"""The magnitude up to which one draw in four takes integers, since others are mostly large in 32 bits."""
-
-
-@dataclass(frozen=True)
-class Span:
-    """The range from which the integers of a tensor are drawn."""
-
-    low: int
-    high: int | None = None
-    """The largest integer; None for the last place along the shortest dimension of a case."""
-    skips_zero: bool = False
-
-    @property
-    def recipe(self) -> str:
-        """The name of the range in a case's recipes."""
-        return "places" if self.high is None else f"integers from {self.low} to {self.high}"
-
-    def draw(self, stream: Stream, shape: tuple[int, ...], places: int) -> NDArray[np.int64]:
-        """Return integers of that shape: uniform, close to 0, of all magnitudes, or the ends of the range."""
-        count, high = math.prod(shape), max(places - 1, 0) if self.high is None else self.high
-        low = min(self.low, high)
-        found = stream.integers(count, low, high)
-        if self.high is not None:
-            sizes = stream.child("sizes").integers(count, 0, (high - low).bit_length())
-            near = stream.child("near").integers(count, max(low, min(-_NEAR, high)), min(high, max(_NEAR, low)))
-            ends = np.array([low, high])[stream.child("ends").integers(count, 0, 1)]
-            how = stream.child("how").integers(count, 0, 7)
-            found = np.select([how < 3, how < 5, how < 7], [found, np.clip(found >> sizes, low, high), near], ends)
-            if self.skips_zero:
-                found = np.where(found == 0, 1 if high > 0 else -1, found)
-        return found.reshape(shape)
 
 
 def spans_of(dtype: str, shown: Shown | None) -> Sequence[Span]:
@@ -174,6 +143,7 @@ class ReplayCase:
     recipes: Mapping[str, str]
     dtype: str
     """The dtype in which a kernel gets the floats."""
+    drawn: ReplayRecipe
 
     @property
     def elements(self) -> int:
@@ -250,8 +220,9 @@ class Meant:
     def _taken(self, seed: int) -> Iterator[ReplayCase]:
         if self.own is not None:
             for number in count():
-                arrays = self.own(Stream(seed).child(f"own {number}").key)
-                yield ReplayCase(arrays, dict.fromkeys(arrays, "its own"), self.floats[0])
+                recipe = ReplayRecipe(Stream(seed).child(f"own {number}").key, self.floats[0])
+                arrays = self.own(recipe.key)
+                yield ReplayCase(arrays, dict.fromkeys(arrays, "its own"), recipe.dtype, recipe)
         refused, number = 0, 0
         while True:
             which = number % _COMPILED if self.asked.library == "jax" else number
@@ -327,25 +298,23 @@ class Meant:
             if shorter == sizes:  # others need this length
                 break
             sizes = shorter
-        arrays, recipes = dict[str, NDArray[Any]](), dict[str, str]()
+        tensors = dict[str, DrawnTensor]()
         for name, dims in self.asked.dims.items():
-            shape = tuple(sizes[dim] for dim in dims)
+            shape, kept = tuple(sizes[dim] for dim in dims), self.kept.get(name, ())
             if name in spans:
-                drawn = spans[name].draw(stream.child(name), shape, min(sizes.values(), default=1))
-                arrays[name] = made_so(self.kept.get(name, ()), drawn.astype(self.dtypes[name]), self.dtypes[name])
-                recipes[name] = spans[name].recipe
+                places = min(sizes.values(), default=1)
+                tensors[name] = DrawnTensor(shape, "", "", spans[name], places, self.dtypes[name], kept)
                 continue
-            known = {each: recipe for each, recipe in self._menu(name, dims).items() if isinstance(recipe, Recipe)}
-            recipes[name] = dice.pick([*known])
-            rows, n = (int(np.prod(shape[:-1])), shape[-1]) if shape else (1, 1)
-            values = known[recipes[name]].draw(RowSpec(rows, n, dtype), stream.child(name))
-            arrays[name] = made_so(self.kept.get(name, ()), values.reshape(shape), dtype).astype(np.float64)
-        return ReplayCase(arrays, recipes, dtype)
+            menu = self._menu(name, dims)
+            known = [each for each, recipe in MENUS[menu].recipes.items() if isinstance(recipe, Recipe)]
+            tensors[name] = DrawnTensor(shape, menu, dice.pick(known), kept=kept)
+        made = ReplayRecipe(stream.key, dtype, tensors)
+        return ReplayCase(made.arrays(), {name: each.words for name, each in tensors.items()}, dtype, made)
 
-    def _menu(self, name: str, dims: Sequence[str]) -> Mapping[str, Any]:
+    def _menu(self, name: str, dims: Sequence[str]) -> str:
         menu = self.values if isinstance(self.values, str) else self.values.get(name, "finite")
         one = menu == "finite" and len(dims) == 1 and len(self.asked.dims) > 1
-        return MENUS["finite_factor" if one else menu].recipes
+        return "finite_factor" if one else menu
 
 
 def meant_of(

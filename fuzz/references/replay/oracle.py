@@ -24,6 +24,7 @@ from fuzz.core.judge.values import ORACLES, Bits, CaseOracle, Query
 from fuzz.core.laws.registry import Entry, with_twins
 from fuzz.references.dims import first_of
 from fuzz.references.replay.cases import REPLAYED, Came, Meant, ReplayCase, ReplayError
+from fuzz.references.replay.recipe import ReplayRecipe
 from fuzz.references.rerun import Replayed
 from fuzz.report.words import PHRASES
 from oracles.dtypes import FORMATS, INDICES, SINGLE, SPELLED
@@ -139,6 +140,8 @@ class Replay:
     op: Op
     recipes: list[Mapping[str, str]] = field(default_factory=list)
     """The recipes of the inputs of each case. Case number 1 comes first."""
+    drawn: list[ReplayRecipe] = field(default_factory=list)
+    """How these inputs are drawn, of each case."""
     came: Came = field(default_factory=Came)
     floors: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     """By dtype, the allowed relative error of each element."""
@@ -169,6 +172,7 @@ class Replay:
             each = next(drawn)
             self.came.note(each.arrays, each.dtype)
             self.recipes.append(each.recipes)
+            self.drawn.append(each.drawn)
             case = case_of(each, self.meant.outputs(each), self.op, seed, self.cases)
             yield with_twins([case], scope.laws, scope.twin_one_in)
 
@@ -184,9 +188,9 @@ class Replay:
         words = known.get(judgement.verdict, f"{judgement.verdict.name}: {judgement.reason}")
         if law is not None:
             words = f"breaks {law.name}\n    {judgement.reason}"
-        return ReplayFailure(
-            case, self.recipes[case.origin.number - 1], judgement.verdict, words, found, judgement.target
-        )
+        place = case.origin.number - 1
+        drawn = self.drawn[place] if self.drawn else None
+        return ReplayFailure(case, self.recipes[place], judgement.verdict, words, found, judgement.target, drawn)
 
 
 @dataclass(frozen=True)
@@ -200,6 +204,8 @@ class ReplayFailure:
     found: Comparison
     target: str = ""
     """The target on which it is wrong."""
+    drawn: ReplayRecipe | None = None
+    """How its inputs are drawn; None if they are not to be drawn again."""
 
     @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:

@@ -18,7 +18,7 @@ from fuzz.findings.tally import Tally
 from fuzz.references.replay.oracle import ReplayFailure
 from fuzz.report.brief import brief_of
 from fuzz.report.outline import VERDICT, tally_broken
-from fuzz.tasks.judge.inputs import expression_of
+from fuzz.tasks.judge.inputs import expression_of, replay_expression
 from fuzz.tasks.judge.ruling import BugLine, FoundBug
 
 _LINE = re.compile(r"(?P<file>[^\s()\"']+\.py)\"?,? line (?P<line>\d+)")
@@ -68,11 +68,13 @@ class BugsOf:
         )  # fmt: skip
 
 
-def replay_bug(kernel: str, found: ReplayFailure, runs: int, files: Mapping[str, str], failure: int | None) -> FoundBug:
-    """Return the bug that a replay found."""
+def replay_bug(
+    kernel: str, found: ReplayFailure, runs: int, files: Mapping[str, str], failure: int | None, against: str = ""
+) -> FoundBug:
+    """Return the bug that a replay of the reference in the file `against` found."""
     first, *rest = found.words.splitlines()
     outcome = " ".join(line.strip() for line in rest) or first
-    line, inputs = line_in(found.words, files), expression_of([found.case])
+    line, inputs = line_in(found.words, files), replay_expression(found, against)
     head = f"FAIL  {kernel}  {first}"
     return FoundBug(head, found.verdict.value, found.target, runs, outcome, inputs=inputs, line=line, failure=failure)
 

@@ -33,9 +33,9 @@ from fuzz.tasks.judge.bugs import replay_bug
 from fuzz.tasks.judge.own import array_of, beside, drawn_of, shapes_of
 from fuzz.tasks.judge.replay import replay_of, replay_s
 from fuzz.tasks.judge.ruling import FullSize, SolutionRuling, worst_of
-from fuzz.tasks.readers.kernelbench import batch_of, of_module
+from fuzz.tasks.readers.kernelbench import batch_of, executed_model, model_text, of_module
 from fuzz.tasks.readers.solution import Solutions
-from fuzz.tasks.readers.source import TaskError, executed, text_of
+from fuzz.tasks.readers.source import TaskError
 from fuzz.tasks.readers.statement import Statement
 from fuzz.tasks.replay import ReplayResults, run_replay
 
@@ -126,8 +126,8 @@ def _task(against: str, seed: int, limits: SizeLimits) -> _Task:
     import torch
 
     path = Path(against.partition(":")[0])
-    text = text_of(path)
-    module = executed(path, text)
+    text = model_text(path)
+    module = executed_model(path, text)
     given_shapes, own_shapes = shapes_of(module)
     _check_sizes([*given_shapes, *own_shapes], limits)
     count = batch_of(text) or next((shape[0] for shape in given_shapes if shape), 0)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from fuzz.core.adapters.pack import load
 from fuzz.core.base.case import Case, Tensor
 from fuzz.core.base.draw import Draw
 from fuzz.core.base.dtypes import from_bits
 from fuzz.core.generate.realise import realise
 from fuzz.core.generate.search import Search
+from fuzz.references.replay.oracle import ReplayFailure
+from fuzz.references.replay.recipe import ReplayRecipe, given
 from fuzz.report.snippet import expression
 from oracles.ops import OPS
 from oracles.rounding import NATIVE
@@ -26,16 +25,6 @@ _LISTED = 16
 _MOST, _MOST_BYTES = 1000, 1 << 16
 """The most characters of a tensor's packed bits, and the most bytes that are packed to see how many they are. Chosen: a
 thousand characters are a few lines."""
-
-
-def drawn(pack: str | Path, recipe: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-    """Return the inputs of a case that a search has drawn, by name, as contiguous arrays. `pack` is the folder that a
-    ruling names, and `recipe` is what the `inputs` of a bug in it have."""
-    load(Path(pack))
-    return {
-        name: from_bits(each.bits, each.dtype, each.layout.shape).copy()
-        for name, each in _realised(recipe).inputs.items()
-    }
 
 
 def expression_of(cases: Sequence[Case], search: Search | None = None, pack: str = "") -> str:
@@ -49,6 +38,23 @@ def expression_of(cases: Sequence[Case], search: Search | None = None, pack: str
             made, numbers = f"fuzz.drawn({pack!r}, {recipe!r})", _numbers(case)
             return f"{{**{made}, {', '.join(numbers)}}}" if numbers else made
     return next(filter(None, (_dict_of(case, _packed) for case in cases)), "")
+
+
+def replay_expression(found: ReplayFailure, against: str) -> str:
+    """Return an expression that makes the inputs of a case of a replay: their values if they are few or alike, else
+    their recipe, else their bits; '' if none takes a few lines. `against` is the file of the reference, or '' if inputs
+    that come with its `Model` are not drawn again."""
+    case, told = found.case, found.drawn
+    listed = _dict_of(case, _listed)
+    if listed or told is None or not against or not _is_drawn(case, told):
+        return listed or _dict_of(case, _packed)
+    return f"fuzz.drawn({against!r}, {_plain(told)!r})"
+
+
+def _is_drawn(case: Case, recipe: ReplayRecipe) -> bool:
+    """Return whether the recipe makes the inputs of a case; of inputs that come with a `Model` this is not checked."""
+    made = given(recipe.arrays(), recipe.dtype)
+    return not made or all(name in made and made[name].tobytes() == each.bits for name, each in case.inputs.items())
 
 
 def _dict_of(case: Case, written: Callable[[Tensor], str]) -> str:
@@ -93,11 +99,7 @@ def _recipe(case: Case, search: Search) -> Mapping[str, Any] | None:
     if made is None or made.draw is None or made.case.digest != case.digest:
         return None
     recipe = _plain(replace(made.draw, origin=None))
-    return recipe if _realised(recipe).digest == case.digest else None
-
-
-def _realised(recipe: Mapping[str, Any]) -> Case:
-    return realise(msgspec.convert(recipe, Draw))
+    return recipe if realise(msgspec.convert(recipe, Draw)).digest == case.digest else None
 
 
 def _plain(value: Any) -> Any:

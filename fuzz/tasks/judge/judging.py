@@ -16,7 +16,7 @@ from fuzz.campaign.search.deadline import LAST_S, Stopping
 from fuzz.campaign.search.stopping import Interruption
 from fuzz.core.generate.dims import MOST_WORK, USUAL_WORK
 from fuzz.references.derive import Derived
-from fuzz.references.dims import UnreadableError, parsed
+from fuzz.references.dims import NotTakenError, UnreadableError, parsed
 from fuzz.references.replay.cases import ReplayError
 from fuzz.references.scope import UnknownStepError
 from fuzz.report.console import print_lines
@@ -133,8 +133,11 @@ def _late(asked: Asked, view: JudgeView) -> Judged:
 
 
 def _unread(asked: Asked) -> Statement:
-    """Return the problem for a replay if there is no time to read its formula."""
+    """Return the problem for a replay if there is no time to read its formula: of several forms of data the first whose
+    dimensions the reference takes one by one with other extents."""
     problem = next(_statements(asked))
+    if problem.data is not None:
+        problem = next((each for each in _statements(asked) if _is_varied(each)), problem)
     return own_statement(asked.against) if problem.module is not None and problem.module.one_seed else problem
 
 
@@ -240,6 +243,11 @@ def unless_changed(ruling: SolutionRuling, problem: Statement) -> SolutionRuling
     return replace(ruling, verdict="undecided", reason=f"it fails, but at none of the task's shapes: {problem.changed}")
 
 
+def _is_varied(problem: Statement) -> bool:
+    own = {**problem.fixed, **problem.examples[0]}
+    return all(problem.takes({**own, dim: size + 1}) for dim, size in problem.examples[0].items())
+
+
 def read_statement(asked: Asked) -> tuple[Statement, Derived]:
     """Return the problem and its op. Among the forms of the problem, take the first with room to vary all dimensions,
     else the one with the least work. Raises UnreadStatementError if the problem must be judged by a replay."""
@@ -257,7 +265,9 @@ def read_statement(asked: Asked) -> tuple[Statement, Derived]:
         try:
             found = derived(problem, asked.values, any_values=asked.any_values)
         except TaskError as error:
-            refusal = refusal or error
+            # Of several forms of data, one whose extents are taken is replayed.
+            if refusal is None or (problem.data and isinstance(refusal.__cause__, NotTakenError)):
+                refusal = error
             if isinstance(error.__cause__, UnknownStepError):  # other extents do not help
                 break
             continue

@@ -26,9 +26,9 @@ from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.replay import replay_of
 from fuzz.tasks.judge.ruling import OwnShapes, SolutionRuling, by_own
 from fuzz.tasks.judge.words import shapes_text
-from fuzz.tasks.readers.kernelbench import made_with, of_module, with_smaller_batches
+from fuzz.tasks.readers.kernelbench import executed_model, made_with, model_text, of_module, with_smaller_batches
 from fuzz.tasks.readers.solution import Solution, Solutions
-from fuzz.tasks.readers.source import TaskError, executed, text_of
+from fuzz.tasks.readers.source import TaskError
 from fuzz.tasks.readers.statement import SEED, Module, Statement, has_too_many
 from oracles.dtypes import SINGLE
 
@@ -70,7 +70,7 @@ def own_statement(against: str, *, one_seed: bool = False, seconds: float = math
     of one seed, else each draws its own. The batch is made smaller so that a case takes at most that number of seconds.
     Raises TaskError if there is no `Model`, or too large a tensor."""
     path = Path(against.partition(":")[0])
-    module, changed = _small_enough(path, text_of(path), min(_CALL_S, seconds / _CALLS))
+    module, changed = _small_enough(path, model_text(path), min(_CALL_S, seconds / _CALLS))
     try:
         problem = of_module(path, module)[0]
     except (Exception, SystemExit) as error:  # whatever the module raises
@@ -88,14 +88,14 @@ def own_statement(against: str, *, one_seed: bool = False, seconds: float = math
 def _small_enough(path: Path, text: str, call_s: float) -> tuple[ModuleType, str]:
     """Return the module, with a smaller batch if it is too large or a call takes longer than `call_s`, and the change
     in words. Raises TaskError."""
-    module = executed(path, text)
+    module = executed_model(path, text)
     if not hasattr(module, "Model") or not hasattr(module, "get_inputs"):
         raise TaskError(f"{path}: no shapes come with it: it has no Model with get_inputs")
     changed, largest = "", _largest(module)
     for name, size, tree in with_smaller_batches(text):
         if math.prod(largest) <= _ENOUGH_ELEMENTS and (_call_s(module) or 0.0) <= call_s:
             break
-        fewer = executed(path, text, tree)
+        fewer = executed_model(path, text, tree)
         if size == 1 and _call_s(fewer) is None:  # a norm over the batch refuses a batch of one, for example
             break
         module, changed, largest = fewer, f"{name} = {size}, as more takes too long", _largest(fewer)
@@ -224,7 +224,7 @@ def with_causes(
     }  # fmt: skip
     by_weights = wrong if module.weights else {}
     seeded = own_shapes(asked, problem, by_weights, seed, screen, _ONE_SEED)
-    text, end = text_of(Path(asked.against.partition(":")[0])), _KEEPS_MODE.format(training=module.mode.training)
+    text, end = model_text(Path(asked.against.partition(":")[0])), _KEEPS_MODE.format(training=module.mode.training)
     moded = {
         kernel: (words, replace(each, files={**each.files, each.file: each.files[each.file] + end}))
         for kernel, (words, each) in wrong.items()

@@ -78,6 +78,8 @@ class PreparedReplay:
     solutions: Solutions
     folder: Path
     targets: Sequence[Target]
+    changed: bool = False
+    """Whether inputs that come with the task were made smaller, to save time."""
 
     def run(
         self, cases: int, seed: int, laws: Sequence[str], screen: Console, seconds: float = math.inf,
@@ -125,7 +127,9 @@ class PreparedReplay:
         found, (words, solution) = results.failures(kernel), self.solutions[kernel]
         failures = tuple(each.record for each in found)
         bugs = [
-            replay_bug(kernel, each, results.tally.targets[each.target].findings, solution.files, place)
+            replay_bug(
+                kernel, each, results.tally.targets[each.target].findings, solution.files, place, self.asked.against
+            )
             for place, each in enumerate(found)
         ]
         return SolutionRuling(
@@ -231,7 +235,8 @@ def replay_of(asked: Asked, problem: Statement, solutions: Solutions) -> Prepare
     place = writable(asked.output) / problem.name
     own = {name: solution for name, (_, solution) in solutions.items()}
     write_solutions(place, problem, own, [*meant.asked.dims], [each.name for each in op.outputs])
-    return PreparedReplay(asked, meant, op, solutions, place, _targets(asked, problem, op, place, solutions))
+    targets = _targets(asked, problem, op, place, solutions)
+    return PreparedReplay(asked, meant, op, solutions, place, targets, bool(problem.changed))
 
 
 def menus_of(problem: Statement, values: str) -> Mapping[str, str] | str:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import inspect
 import json
+import operator
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from fuzz.references.named import function_at
 from fuzz.references.parameters import defaults_of
 from fuzz.tasks.readers import gpu_mode, kernelbench
 from fuzz.tasks.readers.source import (
+    OVERLOAD,
     REFERENCES,
     TaskError,
     chosen_function,
@@ -18,6 +21,9 @@ from fuzz.tasks.readers.source import (
     executed,
     files_in,
     identifier,
+    name_in,
+    on_cpu,
+    signed,
     text_of,
 )
 from fuzz.tasks.readers.statement import Statement
@@ -27,12 +33,16 @@ from oracles.dtypes import FORMATS, SPELLED
 def statements_of(words: str, solutions: Sequence[str] = ()) -> Iterator[Statement]:
     """Yield the possible forms of the statement in a file, the most general first. The formats are: a function, named
     as `FILE:NAME` if the file has several; KernelBench's `Model`, `get_inputs` and `get_init_inputs`;
-    flashinfer-bench's definition in JSON; and GPU MODE's `task.yml`. Raises TaskError."""
+    flashinfer-bench's definition in JSON; GPU MODE's `task.yml`; and the name of an operation of torch, as the folders
+    of BackendBench have. Raises TaskError."""
     path, _, name = words.partition(":")
+    if OVERLOAD.fullmatch(words):
+        yield _of_overload(words)
+        return
     if Path(path).is_dir() and (Path(path) / "task.yml").is_file():
         path = str(Path(path) / "task.yml")
     if Path(path).suffix in (".yml", ".yaml"):
-        yield gpu_mode.statement_of(Path(path))
+        yield from gpu_mode.statements_of(Path(path))
         return
     text = text_of(Path(path))
     if Path(path).suffix == ".json":
@@ -40,10 +50,26 @@ def statements_of(words: str, solutions: Sequence[str] = ()) -> Iterator[Stateme
         return
     defined = definitions(Path(path), text)
     if {"Model", "get_inputs"} <= {*defined}:
+        text = kernelbench.model_text(Path(path))
         yield from kernelbench.statements_of(Path(path), text, [*map(_source, files_in(tuple(solutions)))])
         return
     chosen = chosen_function(path, defined, name, REFERENCES)
-    yield Statement(chosen, function_at(f"{path}:{chosen}"))
+    with on_cpu() if "cuda" in text else nullcontext():  # such as for calls at the end of a file of TritonBench
+        function = function_at(f"{path}:{chosen}")
+    yield Statement(chosen, function)
+
+
+def _of_overload(words: str) -> Statement:
+    """Return the statement of an operation of torch, such as "aten.relu.default", whose arguments without a default are
+    its tensors. Raises TaskError."""
+    import torch
+
+    try:
+        overload = operator.attrgetter(words)(torch.ops)
+    except AttributeError as error:
+        raise TaskError(f"{words}: torch has no such operation") from error
+    arguments = [each.name for each in overload._schema.arguments if not each.has_default_value()]
+    return Statement(name_in(words), signed(lambda **given: overload(*given.values()), name_in(words), arguments))
 
 
 def names_read(words: str, solutions: Sequence[str]) -> frozenset[str]:
@@ -52,7 +78,7 @@ def names_read(words: str, solutions: Sequence[str]) -> frozenset[str]:
     path = Path(words.partition(":")[0])
     if path.suffix != ".py":
         return frozenset()
-    return kernelbench.names_of(text_of(path), [*map(_source, files_in(tuple(solutions)))])
+    return kernelbench.names_of(kernelbench.model_text(path), [*map(_source, files_in(tuple(solutions)))])
 
 
 def _source(solution: str) -> str:

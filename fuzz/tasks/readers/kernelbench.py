@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import re
 import symtable
 from collections import Counter
@@ -17,12 +18,59 @@ from typing import Any, Literal
 
 from fuzz.core.base.errors import error_line
 from fuzz.core.generate.observed import observed, structural
-from fuzz.tasks.readers.source import TaskError, executed, identifier, identifiers, signed
+from fuzz.tasks.readers.source import TaskError, executed, identifier, identifiers, on_cpu, signed, text_of
 from fuzz.tasks.readers.statement import KERNEL, MODULE, SEED, Mode, Module, Statement, has_too_many, modes_of
 from oracles.dtypes import SINGLE
 
 _SMALL = 5, 8
 """Small extents to try: one that is odd, and one that is a multiple of 8."""
+
+
+def model_text(path: Path) -> str:
+    """Return the text of a statement's file. If the file has no `get_init_inputs`, but a configuration as robust-kbench
+    has them, the configuration is added: its values at the top, and functions that hand them over. Raises TaskError."""
+    text = text_of(path)
+    beside = path.with_name(f"{path.stem.replace('func_', 'config_')}.json")
+    if "def get_init_inputs" in text or beside.stem == path.stem or not beside.is_file():
+        return text
+    try:
+        said = json.loads(text_of(beside))
+        shared, made, given = (said[f"single_{part}_configs"][0] for part in ("shared", "init", "input"))
+        values = {**made, **given, **shared}
+    except (ValueError, KeyError, IndexError, TypeError) as error:
+        raise TaskError(f"{beside}: it is no configuration of single_input_configs and the like: {error!r}") from error
+    named = "".join(f"{name} = {value!r}\n" for name, value in values.items())
+    return f"{text}\n\n{named}{_CONFIGURED.format(values=', '.join(f'{name}={name}' for name in values))}"
+
+
+_CONFIGURED = """
+def _kernelfuzz_given(function):
+    import inspect
+    values = dict({values})
+    known = inspect.signature(function).parameters.values()
+    return {{each.name: values.get(each.name, each.default) for each in known if each.name in values
+            or each.default is not each.empty}}
+
+def get_init_inputs():
+    return [*_kernelfuzz_given(Model).values()]
+
+def get_inputs(_own=get_inputs):
+    return _own(**_kernelfuzz_given(_own))
+"""
+
+
+def executed_model(path: Path, text: str, tree: ast.Module | None = None) -> ModuleType:
+    """Run a statement's file and return it as a module, whose inputs are on the CPU. Raises TaskError."""
+    module = executed(path, text, tree)
+    for name in ("get_inputs", "get_init_inputs"):
+        if hasattr(module, name):
+            setattr(module, name, partial(_here, getattr(module, name)))
+    return module
+
+
+def _here(function: Callable[[], Any]) -> Any:
+    with on_cpu():
+        return function()
 
 
 def statements_of(path: Path, text: str, solutions: Sequence[str]) -> Iterator[Statement]:
@@ -39,7 +87,7 @@ def statements_of(path: Path, text: str, solutions: Sequence[str]) -> Iterator[S
         if tier == LAST and made and made[0].tier == LAST:
             break  # one divisor that works is enough
         try:
-            module = executed(path, text, numbers)
+            module = executed_model(path, text, numbers)
             made = [replace(each, tier=tier) for each in of_module(path, module, extents_in(module, read))]
         except (Exception, SystemExit) as error:  # whatever the file raises
             refusal = refusal or error
@@ -75,26 +123,10 @@ def _keeping(statement: Statement, dims: Collection[str], why: str) -> Statement
 
 def _refused(statement: Statement) -> Sequence[str]:
     """Return the dimensions for which the module takes no small extent, while all others are the statement's."""
-    import torch
-
-    found, shapes = list[str](), statement.shapes or {}
-    extents = {**statement.fixed, **statement.examples[0]}
-
-    def takes(dim: str, size: int) -> bool:
-        sizes = {**extents, dim: size}
-        tensors = {
-            name: torch.zeros([sizes[each] for each in dims.split()], dtype=getattr(torch, statement.dtypes[name]))
-            for name, dims in shapes.items()
-        }  # fmt: skip
-        try:
-            with torch.no_grad():
-                statement.reference(**tensors)
-        except Exception:  # whatever the reference raises
-            return False
-        return True
-
+    found, extents = list[str](), {**statement.fixed, **statement.examples[0]}
     for dim in statement.examples[0]:
-        if taken := next((size for size in _SMALL if size != extents[dim] and takes(dim, size)), None):
+        others = (size for size in _SMALL if size != extents[dim])
+        if taken := next((size for size in others if statement.takes({**extents, dim: size})), None):
             extents[dim] = taken  # so that later calls take less time
         else:
             found.append(dim)
@@ -134,7 +166,7 @@ def of_module(path: Path, module: ModuleType, kept: Collection[int] = ()) -> Seq
     inputs, found = tuple(arguments), list[Statement]()
     buffers = _buffers(model, weights)
     named = dict(zip(inspect.signature(module.Model).parameters, made_of, strict=False))
-    for naming in _NAMINGS:
+    for naming in NAMINGS:
         shapes, sizes = _dimensions({name: tuple(each.shape) for name, each in tensors.items()}, naming)
         fixed = {dim: sizes[dim] for name in weights for dim in shapes[name].split()}
         fixed |= {dim: size for dim, size in sizes.items() if size in kept}
@@ -199,7 +231,7 @@ def _called(
 
 
 Naming = Literal["first", "last", "chained"]
-_NAMINGS: Sequence[Naming] = "first", "last", "chained"
+NAMINGS: Sequence[Naming] = "first", "last", "chained"
 """How axes of several tensors with the same extent are identified if a tensor has several such axes: the first of each
 tensor, the last of each, or the last of one and the first of the next, as in a product of matrices."""
 

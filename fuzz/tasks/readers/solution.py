@@ -16,6 +16,8 @@ from fuzz.core.adapters.signature import belonging
 from fuzz.tasks.readers.source import (
     TaskError,
     UnreadSolutionsError,
+    check_installed,
+    check_language,
     chosen_function,
     definitions,
     files_in,
@@ -23,7 +25,7 @@ from fuzz.tasks.readers.source import (
     kernel_name,
     text_of,
 )
-from fuzz.tasks.readers.statement import KERNEL, MODULE, SEED, Module, Statement
+from fuzz.tasks.readers.statement import KERNEL, MODULE, SEED, DataStatement, Module, Statement
 
 ENTRY = "judged"
 """The name of the function that calls a solution. It comes last in the solution's file, whose lines keep their
@@ -73,12 +75,15 @@ def solution_of(words: str, statement: Statement, against: str = "") -> Solution
     path, _, name = words.partition(":")
     text = text_of(Path(path))
     if Path(path).suffix == ".json":
-        return _of_json(Path(path), text, statement)
+        solution = _of_json(Path(path), text, statement)
+        check_installed(Path(path), solution.files)
+        return solution
     file, others = Path(path).name, statement.data.files if statement.data is not None else {}
     found = belonging(Path(path), text).items()
     beside = {each: place for each, place in found if _is_shown(place, against, statement)}
     own = {each: text_of(place) for each, place in beside.items() if place.suffix == ".py"}
     solution = _of_source(path, {**others, **own, file: _beside(text, others)}, file, name, statement)
+    check_installed(Path(path), solution.files)
     return replace(solution, beside={each: place for each, place in beside.items() if each not in own})
 
 
@@ -138,7 +143,7 @@ def _of_source(path: str, files: Mapping[str, str], file: str, name: str, statem
         assert isinstance(node, ast.FunctionDef)
         parameters, needed = _parameters(node)
         returns = any(map(partial(_is_made, parameters), _returned(node)))
-    return Solution(Path(path).stem, files, file, function, framework_of(files.values()), parameters, needed, returns)
+    return Solution(Path(path).stem, files, file, function, framework_of(files), parameters, needed, returns)
 
 
 def _of_json(path: Path, text: str, statement: Statement) -> Solution:
@@ -146,6 +151,7 @@ def _of_json(path: Path, text: str, statement: Statement) -> Solution:
         said = json.loads(text)
         files = {Path(str(each["path"])).name: str(each["content"]) for each in said["sources"]}
         file, _, function = str(said["spec"]["entry_point"]).partition("::")
+        check_language(path, file)
         found = _of_source(str(path), files, Path(file).name, function, statement)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise TaskError(f"{path}: it is no solution with sources and spec.entry_point: {error!r}") from error
@@ -177,11 +183,25 @@ def _is_made(parameters: Sequence[str], value: ast.expr) -> bool:
 def _of_function(solution: Solution, inputs: Sequence[str], outputs: Sequence[str], statement: Statement) -> str:
     """Return the text of `judged`, which calls a function."""
     if statement.data is not None:
-        return f"def {ENTRY}({', '.join(inputs)}):\n    return {solution.function}({statement.data.words})\n"
+        return _of_data(solution.function, inputs, outputs, statement.data)
     own = statement.module
     call, written = (_call_of(solution, inputs, own), ()) if own else _call(solution, inputs, outputs, statement)
     body = [f"    {call}"] if written else [f"    found = {call}", *_named(outputs)]
     return f"def {ENTRY}({', '.join([*inputs, *written])}):\n" + "\n".join(body) + "\n"
+
+
+def _of_data(function: str, inputs: Sequence[str], outputs: Sequence[str], data: DataStatement) -> str:
+    """Return the text of `judged`, which calls a function of `data`. What it returns is copied to the room for outputs,
+    unless it is that."""
+    call = f"{function}({data.words.format(*outputs)})"
+    if not data.has_rooms:
+        return f"def {ENTRY}({', '.join(inputs)}):\n" + "\n".join([f"    found = {call}", *_named(outputs)]) + "\n"
+    return (
+        f"def {ENTRY}({', '.join([*inputs, *outputs])}):\n    found = {call}\n"
+        "    found = found if isinstance(found, (tuple, list)) else (found,)\n"
+        f"    for own, other in zip(({', '.join(outputs)},), found, strict=True):\n"
+        "        if own is not other:\n            own[...] = other.reshape(own.shape)\n"
+    )
 
 
 def _call_of(solution: Solution, inputs: Sequence[str], module: Module) -> str:

@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -58,16 +59,23 @@ def parsed(text: str, file: str) -> ast.Module:
 
 
 def definitions(path: Path, text: str) -> Mapping[str, ast.stmt]:
-    """Return the top-level functions and classes of a source by name, without running it. Raises TaskError."""
-    tree = parsed(text, str(path))
-    kinds = (ast.FunctionDef, ast.ClassDef)
-    return {each.name: each for each in tree.body if isinstance(each, kinds)}
+    """Return the top-level functions and classes of a source by name, without running it. A function `_name` is one of
+    `name` too, if that is made of it, as in `name = torch.compile(_name)`. Raises TaskError."""
+    body = parsed(text, str(path)).body
+    found: dict[str, ast.stmt] = {each.name: each for each in body if isinstance(each, (ast.FunctionDef, ast.ClassDef))}
+    for each in body:
+        if isinstance(each, ast.Assign) and isinstance(target := each.targets[0], ast.Name):
+            own = f"_{target.id}"
+            if own in found and any(getattr(part, "id", "") == own for part in ast.walk(each.value)):
+                found[target.id] = found[own]
+    return found
 
 
 def chosen_function(path: str, defined: Mapping[str, ast.stmt], name: str, usual: tuple[str, ...]) -> str:
     """Return the name of the function that is meant: the one that `name` states, the first of the `usual` names, or the
     only function. Raises TaskError."""
     functions = [each for each, what in defined.items() if isinstance(what, ast.FunctionDef) and each[0] != "_"]
+    functions = [each for each in functions if not each.startswith("test_")] or functions
     if name:
         if name in defined:
             return name
@@ -90,6 +98,38 @@ def executed(path: Path, text: str, tree: ast.Module | None = None) -> ModuleTyp
     except (Exception, SystemExit) as error:  # a SystemExit with code 0 would be taken for the verdict "right"
         raise TaskError(f"{path}: {error_line(error)}") from error
     return module
+
+
+@contextmanager
+def on_cpu() -> Iterator[None]:
+    """Return a context in which tensors asked for on a GPU are made on the CPU, as only their values are wanted."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    class Here(TorchFunctionMode):  # type: ignore[misc]
+        def __torch_function__(self, function: Any, types: Any, given: Any = (), named: Any = None) -> Any:
+            if getattr(function, "__name__", "") == "cuda":
+                return given[0]
+            if getattr(function, "__name__", "") in ("device", "_TensorBase.device", "__get__"):
+                return function(*given, **(named or {}))
+            named = {name: each for name, each in (named or {}).items() if name != "device"}
+            return function(*(each for each in given if not _is_device(each)), **named)
+
+    class Anywhere(torch.Generator):  # type: ignore[misc]
+        def __new__(cls, *given: Any, **named: Any) -> Any:
+            return super().__new__(cls)
+
+    generator = torch.Generator
+    torch.Generator = Anywhere  # a class, as annotations may say `torch.Generator | None`
+    try:
+        with Here():
+            yield
+    finally:
+        torch.Generator = generator
+
+
+def _is_device(given: object) -> bool:
+    return type(given).__name__ == "device" or (isinstance(given, str) and given.partition(":")[0] in ("cuda", "cpu"))
 
 
 def signed(call: Callable[..., Any], name: str, parameters: list[str]) -> Callable[..., Any]:
@@ -136,6 +176,8 @@ def kernel_name(words: str, taken: Sequence[str]) -> str:
 _COMPILED = (".c", ".cc", ".cpp", ".cxx", ".cu", ".h")
 REFERENCES = ("reference", "ref", "ref_kernel")
 """The usual names of the function that is the statement, if a file has several functions."""
+OVERLOAD = re.compile(r"aten\.(\w+)\.\w+")
+"""A pattern of names of torch's operations."""
 
 
 def files_in(words: tuple[str, ...]) -> list[str]:
@@ -156,6 +198,8 @@ def files_in(words: tuple[str, ...]) -> list[str]:
 def name_in(words: str) -> str:
     """Return the name of the statement that the words refer to, as `statements_of` reads them. Raises TaskError."""
     path, _, name = words.partition(":")
+    if overload := OVERLOAD.fullmatch(words):
+        return identifier(overload[1])
     if Path(path).is_dir() or Path(path).suffix in (".yml", ".yaml"):
         folder = Path(path) if Path(path).is_dir() else Path(path).parent
         return identifier(folder.resolve().name)
@@ -172,32 +216,51 @@ def name_in(words: str) -> str:
 def framework_in(words: str) -> tuple[str, str]:
     """Return the name of a solution, and the framework that it is written with. Raises TaskError."""
     path = Path(words.partition(":")[0])
-    if path.suffix in _COMPILED:
-        raise TaskError(f"{path}: a kernel in C or C++ is declared in a pack: see fuzz/docs/judging.md")
+    check_language(path, path.name)
     text = text_of(path)
     if path.suffix != ".json":
-        return path.stem, framework_of([text], str(path))
+        return path.stem, framework_of({str(path): text})
     sources = _json(path, text).get("sources")
-    texts = (
-        [str(each.get("content")) for each in sources if isinstance(each, dict)] if isinstance(sources, list) else []
-    )
-    return path.stem, framework_of(texts)
+    parts = [each for each in sources if isinstance(each, dict)] if isinstance(sources, list) else []
+    return path.stem, framework_of({str(each.get("path")): str(each.get("content")) for each in parts})
 
 
-def framework_of(texts: Iterable[str], file: str = "its source") -> str:
-    """Return the framework that sources are written with, by their imports. Sources that import only JAX are given
-    arrays of NumPy. Raises TaskError with the file's name."""
-    imported = {name for text in texts for name in _imports(text, file)}
+def check_language(path: Path, file: str) -> None:
+    """Raise TaskError if the file of a solution's function is not in Python."""
+    if Path(file).suffix in _COMPILED:
+        raise TaskError(f"{path}: a kernel in C or C++ is declared in a pack: see fuzz/docs/judging.md")
+
+
+def framework_of(texts: Mapping[str, str]) -> str:
+    """Return the framework that sources, by file name, are written with, by the imports of those in Python. Sources
+    that import only JAX are given arrays of NumPy. Raises TaskError."""
+    imported = {
+        name for file, text in texts.items() if file.endswith(".py") for name in _imported(ast.walk(parsed(text, file)))
+    }
     known = {"triton": "triton", "torch": "torch", "numpy": "numpy", "jax": "numpy"}
     return next((framework for name, framework in known.items() if name in imported), "torch")
 
 
-def _imports(text: str, file: str) -> set[str]:
-    tree = parsed(text, file)
-    plain = {
-        each.name.partition(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for each in node.names
-    }
-    return plain | {str(node.module).partition(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+def check_installed(path: Path, texts: Mapping[str, str]) -> None:
+    """Raise TaskError if a solution cannot do without a package that is not installed: one of its sources imports it
+    outside of any statement. What lies beside it is no package, though it may not be shown to it."""
+    own = {each.stem for each in (*map(Path, texts), *path.absolute().parent.iterdir())} | {*sys.modules}
+    for file, text in texts.items():
+        if file.endswith(".py"):
+            missing = [each for each in sorted(_imported(parsed(text, file).body) - own) if find_spec(each) is None]
+            if missing:
+                raise TaskError(f"{path}: it imports {missing[0]}, which is not installed")
+
+
+def _imported(nodes: Iterable[ast.AST]) -> set[str]:
+    """Return the first parts of the names of modules that these nodes import, those beside the source left out."""
+    found = set[str]()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            found |= {each.name.partition(".")[0] for each in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found.add(str(node.module).partition(".")[0])
+    return found
 
 
 def _json(path: Path, text: str) -> Mapping[str, object]:

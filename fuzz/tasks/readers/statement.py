@@ -66,6 +66,21 @@ class Statement:
     kept: str = ""
     """The extents that do not vary, and why; "" if only the extents of weights do not."""
 
+    def takes(self, sizes: Mapping[str, int]) -> bool:
+        """Return whether the reference takes tensors of zeros with these extents."""
+        import torch
+
+        tensors = {
+            name: torch.zeros([sizes[each] for each in dims.split()], dtype=getattr(torch, self.dtypes[name]))
+            for name, dims in (self.shapes or {}).items()
+        }  # fmt: skip
+        try:
+            with torch.no_grad():
+                self.reference(**tensors)
+        except Exception:  # whatever the reference raises
+            return False
+        return True
+
     @property
     def in_other_mode(self) -> Statement | None:
         """The same statement in the module's other mode, if the module returns something else there; else None."""
@@ -113,9 +128,12 @@ class DataStatement:
     """The form of `data`, the single parameter of a solution, as GPU MODE states it."""
 
     words: str
-    """The value of `data` as Python code in the names of the tensors, such as "(x, weight,)"."""
+    """The value of `data` as Python code in the names of the tensors, such as "(x, weight,)"; "{0}" is the first
+    output."""
     files: Mapping[str, str]
     """The texts of modules that come with the statement for solutions to import, by file name."""
+    has_rooms: bool = False
+    """Whether `data` has room for the outputs, which a solution may write to, or return others."""
 
 
 @dataclass(frozen=True)

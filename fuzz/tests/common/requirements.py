@@ -8,8 +8,8 @@ import tomllib
 from fuzz.tests.conftest import CHECKOUT
 
 
-def ends(distribution: str) -> tuple[str, str]:
-    """The oldest and the newest version that is allowed."""
+def oldest(distribution: str) -> str:
+    """The oldest version that is allowed."""
     wanted = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["dependencies"]
-    [found] = [match for each in wanted if (match := re.fullmatch(rf"{distribution}>=([\d.]+),<=([\d.]+)", each))]
-    return found[1], found[2]
+    [found] = [match for each in wanted if (match := re.fullmatch(rf"{distribution}>=([\d.]+)", each))]
+    return found[1]

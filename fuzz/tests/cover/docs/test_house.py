@@ -48,7 +48,7 @@ def test_the_way_of_a_case_goes_through_folders_in_the_order_of_the_house() -> N
 
 
 def test_every_link_of_the_docs_leads_to_a_file() -> None:
-    for page in (CHECKOUT / "README.md", *DOCS.glob("*.md")):
+    for page in (CHECKOUT / "README.md", *(CHECKOUT / ".github").glob("*.md"), *DOCS.glob("*.md")):
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
             assert not target.startswith("generated/"), f"{page.name}: {target} is on the site alone"

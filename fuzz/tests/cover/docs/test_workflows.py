@@ -44,7 +44,10 @@ def _steps() -> dict[str, dict[str, Any]]:
 
 def test_every_file_is_valid_by_the_schema_of_its_kind() -> None:
     assert [path.name for path in _WORKFLOWS] == ["gate.yml", "nightly.yml"]
-    for schema, paths in (("vendor.github-workflows", _WORKFLOWS), ("vendor.github-actions", [_ACTION])):
+    config = _GITHUB / "ISSUE_TEMPLATE" / "config.yml"
+    forms = [path for path in (_GITHUB / "ISSUE_TEMPLATE").glob("*.yml") if path != config]
+    kinds = {"workflows": _WORKFLOWS, "actions": [_ACTION], "issue-forms": forms, "issue-config": [config]}
+    for schema, paths in ((f"vendor.github-{kind}", paths) for kind, paths in kinds.items()):
         command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, *map(str, paths)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -49,6 +49,15 @@ def test_what_no_target_accepts_is_no_gap_but_is_told() -> None:
     assert set(wrong.space[Feature("target")]) == {t.id for t in TARGETS if not t.id.endswith("@cuda")}
 
 
+def test_a_target_that_gets_its_only_dtype_wrong_can_visit_nothing() -> None:
+    target = next(each for each in TARGETS if each.id == "triton-add-chunked@interpret")
+    able = replace(target.kernel.capabilities, dtypes=("bf16",), mixed=())
+    alone = replace(target, kernel=replace(target.kernel, capabilities=able))
+    found = corners_of(OP, [alone], statuses(WRONG))
+    assert [*found.space] == [Feature("target")]
+    assert found.capabilities == ()
+
+
 def test_a_target_of_small_cases_alone_reaches_no_large_ones() -> None:
     alone = [target for target in TARGETS if target.id == "triton-add-chunked@interpret"]
     reach = corners_of(OP, alone, statuses(RIGHT))

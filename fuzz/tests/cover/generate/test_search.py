@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from importlib.util import module_from_spec, spec_from_file_location
+from inspect import unwrap
 from itertools import chain, islice
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ import pytest
 from fuzz.core.base.case import Case
 from fuzz.core.base.feature import Feature
 from fuzz.core.base.kernel import capabilities_of
+from fuzz.core.base.stream import Stream
 from fuzz.core.generate.capabilities import out_of_capability
 from fuzz.core.generate.coverage import Ledger
 from fuzz.core.generate.drawing import draw_from
@@ -24,7 +27,7 @@ from fuzz.core.generate.layouts import LAYOUT_CLASSES, OVERLAPPING
 from fuzz.core.generate.menus import recipes
 from fuzz.core.generate.realise import realise
 from fuzz.core.generate.search import Search, batches
-from fuzz.core.generate.sketch import ROWS, N, Sketch
+from fuzz.core.generate.sketch import ROWS, N, Sketch, drawn_from
 from fuzz.core.generate.space import space_of
 from fuzz.core.generate.turn import Made
 from fuzz.tests.common.examples import first_cases
@@ -84,6 +87,31 @@ def test_what_else_is_imported_changes_no_case(
     assert spec is not None
     monkeypatch.setitem(sys.modules, "beside", module_from_spec(spec))
     assert [case.digest for case in _cases(1, 256)] == [case.digest for case in drawn[:256]]
+
+
+@pytest.mark.parametrize("entry", [None, lambda words: None])
+def test_a_hypothesis_with_another_entry_for_fuzzers_costs_only_its_own_draws(
+    entry: Callable[[bytes], object] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is no public interface: where it is gone, or draws nothing, dice draw."""
+    monkeypatch.setattr("fuzz.core.generate.sketch.given", lambda strategy: lambda test: _Given(entry))
+    monkeypatch.setattr("fuzz.core.generate.sketch.settings", lambda **options: lambda test: test)
+    capability = capabilities_of(KERNELS, "rms_norm")[0]
+    draws = unwrap(drawn_from)(capability)
+    drawn = [draws(Stream(seed)) for seed in range(64)]
+    assert drawn == [draws(Stream(seed)) for seed in range(64)]
+    assert len({(sketch.n, sketch.rows, sketch.recipe) for sketch in drawn}) > 48
+
+
+@dataclass
+class _Given:
+    """What `given` returns, as another version may have it."""
+
+    entry: Callable[[bytes], object] | None
+
+    @property
+    def hypothesis(self) -> SimpleNamespace:
+        return SimpleNamespace(**({} if self.entry is None else {"fuzz_one_input": self.entry}))
 
 
 def test_most_cases_differ(many: list[Case]) -> None:

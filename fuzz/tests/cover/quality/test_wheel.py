@@ -8,7 +8,6 @@ from fnmatch import fnmatch
 
 from setuptools import find_packages
 
-from fuzz.tests.common.requirements import ends
 from fuzz.tests.conftest import CHECKOUT
 
 
@@ -27,9 +26,3 @@ def test_a_worker_that_is_added_as_the_page_adds_one_is_in_the_wheel() -> None:
     others = [name for name in files if not name.endswith(".py")]
     assert "extras/perl_worker.pl" in others
     assert [name for name in others if not any(fnmatch(name, each) for each in settings["fuzz"])] == []
-
-
-def test_the_newest_hypothesis_that_is_allowed_is_the_one_that_the_gate_runs_with() -> None:
-    """Every night tries the oldest too."""
-    pinned = (CHECKOUT / ".ci" / "constraints.txt").read_text().split()
-    assert f"hypothesis=={ends('hypothesis')[1]}" in pinned

@@ -15,8 +15,9 @@ import torch
 import fuzz
 from fuzz.findings.tally import Decided, never_decided, note_open
 from fuzz.references.asked import Shown
-from fuzz.references.replay.cases import Came, Span, spans_of
+from fuzz.references.replay.cases import Came, spans_of
 from fuzz.references.replay.oracle import ReplayFailure, compared, judged_in
+from fuzz.references.replay.recipe import Span
 from fuzz.references.rerun import Replayed, draws_at_random, replayed, ways_of
 from fuzz.report.events import EVENTS
 from fuzz.tests.common.told import fails

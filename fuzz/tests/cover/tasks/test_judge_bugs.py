@@ -6,14 +6,20 @@ import base64
 import json
 import re
 import zlib
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 import fuzz
 from fuzz.core.base.case import Case, contiguous
 from fuzz.core.generate.search import Search
+from fuzz.references.replay.cases import meant_of
+from fuzz.references.replay.recipe import given
 from fuzz.tasks.judge.bugs import line_in
 from fuzz.tasks.judge.inputs import expression_of
 from fuzz.tasks.judge.ruling import schema
@@ -155,3 +161,62 @@ def test_the_page_has_the_exit_codes_of_the_schema() -> None:
     page = (CHECKOUT / "fuzz" / "docs" / "judging.md").read_text()
     table = page.partition("| exit code | |")[2].partition("\n\n")[0]
     assert dict(re.findall(r"^\| (\d+) \| (.*) \|$", table, re.MULTILINE)) == schema()["exit_codes"]
+
+
+_CLIPPED = "def clipped(x):\n    size = x.norm()\n    return x / size if size > 1 else x\n"
+_CLIPS = """import numpy as np
+
+
+def kernel(x):
+    y = x / np.float32(max(1.0, np.sqrt(np.square(x.astype(np.float64)).sum())))
+    if x.shape[-1] > 40:
+        y[..., -1] = 2
+    return y
+"""
+_LINEAR = """import torch
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.own = torch.nn.Linear(24, 16)
+    def forward(self, x):
+        return self.own(x)
+
+def get_inputs():
+    return [torch.randn(32, 24)]
+"""
+
+
+def test_long_inputs_of_a_replay_are_a_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {"clipped": _CLIPPED, "clips": _CLIPS, "linear": _LINEAR}
+    texts["last"] = _LINEAR.replace("Model", "ModelNew").replace("self.own(x)", "self.own(x) * (x[:, :1] < 1)")
+    for name, text in texts.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    words = ("--seed", "1", "--trusted", "--json")
+    by_reference = run_cli(tmp_path, "judge", "clips.py", "--against", "clipped.py", "--shapes", "x=b n", *words)
+    by_module = run_cli(tmp_path, "judge", "last.py", "--against", "linear.py", "--own-shapes", *words)
+    first, second = (json.loads(each.stdout)["solutions"][0]["bugs"][0]["inputs"] for each in (by_reference, by_module))
+    assert re.match(r"fuzz\.drawn\('clipped\.py', \{'key': \d+, 'dtype': 'f32', 'tensors': ", first), first
+    made, names = eval(first, dict(_NAMES)), dict[str, Any]()
+    exec(_CLIPS, names)
+    assert made["x"].shape[-1] > 40
+    assert abs(names["kernel"](**made)).max() == 2
+    assert re.fullmatch(r"fuzz\.drawn\('linear\.py', \{'key': \d+, 'dtype': 'f32'\}\)", second), second
+    drawn = eval(second, dict(_NAMES))
+    assert {name: each.shape for name, each in drawn.items()} == {
+        "x": (32, 24), "own_weight": (16, 24), "own_bias": (16,),
+    }  # fmt: skip
+
+
+def test_integers_and_structures_of_a_replay_come_again_from_its_recipe() -> None:
+    dtypes = {"x": "float32", "ids": "int64"}
+    meant = meant_of(lambda x, ids: x[ids], "x=n m, ids=k", None, {}, "finite", ["bf16"], dtypes)
+    meant = replace(meant, kept={"x": (("lower", ()),)}, square=(("n", "m"),))
+    for case in islice(meant.cases(3), 6):
+        recipe = json.loads(json.dumps(msgspec.to_builtins(case.drawn)))
+        made, wanted = fuzz.drawn("", recipe), given(case.arrays, case.dtype)
+        assert [(name, each.tobytes()) for name, each in made.items()] == [
+            (name, each.tobytes()) for name, each in wanted.items()
+        ]
+        assert np.array_equal(case.arrays["x"], np.tril(case.arrays["x"]))
