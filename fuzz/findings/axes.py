@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from fuzz.core.base.case import CACHE_LINE, THREADS, Case, Tensor
 from fuzz.core.base.dtypes import numbers
-from fuzz.core.base.probe import probe_of
+from fuzz.core.base.probe import AUTOGRAD, MODE, PAUSE, PROCESS, gradients_of, probe_of
 from oracles.dtypes import FORMATS, ITEMSIZE
 from oracles.ops import OPS
 
-MODE = "mode"
-"""The mode of a module, which cases do not have: who judges modules says it."""
+OTHER_MODE = "in the other one"
+"""The mode of a case whose module is called in the mode that is not its own; who judges modules says its own."""
 _NONE, _MOST, _SEVERAL = "0", 1 << 20, 7
 _SPECIAL: Mapping[str, Callable[[NDArray[Any]], Any]] = {
     "NaN": np.isnan, "infinity": np.isinf, "zero": lambda x: (x == 0) & ~np.signbit(x),
@@ -142,6 +142,16 @@ def _special(view: CaseView) -> Iterator[str]:
     yield from held or {"none"}
 
 
+def _signs(view: CaseView) -> Iterator[str]:
+    row = view.first
+    if row.size > 1:
+        yield "no negative" if (row >= 0).all() else "no positive" if (row <= 0).all() else "both"
+
+
+def _autograd(view: CaseView) -> str:
+    return gradients_of(view.case) if probe_of(view.case) == AUTOGRAD else "no gradients"
+
+
 def _alignment(view: CaseView) -> Iterator[str]:
     for each in view.case.tensors.values():
         address = each.layout.alignment(ITEMSIZE[each.dtype]) % CACHE_LINE
@@ -153,8 +163,8 @@ class AxisRow:
     """One thing that a kernel can depend on."""
 
     name: str
-    values: Callable[[CaseView], Iterator[str]] | None
-    """Yields the values that a case has; None for what no case varies."""
+    values: Callable[[CaseView], Iterator[str]]
+    """Yields the values that a case has."""
 
 
 def _one(value: Callable[[CaseView], object]) -> Callable[[CaseView], Iterator[str]]:
@@ -180,10 +190,14 @@ AXES = (
     AxisRow("order of values", _order),
     AxisRow("special values", _special),
     AxisRow("place of the largest value", _corner),
-    AxisRow("time", None),
-    AxisRow("environment and process", None),
-    AxisRow(MODE, None),
-    AxisRow("autograd", None),
+    AxisRow("signs", _signs),
+    AxisRow("time", _one(lambda view: "after a pause" if probe_of(view.case) == PAUSE else "at once")),
+    AxisRow(
+        "environment and process",
+        _one(lambda view: "as a user's" if probe_of(view.case) == PROCESS else "the judge's"),
+    ),
+    AxisRow(MODE, lambda view: iter([OTHER_MODE] if probe_of(view.case) == MODE else [])),
+    AxisRow("autograd", _one(_autograd)),
 )
 """All axes. Identity and reuse of addresses, the stack, and the number of calls at one address are in how it is called:
 see the probes."""
@@ -192,7 +206,7 @@ see the probes."""
 def values_of(case: Case) -> Mapping[str, set[str]]:
     """Return the values of a case on each axis; axes that say nothing about it are left out."""
     view = CaseView(case)
-    found = {axis.name: {*axis.values(view)} for axis in AXES if axis.values is not None}
+    found = {axis.name: {*axis.values(view)} for axis in AXES}
     return {name: values for name, values in found.items() if values}
 
 

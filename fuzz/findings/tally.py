@@ -12,6 +12,7 @@ from typing import Protocol
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.case import THREADS, Case
 from fuzz.core.base.feature import Feature, Label
+from fuzz.core.base.probe import probe_of
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.execute.batch import Wait
 from fuzz.core.execute.corners import CornerCounts
@@ -295,6 +296,7 @@ class Tally:
         """Count one case with its judgements on all targets."""
         self.cases += 1
         ran = list[Label]()
+        probe = probe_of(case)
         axes = self._axes_of(case) if any(each.verdict is not Verdict.NOT_RUN for each in judgements) else {}
         for judgement in judgements:
             target = targets[judgement.target]
@@ -305,7 +307,8 @@ class Tally:
             if judgement.verdict is Verdict.NOT_RUN:
                 continue
             ran.append((Feature("target"), target.id))
-            line.note_axes(axes)
+            if not probe or probe in target.kernel.laws:
+                line.note_axes(axes)
             if judgement.law is not None and judgement.law.name in target.kernel.laws:
                 line.twins[judgement.law.name] += 1
             if self.accuracy is not None and judgement.verdict is Verdict.PASS:

@@ -8,13 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fuzz.campaign.search.examiner import Examiner
 from fuzz.campaign.search.turn_runner import SearchScope
 from fuzz.campaign.session import Session
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.kernel import Kernel
-from fuzz.core.execute.batch import Pool
-from fuzz.core.generate.limits import far_cases, sized_cases
 from fuzz.core.laws.registry import ONE_IN, Entry
 from fuzz.findings.book import FindingBook, book_in
 from fuzz.findings.bucket import Source
@@ -30,6 +27,8 @@ if TYPE_CHECKING:
     from fuzz.contracts.accepts import Accepted
     from fuzz.references.replay.oracle import Replay
 
+BALANCED = 1 / 4
+"""The share of the cases of a judgement that is balanced over the axes; the others are those of a search."""
 PROBED_ONE_IN = 4
 """One case in this many is called again by one of the five probes: a large share, since there are few cases."""
 
@@ -147,7 +146,12 @@ def drive(
     again = bool(tally.findings)
     if not again:
         runner.wait_for_workers()
-        if task.replay is None:
+        if task.replay is None and session.scope.axes and most is not None:
+            runner.run(task.op, session.seed, 1 - BALANCED)
+            from fuzz.tasks.further import balanced_entries
+
+            runner.run_entries(balanced_entries(searched, session, most - tally.cases), known=False)
+        elif task.replay is None:
             runner.run(task.op, session.seed)
         else:  # one by one: a batch that a limit of time cuts off is lost, and a case may take seconds
             runner.run_entries(task.replay.entries(session, enough))
@@ -157,7 +161,9 @@ def drive(
     failed = {each.kernel for each in book.buckets.values()}
     sound = [each for each in targets if each.kernel.name not in failed]
     if task.looks_far and sound and not session.interruption.wanted:
-        session.runner(sound).run_entries([_wrong_far(pool, sound, session)])
+        from fuzz.tasks.further import wrong_far
+
+        session.runner(sound).run_entries([wrong_far(pool, sound, session)])
     session.draw_no_more()
     if measuring is not None:
         with session.err.status("looking at what was measured ..."):
@@ -166,27 +172,3 @@ def drive(
     failed = {each.kernel for each in book.buckets.values()}
     beyond = beside(pool, searched, session.seed, always, task.data.source, failed)
     return Driven(searched if book.buckets else targets, measuring, beyond, again)
-
-
-def _wrong_far(pool: Pool, targets: Sequence[Target], session: Session) -> list[Entry]:
-    """Return the cases with the longest extents, each in one case, and those of other sizes, that a target gets wrong.
-    What is wrong elsewhere too was found already, at less cost. The tally notes how large those are that ran."""
-    capability, seed, tally = targets[0].kernel.capability, session.seed, session.tally
-    cases = [*far_cases(capability, seed), *sized_cases(capability, seed)]
-    entries = [Entry(case) for case in cases if capability.accepts(case)]
-    if not entries:
-        return []
-    # Deciding open elements takes long for such large cases.
-    examiner = Examiner(pool, targets, axes=session.scope.axes, decides=False)
-    [found] = examiner.examined([entries], examiner.submit(entries))
-    for dtype, largest in found.tally.largest.items():
-        tally.note_largest(dtype, largest)
-    tally.threads = max(tally.threads, found.tally.threads)
-    for name, line in found.tally.targets.items():
-        if name in tally.targets:
-            tally.targets[name].note_axes(line.axes)
-    return [
-        entry
-        for entry, judgements in zip(entries, found.judgements, strict=True)
-        if any(each.verdict.is_finding for each in judgements)
-    ]

@@ -158,8 +158,9 @@ class Runner:
         while not self.interruption.wanted and not self._executor.ready(_LOOK_S):
             pass
 
-    def run_entries(self, batches: Iterable[list[Entry]]) -> Tally:
-        """Run given entries, whatever the limits, until a stop is wanted. A twin must be in one batch with its case."""
+    def run_entries(self, batches: Iterable[list[Entry]], *, known: bool = True) -> Tally:
+        """Run given entries, whatever the limits, until a stop is wanted. A twin must be in one batch with its case.
+        Cases that were drawn for this session are not `known`."""
         examiner = Examiner(self.pool, self.targets, accuracy=self._scope.accuracy, axes=self._scope.axes)
         ahead = list[tuple[list[Entry], Batch]]()
         for entries in batches:
@@ -167,10 +168,10 @@ class Runner:
                 break
             ahead.append((entries, examiner.submit(entries, self.skipped())))
             if len(ahead) > 1:
-                self._examined(*ahead[0], examiner)
+                self._examined(*ahead[0], examiner, known)
                 del ahead[0]
         for entries, batch in ahead:
-            self._examined(entries, batch, examiner)
+            self._examined(entries, batch, examiner, known)
         return self.tally
 
     def _schedule(self, op: str, seed: int, share: float) -> Schedule:
@@ -297,7 +298,7 @@ class Runner:
         for observer in self.observers:
             observer.counted(more)
 
-    def _examined(self, entries: Sequence[Entry], batch: Batch, examiner: Examiner) -> None:
+    def _examined(self, entries: Sequence[Entry], batch: Batch, examiner: Examiner, known: bool) -> None:
         [found] = examiner.examined([entries], batch)
         with self.interruption.shielded():
             for words, case in found.errors:
@@ -306,7 +307,7 @@ class Runner:
                 self._calls.judged(entry.case, judgements)
                 for observer in self.observers:
                     observer.judged(entry.case, judgements)
-            found.tally.known = found.tally.cases
+            found.tally.known = found.tally.cases if known else 0
             self._note(found.tally, found.sightings)
         self._calls.progress(0.0)
         for observer in self.observers:

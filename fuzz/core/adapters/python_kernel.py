@@ -25,6 +25,7 @@ from fuzz.core.adapters.target import Configuration
 from fuzz.core.base.capability import CONTIGUOUS_F32, Capabilities, DeclarationError, one_of
 from fuzz.core.base.dispatch import SMALL, SizeLimit
 from fuzz.core.base.kernel import PLAIN, Kernel
+from fuzz.core.base.probe import AUTOGRAD
 from oracles.dtypes import DOUBLE
 from oracles.formula.contract import Contract
 from oracles.ops import OPS
@@ -223,7 +224,8 @@ class PythonKernel(Kernel):
 
     @property
     def never(self) -> tuple[str, ...]:
-        return ("autograd",) if self.framework == "torch" else ()  # no input requires a gradient
+        is_tried = AUTOGRAD in self.laws  # else no input requires a gradient
+        return ("autograd",) if self.framework == "torch" and not is_tried else ()
 
     @cached_property
     def able(self) -> Capabilities:

@@ -148,11 +148,14 @@ class Kernel:
     @cached_property
     def numbers(self) -> tuple[int, ...]:
         """Return the whole numbers in the kernel's source files, as `fuzz.core.base.numbers` reads them."""
-        found = list[tuple[int, ...]]()
+        return in_turn([numbers_in(path, text) for path, text in self.read])
+
+    @property
+    def read(self) -> Iterator[tuple[Path, str]]:
+        """Yield the kernel's source files that can be read, with their texts."""
         for path in self.written:
             with suppress(OSError, UnicodeDecodeError):
-                found.append(numbers_in(path, self.texts.get(path) or path.read_text("utf-8")))
-        return in_turn(found)
+                yield path, self.texts.get(path) or path.read_text("utf-8")
 
     @cached_property
     def able(self) -> Capabilities:

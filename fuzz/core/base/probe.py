@@ -20,7 +20,11 @@ PROBE: Final = "_probe"
 """The param that says by which probe a case is called. No parameter of an op can have this name."""
 WAS: Final = "_was"
 """The param with the value that an element had before it was overwritten."""
-OVERWRITE, FRESH, CALLER, STREAM, GHOST = PROBES = ("overwrite", "fresh", "caller", "stream", "ghost")
+OVERWRITE, FRESH, CALLER, STREAM, GHOST, PAUSE, PROCESS, AUTOGRAD, MODE = PROBES = (
+    "overwrite", "fresh", "caller", "stream", "ghost", "pause", "process", "autograd", "mode",
+)  # fmt: skip
+WITH_GRADIENTS = ("inputs require gradients", "the last input requires gradients", "no_grad", "inference_mode")
+"""What `AUTOGRAD` calls the kernel with: one of these for each case."""
 CALLS = 12
 """The number of calls that a probe makes before the judged one, if it needs earlier calls. A known exploit computes
 right answers in 11 calls, then cheats."""
@@ -63,6 +67,11 @@ def without_probe(params: Mapping[str, float | int]) -> Mapping[str, float | int
 def probe_of(case: Case) -> str:
     """Return the probe by which the case is called, or '' for the usual way."""
     return PROBES[int(case.params[PROBE]) % len(PROBES)] if PROBE in case.params else ""
+
+
+def gradients_of(case: Case) -> str:
+    """Return what a case whose probe is `AUTOGRAD` is called with."""
+    return WITH_GRADIENTS[int(case.params[PROBE]) // len(PROBES) % len(WITH_GRADIENTS)]
 
 
 def place_of(case: Case) -> tuple[str, int]:

@@ -8,12 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from itertools import product
 
-import numpy as np
-
 from fuzz.core.base.capability import Capability
-from fuzz.core.base.case import THREADS, Case
+from fuzz.core.base.case import Case
 from fuzz.core.base.draw import Draw
-from fuzz.core.base.dtypes import from_bits, quantise
 from fuzz.core.base.feature import Feature
 from fuzz.core.base.stream import Dice, Stream
 from fuzz.core.generate.dims import CHEAP_WORK, FEW_BATCHES, SMALL_WORK, USUAL_WORK, Decisions, fitted, has_rows_alone
@@ -22,7 +19,7 @@ from fuzz.core.generate.menus import menu_of
 from fuzz.core.generate.realise import cases_of, laid
 from fuzz.core.generate.sketch import first_recipes, fitting, simplest
 from oracles.algorithm import traced
-from oracles.dtypes import FORMATS, ITEMSIZE, SINGLE
+from oracles.dtypes import ITEMSIZE, SINGLE
 from oracles.op import Op
 from oracles.operand import OUTER
 from oracles.ops import OPS, remembered
@@ -45,11 +42,6 @@ IN_TURN = 3
 """The number of cases at limits in each turn, until all limits have been drawn."""
 _STEPS = 128
 """The number of longer extents that are tried if a kernel does not take an extent."""
-
-_PLAIN = 300
-"""The extent of cases whose sizes, not extents, are tried: see `sized_cases`."""
-_SIZES = tuple(2.0**power for power in (-11, -8, -6, -5, -4, -3, -2, -1, 0))
-"""The sizes of the largest elements of these cases: from 1 to less than a thousandth, as weights have."""
 
 _OF_SIZES = "uniform"
 """The recipe of every second case at a limit. Its rows differ in size, while normal rows are all alike."""
@@ -79,33 +71,6 @@ def far_cases(capability: Capability, seed: int) -> list[Case]:
     op, dice = OPS[capability.op], Dice(Stream(seed).child("far"))
     limits = [*_taken(capability, [_FAR], [*_lengths(op), *_soon_counted(op)]), *_together(capability)]
     return cases_of([laid(_drawn(capability, dice, limit), 0, 1 + at) for at, limit in enumerate(limits)])
-
-
-def sized_cases(capability: Capability, seed: int) -> list[Case]:
-    """Return plain cases whose inputs are all small at once, each case with another size; and two of them for two
-    threads, if the kernel can be told how many to use. A search hardly has such cases: most inputs that it draws have
-    elements of ordinary size, and its workers have one thread."""
-    op, dice = OPS[capability.op], Dice(Stream(seed).child("sized"))
-    if op.kept or not any("normal" in menu_of(each).often for each in op.inputs):
-        return []
-    limits = _taken(capability, [_PLAIN], _lengths(op)) or [()]
-    drawn = [laid(_drawn(capability, dice, limits[at % len(limits)]), 0, 1 + at) for at in range(len(_SIZES))]
-    found = [_sized(case, size) for case, size in zip(cases_of(drawn), _SIZES, strict=True)]
-    threaded = found[-2:] if capability.takes_threads else []
-    return [*found, *(replace(case, params={**case.params, THREADS: 2}) for case in threaded)]
-
-
-def _sized(case: Case, size: float) -> Case:
-    """Return the case with each of its inputs of ordinary numbers scaled by a power of two: its largest element has at
-    least half this size, and not more."""
-    inputs = {**case.inputs}
-    for name, each in case.inputs.items():
-        if each.dtype in FORMATS and "normal" in menu_of(OPS[case.op].operand(name)).often:
-            values = from_bits(each.bits, each.dtype, each.layout.shape).astype(np.float64)
-            largest = float(np.abs(values).max(initial=0.0))
-            factor = 2.0 ** math.floor(math.log2(size / largest)) if largest else 1.0
-            inputs[name] = replace(each, bits=quantise(values * factor, each.dtype).tobytes())
-    return replace(case, inputs=inputs)
 
 
 def _soon(capability: Capability, numbers: Sequence[int]) -> Iterator[Limit]:

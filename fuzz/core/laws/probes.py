@@ -13,7 +13,7 @@ from fuzz.core.base import probe as probes
 from fuzz.core.base.case import Case
 from fuzz.core.base.dtypes import decimal, numbers
 from fuzz.core.base.memory import overlaps_itself
-from fuzz.core.base.probe import CALLS, before, place_of, probed
+from fuzz.core.base.probe import CALLS, WITH_GRADIENTS, before, gradients_of, place_of, probed
 from fuzz.core.base.stream import Stream
 from fuzz.core.laws.law import Law, Probe, has_elements
 from oracles.dtypes import INTEGERS
@@ -21,7 +21,9 @@ from oracles.dtypes import INTEGERS
 
 def _by(probe: str) -> Callable[[Case, Stream], Case]:
     def twin(case: Case, stream: Stream) -> Case:
-        return probed(case, probe, int(stream.words(1)[0]) % case.elements)
+        # What autograd is asked for must not change with the shape, or changes of the shape would seem to matter.
+        count = len(WITH_GRADIENTS) if probe == probes.AUTOGRAD else case.elements
+        return probed(case, probe, int(stream.words(1)[0]) % count)
 
     return twin
 
@@ -95,6 +97,28 @@ STREAM = _law(
     probes.STREAM, "called on a side stream of a GPU behind a slow fill of its inputs", _can_follow,
     lambda twin: f"the work does not wait for its stream: {_BEHIND} it read what was there before",
     lambda twin: f"the work does not keep to its stream: {_BEHIND} it is wrong",
+)  # fmt: skip
+PAUSE = _law(
+    probes.PAUSE, "called after a pause", _has_input,
+    lambda twin: "the answer depends on the time",
+    lambda twin: "the answer depends on the time: after a pause it is wrong",
+    tickets=0,  # it takes long, so the balanced cases of a task alone have some
+)  # fmt: skip
+PROCESS = _law(
+    probes.PROCESS, "called where the process has the name, arguments, variables and modules of a user's", _has_input,
+    lambda twin: "the answer depends on the process",
+    lambda twin: "the answer depends on the process: where its name, arguments, variables and modules are those of a"
+    " user's, it is wrong",
+)  # fmt: skip
+AUTOGRAD = _law(
+    probes.AUTOGRAD, "called with inputs that require gradients, under no_grad or in inference_mode", _has_input,
+    lambda twin: f"the answer depends on autograd ({gradients_of(twin)})",
+    lambda twin: f"the answer depends on autograd: with {gradients_of(twin)} it is wrong",
+)  # fmt: skip
+MODE = _law(
+    probes.MODE, "called in the module's other mode, training or evaluation", _has_input,
+    lambda twin: "the answer depends on the mode",
+    lambda twin: "the answer depends on the mode, training or evaluation: in the other one it is wrong",
 )  # fmt: skip
 GHOST = _law(
     probes.GHOST, "nothing in the place of the kernel, which must not look right", _has_input,

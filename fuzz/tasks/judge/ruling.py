@@ -17,7 +17,8 @@ from fuzz.campaign.measured import Measuring
 from fuzz.contracts.accepts import Accepts
 from fuzz.contracts.record import Measured
 from fuzz.core.base.exits import Exit
-from fuzz.findings.axes import MODE, told
+from fuzz.core.base.probe import MODE
+from fuzz.findings.axes import OTHER_MODE, told
 from fuzz.findings.book import FindingBook
 from fuzz.findings.codec import encoded
 from fuzz.findings.tally import Largest, Tally
@@ -395,7 +396,11 @@ def scored(each: SolutionRuling) -> SolutionRuling:
 
 def in_modes(each: SolutionRuling, mode: str, other: str) -> SolutionRuling:
     """Return the ruling with the modes of a module in which runs were judged."""
-    modes = {mode: each.judged, other: each.other_mode.judged if each.other_mode is not None else 0}
+    probed = each.axes.get(MODE, {}).get(OTHER_MODE, 0)
+    modes = {
+        mode: each.judged - probed, other: each.other_mode.judged if each.other_mode is not None else 0,
+        OTHER_MODE: probed,
+    }  # fmt: skip
     ran = {name: count for name, count in modes.items() if name and count}
     return replace(each, axes={**each.axes, MODE: ran}) if each.axes and ran else each
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fuzz.core.base.errors import error_line
 from fuzz.core.base.files import write_whole
-from fuzz.core.base.probe import CALLER, PROBES
+from fuzz.core.base.probe import AUTOGRAD, CALLER, MODE, PROBES
 from fuzz.references.derive import ANY, Derived, derive
 from fuzz.references.dims import UnreadableError
 from fuzz.references.examples import keeping, samples_of
@@ -38,7 +38,7 @@ HERE = Path(__file__).parent
 KERNELS = ("""
 _KERNEL = """    PythonKernel(
         "{name}", "{op}", HERE / "{name}" / "{file}", "{framework}", CONTRACT, CAPABILITIES, entry="{entry}",
-        shown="{shown}", laws=PROBES, untrusted={untrusted},
+        shown="{shown}", laws={laws}, untrusted={untrusted},
     ),"""
 _KERNELS = re.compile(r'^    PythonKernel\(\n        "(\w+)", .*?\n    \),$', re.MULTILINE | re.DOTALL)
 """A pattern of the kernels in the text of a pack; the group is the kernel's name."""
@@ -149,6 +149,7 @@ def _pack(
             framework=each.framework,
             untrusted=untrusted,
             shown=shown_line(each),
+            laws=_laws(each, problem),
         )
         for name, each in solutions.items()
     ]
@@ -171,8 +172,15 @@ def floats_of(problem: Statement, first: str = "") -> Sequence[str]:
 
 
 def probes_of(problem: Statement) -> Sequence[str]:
-    """Return the probes, without the capture of a graph if solutions read numbers out of tensors."""
-    return tuple(each for each in PROBES if each != CALLER or not problem.arguments)
+    """Return the probes of any framework, without the capture of a graph if solutions read numbers out of tensors."""
+    return tuple(each for each in PROBES if each not in (AUTOGRAD, MODE, *([CALLER] if problem.arguments else [])))
+
+
+def _laws(solution: Solution, problem: Statement) -> str:
+    """Return the probes of a solution as Python: those of any framework, and those of its own."""
+    in_modes = solution.is_module and problem.module is not None and problem.module.mode.alike
+    more = [*([] if solution.framework == "numpy" else [AUTOGRAD]), *([MODE] if in_modes else [])]
+    return f"(*PROBES, {', '.join(map(repr, more))})".replace("'", '"') if more else "PROBES"
 
 
 def shown_line(solution: Solution) -> str:

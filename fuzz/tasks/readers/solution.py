@@ -338,8 +338,13 @@ def judged({parameters}):
     model, before = _judged_model({parameters})
     with _judged_torch.no_grad():
         _judged_fill(model, before, {{{weights}}})
+    with _judged_torch.set_grad_enabled(any(each.requires_grad for each in ({parameters},))):
         found = model({inputs})
 '''
+
+
+_MODELS = "judged.models = lambda: [model for model, _ in _judged_made.values()]\n"
+"""By which a probe sets another mode."""
 
 
 def calls_of(
@@ -356,4 +361,4 @@ def calls_of(
         dtypes=tuple(f"torch.{each}" for each in dict.fromkeys(("float32", *statement.dtypes.values()))),
         inputs=", ".join(said(module.constants[each]) if each in module.constants else each for each in module.inputs),
     )  # fmt: skip
-    return made + "\n".join(_named(outputs)) + "\n"
+    return made + "\n".join([*_named(outputs), "", "", _MODELS])

@@ -97,11 +97,10 @@ class Statement:
 
     @property
     def never(self) -> tuple[str, ...]:
-        """The ways, such as autograd, in which a module is never called."""
-        if self.module is None:
+        """The modes in which a module is never called."""
+        if self.module is None or self.module.other is not None or self.module.mode.alike:
             return ()
-        mode = "evaluation mode" if self.module.mode.training else "training mode"
-        return (mode, "autograd") if self.module.other is None else ("autograd",)
+        return ("evaluation mode" if self.module.mode.training else "training mode",)
 
     @property
     def remarks(self) -> Sequence[str]:
@@ -148,6 +147,9 @@ class Mode:
     """Whether the mode is set because the module draws random numbers in the mode that it is constructed in."""
     changed: tuple[str, ...] = ()
     """The buffers that a call changes. Each call begins with their content after construction, or with drawn values."""
+
+    alike: bool = False
+    """Whether the module returns the same in its other mode."""
 
     @property
     def text(self) -> str:
@@ -222,7 +224,7 @@ def modes_of(model: Any, given: Sequence[Any]) -> tuple[Mode, Mode | None]:
     except Exception:  # whatever the module raises
         return replace(mode, changed=changed), None
     same = _alike(outputs, others)
-    return replace(mode, changed=changed), None if same else replace(other, changed=changed_there)
+    return replace(mode, changed=changed, alike=same), None if same else replace(other, changed=changed_there)
 
 
 def _called(model: Any, given: Sequence[Any], mode: Mode, seed: int) -> tuple[Sequence[Any], tuple[str, ...]]:

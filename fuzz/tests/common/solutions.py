@@ -80,8 +80,8 @@ def judged(
     cli_here: Cli, folder: Path, sources: Mapping[str, str], *words: str, shapes: str = "x=... n, w=n",
     reference: str = REFERENCE,
 ) -> tuple[int, dict[str, Any]]:  # fmt: skip
-    """Return the exit code and the ruling: of a reference in JSON, which says its shapes, where there are none."""
-    against = "ref.py" if shapes else "ref.json"
+    """Return the exit code and the ruling: of a reference in Python or JSON."""
+    against = "ref.json" if reference.lstrip().startswith("{") else "ref.py"
     (folder / against).write_text(reference)
     for name, text in sources.items():
         (folder / f"{name}.py").write_text(text if "import " in text.partition("\n")[0] else _NUMPY + text)

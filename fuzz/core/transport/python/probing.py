@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from fuzz.core.base import probe as probes
@@ -18,6 +22,12 @@ _LONG_S = 1.0
 """The longest time in seconds for which the calls before the judged one are repeated."""
 _LEAST_LOOP = 4
 """The number of calls in a loop, however slow they are."""
+_PAUSE_S = 0.6
+"""The length of a pause, after which a clock or a device may have slowed down."""
+_USER = {"HOME": "/home/user", "USER": "user", "LOGNAME": "user", "SHELL": "/bin/bash", "TERM": "xterm"}
+_JUDGES = ("fuzz", "oracles", "hypothesis", "pytest")
+"""The packages and variables of a judge begin so."""
+_COMM = Path("/proc/self/comm")
 _SLOW_CYCLES = 20_000_000
 """The length of a delay on a GPU, some 10 ms. Launching a kernel takes far less."""
 _CALLING = """
@@ -105,11 +115,11 @@ def _by_another(placed: Placed) -> Any:
     return _captured(placed, found) if placed.is_on_gpu else found
 
 
-def _in_a_loop(call: Callable[[], Any]) -> Any:
+def _in_a_loop(call: Callable[[], Any], least: int = _LEAST_LOOP, most: int = probes.CALLS) -> Any:
     """Return the result of a call in another thread, so that nothing of this file is among its callers."""
     found, failed = list[Any](), list[BaseException]()
     until = time.monotonic() + _LONG_S
-    told = call, _LEAST_LOOP, probes.CALLS, lambda: time.monotonic() > until, found, failed
+    told = call, least, most, lambda: time.monotonic() > until, found, failed
     thread = threading.Thread(target=_SCOPE["benchmark"], args=told)
     thread.start()
     thread.join()
@@ -166,6 +176,97 @@ def _behind(placed: Placed) -> Any:
     return found
 
 
+def _paused(placed: Placed) -> Any:
+    time.sleep(_PAUSE_S)
+    return placed.made()
+
+
+def _as_a_user(placed: Placed) -> Any:
+    """Return the result of a call in a process that does not look like a judge's."""
+
+    def way(call: Callable[[], Any]) -> Any:
+        with _of_a_user():
+            return _in_a_loop(call, least=1, most=1)
+
+    return _if_taken(placed, placed.made(way))
+
+
+@contextmanager
+def _of_a_user() -> Iterator[None]:
+    variables, words, name = {**os.environ}, (sys.argv, sys.orig_argv), ""
+    modules = {each: made for each, made in sys.modules.items() if each.partition(".")[0] in _JUDGES}
+    with suppress(OSError):
+        name = _COMM.read_text()
+        _COMM.write_text("python3")
+    try:
+        sys.argv, sys.orig_argv = ["train.py"], ["python3", "train.py"]
+        for variable in [each for each in variables if each.lower().startswith(_JUDGES) or "FUZZ" in each]:
+            del os.environ[variable]
+        os.environ.update({each: value for each, value in _USER.items() if each not in variables})
+        for each in modules:
+            del sys.modules[each]
+        yield
+    finally:
+        sys.modules.update(modules)
+        os.environ.clear()
+        os.environ.update(variables)
+        sys.argv, sys.orig_argv = words
+        if name:
+            _COMM.write_text(name)
+
+
+def _with_gradients(placed: Placed) -> Any:
+    torch, how, inputs = placed.arrays.library, probes.gradients_of(placed.case), [*placed.case.inputs]
+    if not hasattr(torch, "inference_mode"):
+        return placed.made()
+    if how not in probes.WITH_GRADIENTS[:2]:
+
+        def way(call: Callable[[], Any]) -> Any:
+            with getattr(torch, how)():
+                return call()
+
+        return _if_taken(placed, placed.made(way))
+    wanted = inputs if how == probes.WITH_GRADIENTS[0] else inputs[-1:]
+    given = {name: _requiring(each, name in wanted) for name, each in placed.given.items()}
+    return _if_taken(placed, _detached(placed.call(given, None)))
+
+
+def _in_the_other_mode(placed: Placed) -> Any:
+    def way(call: Any) -> Any:
+        models: list[Any] = getattr(call.func, "models", list)()
+        modes = [(each, each.training) for model in models for each in model.modules()]
+        try:
+            for model in models:
+                model.train(not model.training)
+            return call()
+        finally:
+            for each, mode in modes:
+                each.training = mode
+
+    return placed.made(way)
+
+
+def _requiring(tensor: Any, wanted: bool) -> Any:
+    return tensor.detach().requires_grad_() if wanted and tensor.is_floating_point() else tensor
+
+
+def _if_taken(placed: Placed, found: Any) -> Any:
+    """Return the result, or that of the usual call if the kernel refuses this one, as one that writes by `out=`
+    refuses inputs that require gradients."""
+    if not isinstance(found, Raised):
+        return found
+    placed.fill(placed.slabs)
+    return placed.made()
+
+
+def _detached(found: Any) -> Any:
+    if isinstance(found, dict):
+        return {name: _detached(each) for name, each in found.items()}
+    if type(found) in (tuple, list):
+        return type(found)(_detached(each) for each in found)
+    return found.detach() if hasattr(found, "detach") else found
+
+
 def _nothing(placed: Placed) -> Any:
     """Return uninitialised arrays in place of those that the kernel would return."""
     place = {"device": "cuda"} if placed.is_on_gpu else {}
@@ -183,6 +284,10 @@ _WAYS: Mapping[str, Callable[[Placed], Any]] = {
     probes.CALLER: _by_another,
     probes.STREAM: _behind,
     probes.GHOST: _nothing,
+    probes.PAUSE: _paused,
+    probes.PROCESS: _as_a_user,
+    probes.AUTOGRAD: _with_gradients,
+    probes.MODE: _in_the_other_mode,
 }
 
 

@@ -9,7 +9,7 @@ from fuzz.campaign.search.examiner import Examiner
 from fuzz.core.adapters.python_kernel import PythonKernel
 from fuzz.core.adapters.registry import expand
 from fuzz.core.execute.pool import WorkerPool
-from fuzz.core.generate.limits import sized_cases
+from fuzz.core.generate.balanced import sized_cases
 from fuzz.core.laws.registry import Entry
 
 

@@ -13,13 +13,13 @@ import pytest
 import fuzz
 from fuzz.core.adapters.registry import expand
 from fuzz.core.base.case import Layout
-from fuzz.core.base.probe import CALLER, probed
+from fuzz.core.base.probe import AUTOGRAD, CALLER, MODE, PAUSE, PROCESS, WITH_GRADIENTS, probed
 from fuzz.core.base.verdict import Verdict
-from fuzz.core.generate.limits import sized_cases
+from fuzz.core.generate.balanced import sized_cases
 from fuzz.core.judge.judge import Judgement
 from fuzz.findings.axes import AXES, text_of, told, values_of
 from fuzz.findings.tally import Tally
-from fuzz.tasks import task
+from fuzz.tasks import further
 from fuzz.tests.common.hunting import GENERIC
 from fuzz.tests.common.planted import a_case
 
@@ -36,7 +36,8 @@ def test_each_axis_says_what_a_case_is() -> None:
         "strides": {"contiguous"}, "alignment in bytes": {"16"}, "aliasing": {"apart"},
         "how it is called": {"as usual"}, "threads": {"as the process has them"}, "dtypes": {"f32"},
         "values that repeat": {"all different"}, "order of values": {"ascending"}, "special values": {"none"},
-        "place of the largest value": {"largest last"},
+        "place of the largest value": {"largest last"}, "signs": {"no negative"}, "time": {"at once"},
+        "environment and process": {"the judge's"}, "autograd": {"no gradients"},
     }  # fmt: skip
 
 
@@ -66,6 +67,11 @@ def test_memory_and_the_way_of_a_call_are_axes() -> None:
     assert values_of(a_case(Layout((3, 4), (1, 3))))["strides"] == {"transposed"}
     assert values_of(a_case(alias="x"))["aliasing"] == {"y same x"}
     assert values_of(probed(a_case(), CALLER))["how it is called"] == {"caller"}
+    assert values_of(probed(a_case(), PAUSE))["time"] == {"after a pause"}
+    assert values_of(probed(a_case(), PROCESS))["environment and process"] == {"as a user's"}
+    ways = [values_of(probed(a_case(), AUTOGRAD, kind))["autograd"] for kind in range(4)]
+    assert ways == [{each} for each in WITH_GRADIENTS]
+    assert values_of(probed(a_case(), MODE))["mode"] == {"in the other one"}
 
 
 def test_only_runs_that_were_judged_count_and_what_nothing_varies_is_told() -> None:
@@ -78,8 +84,8 @@ def test_only_runs_that_were_judged_count_and_what_nothing_varies_is_told() -> N
     axes = told(line.axes for line in tally.targets.values())
     assert [*axes] == [axis.name for axis in AXES]
     assert axes["rows"] == {"3": 2}
-    assert axes["autograd"] == {}
-    assert text_of("autograd", axes["autograd"]) == "axis autograd: not varied"
+    assert axes["mode"] == {}
+    assert text_of("mode", axes["mode"]) == "axis mode: not varied"
     silent = Tally()
     silent.count(a_case(), [Judgement(target.id, "digest", Verdict.PASS)], {target.id: target})
     assert silent.targets[target.id].axes == {}, "nobody asked"
@@ -110,7 +116,7 @@ def test_inputs_that_are_small_at_once_find_what_a_search_does_not(monkeypatch: 
 
     with pytest.raises(fuzz.CheckFailed):
         check()
-    monkeypatch.setattr(task, "sized_cases", lambda capability, seed: [])
+    monkeypatch.setattr(further, "sized_cases", lambda capability, seed: [])
     check()
 
 
@@ -136,7 +142,7 @@ def test_a_kernel_that_is_wrong_on_several_threads_alone_is_found(
 
     with pytest.raises(fuzz.CheckFailed):
         check()
-    monkeypatch.setattr(task, "sized_cases", lambda capability, seed: [])
+    monkeypatch.setattr(further, "sized_cases", lambda capability, seed: [])
     check()
 
 

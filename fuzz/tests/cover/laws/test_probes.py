@@ -16,16 +16,21 @@ from fuzz.core.base.case import Case, CaseError, Output, Tensor, contiguous
 from fuzz.core.base.errors import InternalError
 from fuzz.core.base.outcome import Outcome, Status
 from fuzz.core.base.probe import (
+    AUTOGRAD,
     CALLER,
     FRESH,
     GHOST,
+    MODE,
     OVERWRITE,
+    PAUSE,
     PROBE,
     PROBES,
+    PROCESS,
     STREAM,
     before,
     place_of,
     probe_of,
+    probed,
     unprobed,
 )
 from fuzz.core.base.validity import check_case
@@ -166,3 +171,44 @@ def test_a_loop_of_another_caller_is_longer_than_a_cheat_waits(cache: Path, tmp_
     text = "calls = [0]\n\ndef rms_norm(x, y, eps, axis):\n    calls[0] += 1\n    y[...] = calls[0]\n"
     [outcome] = outcomes(python_target(tmp_path, text, "numpy"), cache, _twin(CALLER))
     assert np.frombuffer(outcome.outputs["y"], "<f4").min() > 5
+
+
+_LOOKS = {
+    (PROCESS, 0): "'train.py' in sys.argv and 'HOME' in os.environ and not {*sys.modules} & {'fuzz', 'oracles.ops'}",
+    (AUTOGRAD, 0): "x.requires_grad and torch.is_grad_enabled()",
+    (AUTOGRAD, 1): "x.requires_grad and torch.is_grad_enabled()",
+    (AUTOGRAD, 2): "not torch.is_grad_enabled()",
+    (AUTOGRAD, 3): "torch.is_inference_mode_enabled()",
+    (PAUSE, 0): "time.monotonic() - LAST[0] > 0.5",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("probe", "kind"), _LOOKS)
+def test_a_probe_gives_the_kernel_what_it_looks_at_and_takes_it_away_again(
+    cache: Path, tmp_path: Path, probe: str, kind: int
+) -> None:
+    text = (
+        f"import os, sys, time\nimport torch\nLAST = [time.monotonic()]\n\n\ndef rms_norm(x, eps, axis):\n"
+        f"    is_there = {_LOOKS[probe, kind]}\n    LAST[0] = time.monotonic()\n"
+        "    return x * 0 + (2.0 if is_there else 1.0)\n"
+    )
+    asked = [CASE, probed(CASE, probe, kind), CASE]
+    found = outcomes(python_target(tmp_path, text), cache, *asked)
+    assert [np.frombuffer(each.outputs["y"], "<f4").mean() for each in found] == [1.0, 2.0, 1.0]
+    assert not any(each.changes for each in found)
+
+
+def test_what_refuses_gradients_is_called_as_usual_instead(cache: Path, tmp_path: Path) -> None:
+    text = "import torch\n\n\ndef rms_norm(x, eps, axis):\n    return torch.tensor(x.numpy() + 1)\n"
+    usual, probed_one = outcomes(python_target(tmp_path, text), cache, CASE, probed(CASE, AUTOGRAD))
+    assert usual.outputs == probed_one.outputs
+
+
+@pytest.mark.parametrize("probe", [PAUSE, PROCESS, AUTOGRAD, MODE])
+def test_what_is_wrong_in_such_a_way_alone_is_told_with_the_way(probe: str) -> None:
+    assert _judged(probe, honest(_twin(probe))).verdict is Verdict.PASS
+    said = _judged(probe, {"y": np.zeros((2, 3), "<f4").tobytes()})
+    what = {PAUSE: "the time", PROCESS: "the process", AUTOGRAD: "autograd", MODE: "the mode"}[probe]
+    assert (said.verdict, said.reason.partition(":")[0].partition(",")[0]) == (
+        Verdict.FAIL_LAW, f"the answer depends on {what}",
+    )  # fmt: skip

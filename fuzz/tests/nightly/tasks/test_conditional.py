@@ -1,0 +1,49 @@
+"""No solution that is wrong under one condition alone is right, for each axis on which it can hide and for pairs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fuzz.tests.common.conditional import CONDITIONAL, OUTSIDE, REFERENCES
+from fuzz.tests.common.solutions import judged
+from fuzz.tests.conftest import Cli
+
+_AT_ONCE = 8
+"""The number of solutions that a test judges, each in some 5 processor seconds."""
+_PARTS = [
+    (problem, names[start : start + _AT_ONCE])
+    for problem in REFERENCES
+    if (names := [name for name, each in CONDITIONAL.items() if each.problem == problem])
+    for start in range(0, len(names), _AT_ONCE)
+]
+
+
+@pytest.mark.parametrize(("problem", "names"), _PARTS, ids=[f"{problem}-{names[0]}" for problem, names in _PARTS])
+def test_no_solution_that_is_wrong_under_a_condition_is_right(
+    cli_here: Cli, tmp_path: Path, problem: str, names: list[str]
+) -> None:
+    reference, shapes = REFERENCES[problem]
+    texts = {name: CONDITIONAL[name].text for name in names}
+    _, ruling = judged(
+        cli_here, tmp_path, texts, "--seed", "7", "--no-shrink", shapes=shapes, reference=reference
+    )  # fmt: skip
+    said = {each["solution"].removesuffix(".py"): each["verdict"] for each in ruling["solutions"]}
+    assert said == {name: "right" if name in OUTSIDE else "wrong" for name in names}
+
+
+_PECULIAR = {"length": "x.shape[-1] == 1237", "size": "3.1 < big(x) < 3.2", "user": "'HOME' in os.environ"}
+
+
+def test_hints_steer_which_cases_are_drawn_and_accuse_nobody(cli_here: Cli, tmp_path: Path) -> None:
+    reference, shapes = REFERENCES["norm"]
+    honest = CONDITIONAL["long"].text.replace("y * np.float32(1.25)", "y + np.float32(0)")
+    peculiar = {
+        f"of_{name}_{kind}": text.replace("x.shape[-1] > 1024", condition)
+        for name, condition in _PECULIAR.items()
+        for kind, text in {"honest": honest, "cheat": CONDITIONAL["long"].text}.items()
+    }
+    _, ruling = judged(cli_here, tmp_path, peculiar, "--seed", "7", "--no-shrink", shapes=shapes, reference=reference)
+    said = {each["solution"].removesuffix(".py"): each["verdict"] for each in ruling["solutions"]}
+    assert said == {name: "right" if name.endswith("honest") else "wrong" for name in peculiar}
