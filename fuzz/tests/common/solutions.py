@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from fuzz.tests.conftest import Cli
 
@@ -89,3 +89,20 @@ def judged(
     done = cli_here("judge", *files, "--against", against, *(("--shapes", shapes) if shapes else ()), "--json", *words)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
+
+
+class OfProblem(Protocol):
+    """A solution, as a table has it."""
+
+    @property
+    def problem(self) -> str:
+        """The name of its problem."""
+        ...
+
+
+def parts_of(solutions: Mapping[str, OfProblem], at_once: int) -> list[tuple[str, list[str]]]:
+    """The names of solutions by problem, at most `at_once` together: a test judges each of these parts."""
+    names: dict[str, list[str]] = {}
+    for name, each in solutions.items():
+        names.setdefault(each.problem, []).append(name)
+    return [(problem, own[at : at + at_once]) for problem, own in names.items() for at in range(0, len(own), at_once)]

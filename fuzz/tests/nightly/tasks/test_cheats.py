@@ -10,7 +10,7 @@ import pytest
 
 from fuzz.tests.common.exploits import ANY_VALUES, NUMPY, PROBLEMS, Exploit
 from fuzz.tests.common.exploits_torch import CUDA, TORCH
-from fuzz.tests.common.solutions import CHEATS, HONEST, judged
+from fuzz.tests.common.solutions import CHEATS, HONEST, judged, parts_of
 from fuzz.tests.conftest import Cli
 
 
@@ -34,15 +34,10 @@ def test_no_solution_that_is_wrong_is_right_however_it_tries(cli_here: Cli, tmp_
     assert (code, ruling["verdict"]) == (1, "wrong")
 
 
-_EXPLOITS, _AT_ONCE = {**NUMPY, **TORCH}, 9
-"""The documented exploits, and how many of one problem a test judges: each takes some 10 processor seconds, and those
-of norm together more than a test has on a busy machine."""
-_PARTS = [
-    (problem, names[start : start + _AT_ONCE])
-    for problem in PROBLEMS
-    if (names := [name for name, each in _EXPLOITS.items() if each.problem == problem])
-    for start in range(0, len(names), _AT_ONCE)
-]
+_EXPLOITS = {**NUMPY, **TORCH}
+"""The documented exploits."""
+_PARTS = parts_of(_EXPLOITS, 9)
+"""Each takes some 10 processor seconds, and those of norm together more than a test has on a busy machine."""
 
 
 @pytest.mark.parametrize(("problem", "names"), _PARTS, ids=[f"{problem}-{names[0]}" for problem, names in _PARTS])

@@ -7,17 +7,10 @@ from pathlib import Path
 import pytest
 
 from fuzz.tests.common.conditional import CONDITIONAL, OUTSIDE, REFERENCES
-from fuzz.tests.common.solutions import judged
+from fuzz.tests.common.solutions import judged, parts_of
 from fuzz.tests.conftest import Cli
 
-_AT_ONCE = 8
-"""The number of solutions that a test judges, each in some 5 processor seconds."""
-_PARTS = [
-    (problem, names[start : start + _AT_ONCE])
-    for problem in REFERENCES
-    if (names := [name for name, each in CONDITIONAL.items() if each.problem == problem])
-    for start in range(0, len(names), _AT_ONCE)
-]
+_PARTS = parts_of(CONDITIONAL, 8)  # each takes some 5 processor seconds
 
 
 @pytest.mark.parametrize(("problem", "names"), _PARTS, ids=[f"{problem}-{names[0]}" for problem, names in _PARTS])
