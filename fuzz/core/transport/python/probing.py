@@ -196,7 +196,7 @@ def _of_a_user() -> Iterator[None]:
     variables, words, name = {**os.environ}, (sys.argv, sys.orig_argv), ""
     modules = {each: made for each, made in sys.modules.items() if each.partition(".")[0] in _JUDGES}
     with suppress(OSError):
-        name = _COMM.read_text()
+        name = _COMM.read_text().rstrip("\n")  # a line end that is written becomes part of the name
         _COMM.write_text("python3")
     try:
         sys.argv, sys.orig_argv = ["train.py"], ["python3", "train.py"]

@@ -49,6 +49,13 @@ def test_a_dropped_tail_shrinks_to_one_plain_row_of_63(shape: tuple[int, ...]) -
     assert judgement.ratio >= CLEAR
 
 
+def test_a_hypothesis_that_cannot_be_given_examples_leaves_the_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How it packs examples is no public interface."""
+    monkeypatch.delattr("hypothesis.database.choices_to_bytes")
+    case, _ = _shrunk((TAIL_63,), given_case((3, 1087), 1, "pitched"))
+    assert case.inputs["x"].layout.shape == (1, 63)
+
+
 def test_a_failure_of_later_rows_keeps_two_rows() -> None:
     edit = ("y[i] = x[i] * rstd;", "y[i] = x[i] * rstd * scale;\n    scale = 1.5f;")
     head = ("static void generic_row(", "static float scale;\n\nstatic void generic_row(")
