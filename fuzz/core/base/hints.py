@@ -4,6 +4,7 @@ which cases are drawn; nobody is accused for them."""
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise, zip_longest
 
@@ -25,6 +26,8 @@ _NAMES: Mapping[str, Hint] = {
 }
 _OF_SHAPES = frozenset(("shape", "size", "numel", "len", "ndim"))
 _MOST_EXTENT, _MOST = 1 << 16, 48
+_LARGEST = 2.0**128
+"""Larger numbers, such as 1e999, are hints of nothing that can be drawn."""
 
 
 def hints_of(kernels: Iterable[Kernel]) -> list[Hint]:
@@ -36,7 +39,8 @@ def hints_of(kernels: Iterable[Kernel]) -> list[Hint]:
 def hints_in(text: str) -> tuple[Hint, ...]:
     """Return the hints in the text of a Python file: each once, and not more than a few."""
     try:
-        nodes = [*ast.walk(ast.parse(text))]
+        with warnings.catch_warnings(action="ignore"):  # about escapes in the text of a stranger
+            nodes = [*ast.walk(ast.parse(text))]
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # the worker reports the error
         return ()
     compared = [each for each in nodes if isinstance(each, ast.Compare)]
@@ -66,7 +70,7 @@ def _between(compared: Sequence[ast.Compare]) -> Iterator[Hint]:
 def _numbers(compared: ast.Compare) -> Iterator[float]:
     for each in (compared.left, *compared.comparators):
         for node in ast.walk(each):
-            if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
+            if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and abs(node.value) < _LARGEST:
                 yield float(node.value)
 
 

@@ -32,8 +32,11 @@ def test_what_a_source_looks_at_is_a_hint(text: str, hint: tuple[str, float | st
 
 @pytest.mark.parametrize(
     "text",
-    ["# if n == 1237", "'os.environ, n == 1237'", "x = 1237 * y", "def f(:", "if x.shape[-1] == 0: pass", ""],
-)
+    [
+        "# if n == 1237", "'os.environ, n == 1237'", "x = 1237 * y", "def f(:", "if x.shape[-1] == 0: pass", "",
+        "if x < 1e999: pass", f"if x < {'9' * 400}: pass",
+    ],
+)  # fmt: skip
 def test_what_decides_nothing_is_no_hint(text: str) -> None:
     assert hints_in(text) == ()
 
