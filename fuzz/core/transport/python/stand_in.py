@@ -11,8 +11,6 @@ from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
-from triton.backends.compiler import GPUTarget
-from triton.runtime import driver
 
 _CAPABILITY = (9, 0)
 _FEW = 4
@@ -38,6 +36,9 @@ _TOLD = {
 
 def stand_in() -> type[OnProcessor]:
     """Make torch and Triton tell of a GPU from now on. The result makes contexts for what runs as if there were one."""
+    from triton.backends.compiler import GPUTarget
+    from triton.runtime import driver
+
     for name, value in _TOLD.items():
         setattr(torch.cuda, name, _saying(value, getattr(torch.cuda, name)))
     torch.Tensor.is_cuda = property(lambda _: True)
