@@ -232,9 +232,12 @@ def _rounded_off(op: Op, arrays: Arrays) -> Arrays:
     return {name: np.nan_to_num(error, nan=0.0) for name, error in found.items()}
 
 
-def widened(reference: Callable[..., Any], arrays: Arrays, *, widens: bool = True) -> Sequence[NDArray[Any]]:
+def widened(
+    reference: Callable[..., Any], arrays: Arrays, *, widens: bool = True, device: str | None = None
+) -> Sequence[Any]:
     """Return the outputs of a reference for float64 tensors, with its casts to shorter floats left out; without
-    `widens`, for the tensors and casts as they are. Floating-point outputs are float64."""
+    `widens`, for the tensors and casts as they are. Floating-point outputs are float64. With a `device`, the reference
+    runs there and the outputs are tensors there, else they are arrays."""
     import torch
 
     def wide(given: Any) -> Any:
@@ -250,13 +253,19 @@ def widened(reference: Callable[..., Any], arrays: Arrays, *, widens: bool = Tru
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64 if widens else before)
     try:
-        with torch.enable_grad(), intercepted(called) if widens else nullcontext():
-            returned = reference(**{name: torch.from_numpy(array.copy()) for name, array in arrays.items()})
+        given = {name: torch.from_numpy(array.copy()).to(device or "cpu") for name, array in arrays.items()}
+        with (
+            torch.device(device) if device else nullcontext(),
+            torch.enable_grad(),
+            intercepted(called) if widens else nullcontext(),
+        ):
+            returned = reference(**given)
     finally:
         torch.set_default_dtype(before)
     several = returned.values() if isinstance(returned, Mapping) else returned
     flat = [*several] if isinstance(returned, (Mapping, tuple, list)) else [returned]
-    return [each.detach().to(wide(each.dtype)).numpy() for each in flat]
+    found = [each.detach().to(wide(each.dtype)) for each in flat]
+    return found if device else [each.numpy() for each in found]
 
 
 def _plain(
