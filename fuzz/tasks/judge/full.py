@@ -62,7 +62,7 @@ class SizeLimits:
     @staticmethod
     def here() -> SizeLimits:
         """Return the limits of this machine: a GPU replays 64 times as much."""
-        return SizeLimits(compared=1 << 26, row=1 << 26) if has_gpu() else SizeLimits()
+        return SizeLimits(compared=1 << 26, row=1 << 28) if has_gpu() else SizeLimits()
 
 
 _TIMED = 1 << 20
