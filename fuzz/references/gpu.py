@@ -4,9 +4,10 @@ ones stay on the processor, so that a machine without a GPU finds the same."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
+from typing import Any
 
 from fuzz.references.alike import Arrays
 from oracles.doubledouble import F64
@@ -30,6 +31,13 @@ def has_gpu() -> bool:
 def is_large(arrays: Arrays) -> bool:
     """Whether inputs are large enough for the GPU."""
     return sum(each.size for each in arrays.values()) >= MANY
+
+
+def moved(arrays: Arrays) -> Mapping[str, Any]:
+    """Return the arrays as tensors on the GPU."""
+    import torch
+
+    return {name: torch.tensor(each, device=GPU) for name, each in arrays.items()}
 
 
 @contextmanager
@@ -73,7 +81,7 @@ def _product(left: F64, right: F64) -> F64 | None:
         return None
     try:
         with freed():
-            one, other = (torch.from_numpy(each).to(GPU) for each in (left, right))
+            one, other = (torch.tensor(each, device=GPU) for each in (left, right))
             found: F64 = torch.bmm(one, other.transpose(1, 2)).cpu().numpy()
             return found
     except torch.OutOfMemoryError:

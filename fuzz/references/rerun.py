@@ -11,7 +11,7 @@ import math
 import random
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fuzz.references.alike import Arrays
-from fuzz.references.gpu import GPU, freed, has_gpu, is_large, without_tf32
+from fuzz.references.gpu import GPU, freed, has_gpu, is_large, moved, without_tf32
 from fuzz.references.guard import first_difference, widened
 from fuzz.references.tracing import intercepted, tensors_in
 from oracles.doubledouble import F64
@@ -52,7 +52,8 @@ _PLAIN = frozenset(f"aten::{name}" for name in (
 _FOURIER = frozenset(f"aten::{name}" for name in ("_fft_r2c", "_fft_c2c", "_fft_c2r"))
 """Operations whose errors are in proportion to the sum of magnitudes of a whole row, which kernels add up in stages."""
 _LINEAR = _FOURIER | frozenset(f"aten::{name}" for name in (
-    "sum", "mean", "mm", "bmm", "addmm", "baddbmm", "mv", "dot", "convolution", "cumsum", "index_add", "scatter_add",
+    "sum", "mean", "mm", "bmm", "addmm", "baddbmm", "mv", "dot", "_trilinear", "convolution", "cumsum", "index_add",
+    "scatter_add",
 ))  # fmt: skip
 """Operations whose errors are in proportion to the sum of magnitudes."""
 _PARTS = frozenset(f"aten::{name}" for name in (
@@ -156,23 +157,23 @@ class Ways:
     on_gpu: Ways | None = None
     """The same on the GPU, for large inputs; None if there is no GPU."""
 
-    def run(self, arrays: Arrays, call: Callable[[Ways], Run]) -> Run:
-        """Return what `call` returns for the ways that suit these inputs: on the GPU if they are large."""
+    def run(self, arrays: Arrays, call: Callable[[Ways, Arrays], Run]) -> Run:
+        """Return what `call` returns for the inputs and the ways that suit them: on the GPU if they are large."""
         if self.on_gpu is not None and is_large(arrays):
             with suppress(Exception), freed():  # without memory or an operation there, the processor runs it, or raises
-                return call(self.on_gpu)
-        return call(self)
+                return call(self.on_gpu, moved(arrays))
+        return call(self, arrays)
 
     def values(self, arrays: Arrays) -> Sequence[NDArray[Any]]:
         """Return the outputs in float64."""
-        return self.run(arrays, lambda ways: _as_arrays(ways.exact(arrays)))
+        return self.run(arrays, lambda ways, given: _as_arrays(ways.exact(given)))
 
     def seconds(self, arrays: Arrays) -> float:
         """Return the processor seconds that a replay of these inputs takes, estimated from two of its calls."""
         took = list[float]()
         for _ in range(2):  # the first call imports much and takes longer
             began = time.process_time()
-            self.run(arrays, lambda ways: _as_arrays(ways.noisy(arrays, 0, 1.0)))
+            self.run(arrays, lambda ways, given: _as_arrays(ways.noisy(given, 0, 1.0)))
             took.append(time.process_time() - began)
         return max(min(took), 1e-6) * (RUNS + FINE)
 
@@ -197,7 +198,7 @@ def torch_ways(reference: Callable[..., Any], device: str | None) -> Ways:
 
     def single(arrays: Arrays) -> Sequence[Any]:
         with without_tf32():
-            return widened(reference, floats_as(np.float32, arrays), widens=False, device=device)
+            return widened(reference, singles(arrays), widens=False, device=device)
 
     exact = partial(widened, reference, device=device)
     return Ways(exact, single, partial(_noisy, reference, device=device), exact)
@@ -205,7 +206,7 @@ def torch_ways(reference: Callable[..., Any], device: str | None) -> Ways:
 
 def replayed(ways: Ways, arrays: Arrays) -> Sequence[Replayed]:
     """Return the outputs of a reference for these inputs. Raises what the reference raises."""
-    return ways.run(arrays, lambda each: _replayed(each, arrays))
+    return ways.run(arrays, _replayed)
 
 
 def _replayed(ways: Ways, arrays: Arrays) -> Sequence[Replayed]:
@@ -366,6 +367,14 @@ def draws_at_random(ways: Ways, arrays: Arrays) -> bool:
     if [each.shape for each in one] != [each.shape for each in two]:
         return True
     return any(first_difference(*pair) is not None for pair in zip(one, two, strict=True))
+
+
+def singles(arrays: Arrays) -> Arrays:
+    """Return the arrays, or tensors, with floats in f32."""
+    if all(isinstance(each, np.ndarray) for each in arrays.values()):
+        return floats_as(np.float32, arrays)
+    tensors: Mapping[str, Any] = arrays
+    return {name: each.float() if each.is_floating_point() else each for name, each in tensors.items()}
 
 
 def floats_as(dtype: type[np.floating[Any]], arrays: Arrays) -> Arrays:

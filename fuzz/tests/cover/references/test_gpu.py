@@ -52,6 +52,7 @@ def test_only_large_inputs_go_to_the_gpu_and_the_processor_does_what_it_refuses(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(gpu, "MANY", 1000)
+    monkeypatch.setattr(gpu, "GPU", "cpu")
     ran, refuses = list[str](), list[bool]()
 
     def reference(x: torch.Tensor) -> torch.Tensor:
