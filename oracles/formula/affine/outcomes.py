@@ -335,8 +335,9 @@ def _applied(of: Outcomes, node: Node, args: Sequence[PossibleValues]) -> Possib
         return _anything(of.forms[node])
     low, high = (np.where(arg.numbers, np.clip(end, -_MOST, _MOST), 1.0) for end in (arg.low, arg.high))
     value = function.float64.value
-    inside = low > function.domain
-    low, high = np.where(inside, low, 1.0), np.where(inside, high, 1.0)
+    inside = (low > function.domain) & (high < function.top)
+    inner = 1.0 if function.top > 1.0 else 0.0
+    low, high = np.where(inside, low, inner), np.where(inside, high, inner)
     least, most = _ends(value(low), value(high))
     if function.farthest is not None:
         away = function.hull(low, high, least)
