@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 from fuzz.core.base.platform import (
     DOT,
-    Besides,
     Fact,
     Flushed,
     FlushesBf16,
@@ -17,7 +16,8 @@ from fuzz.core.base.platform import (
     Platform,
     Usual,
 )
-from oracles.formula.contract import Within
+from oracles.formula.contract import Besides, Within
+from oracles.summation import NumericsError
 
 _TRITON, _TORCH, _NUMPY, _C, _SHARED = "triton@cuda", "torch@cpu", "numpy@cpu", "c", "shared"
 _CUDA, _FAST = "cuda", "cuda --use_fast_math"
@@ -209,6 +209,14 @@ PLATFORMS: Mapping[str, Platform] = {
 """The platforms, by the kind and site of a kernel, or by the kind alone."""
 
 
-def platform_of(kind: str, site: str) -> Platform:
-    """Return the platform of kernels of a kind on a site, or one without facts if none is known."""
-    return PLATFORMS.get(f"{kind}@{site}") or PLATFORMS.get(kind) or Platform(f"{kind}@{site}", ())
+def platform_of(kind: str, site: str, named: str = "fills") -> Platform:
+    """Return the platform of kernels of a kind on a site, or one without facts if none is known; or the platform that
+    a contract names. Raises NumericsError for a name that no platform has."""
+    if named in ("fills", "widens", "none"):
+        return PLATFORMS.get(f"{kind}@{site}") or PLATFORMS.get(kind) or Platform(f"{kind}@{site}", ())
+    from fuzz.core.base.acceptance import TABLES  # loaded only if one is asked for
+
+    if (found := TABLES.get(named) or PLATFORMS.get(named)) is None:
+        known = ", ".join((*TABLES, *PLATFORMS))
+        raise NumericsError(f"platform: {named!r} is neither 'fills', 'widens', 'none' nor one of {known}")
+    return found

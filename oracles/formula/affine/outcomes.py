@@ -343,7 +343,7 @@ def _applied(of: Outcomes, node: Node, args: Sequence[PossibleValues]) -> Possib
         away = function.hull(low, high, least)
         least, most = least - away, least + away
     if not function.is_exact:
-        own, off = contract.ulp(function.name), 2 * dtype.u * contract.absolute.get(function.name, 0.0)
+        own, off = contract.ulp(function.name), 2 * dtype.u * contract.besides(function.name).ulp
         relative = contract.relative(function.name, dtype.u) + 2 * dtype.u + function.float64.bound.relative
         least, most = _off(least, most, relative, off + dtype.eta * (1 + own))
         for side, settled in ((1.0, low >= settles), (-1.0, high <= -settles)):
@@ -362,7 +362,8 @@ def _applied(of: Outcomes, node: Node, args: Sequence[PossibleValues]) -> Possib
             exact = function.is_exact or settles < np.inf
             lowest, highest = (end, end) if exact else _off(end, end, relative, 0.0)
             found = found.either(_between(lowest, highest, True, 0), arg.has(flag))
-    unknown = arg.numbers & ~inside
+    unknown = arg.numbers & (~inside | bound.leaves(arg.low, arg.high))
+    unknown = unknown | (arg.has(PLUS) & (bound.high < np.inf)) | (arg.has(MINUS) & (bound.low > -np.inf))
     for argument, known in function.limits:
         if known is None:  # kernels differ
             unknown = unknown | (arg.has(NAN) if np.isnan(argument) else arg.signs[1] & (argument == 0))

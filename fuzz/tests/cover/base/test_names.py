@@ -34,6 +34,7 @@ ATTRIBUTES: Mapping[str, str] = {
 
 PLACES: Mapping[str, frozenset[str]] = {
     "core/base/platforms.py": frozenset({"sin", "cos"}),  # the functions
+    "core/base/acceptance.py": frozenset({"sin", "cos"}),  # the same
     "cli/__init__.py": frozenset({"gate"}),  # the verb
     "cli/gate.py": frozenset({"gate"}),  # the same
     "contracts/sums.py": frozenset({"sum"}),  # a kind of node of a formula
