@@ -21,6 +21,7 @@ FUNCTIONS: Mapping[str, str] = {
     **{name: f"f.{name}(self)" for name in (
         "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "rsqrt", "sin", "cos", "tanh", "sigmoid", "erf", "atan",
         "sign", "floor", "round", "tan", "asin", "acos", "sinh", "cosh", "asinh", "acosh", "atanh", "erfc", "log10",
+        "lgamma",
     )},
     "abs": "abs(self)", "neg": "-self", "reciprocal": "1.0 / self", "square": "self * self",
     "sgn": "f.sign(self)", "logit": "f.log(self / (1.0 - self))",

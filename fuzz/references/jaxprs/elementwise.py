@@ -30,7 +30,7 @@ from fuzz.references.recording import Two
 from fuzz.references.scope import Number, Rule, Value
 
 _ONE = ("exp", "exp2", "expm1", "log", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "tanh", "erf", "erfc", "atan",
-        "asin", "acos", "sinh", "cosh", "asinh", "acosh", "atanh",
+        "asin", "acos", "sinh", "cosh", "asinh", "acosh", "atanh", "lgamma",
         "sign", "floor", "ceil", "abs", "neg", "square")  # fmt: skip
 _TEXTS: Mapping[str, str] = {
     **{name: FUNCTIONS[name] for name in _ONE},

@@ -336,6 +336,8 @@ def _applied(of: Outcomes, node: Node, args: Sequence[PossibleValues]) -> Possib
     low, high = (np.where(arg.numbers, np.clip(end, -_MOST, _MOST), 1.0) for end in (arg.low, arg.high))
     value = function.float64.value
     inside = (low > function.domain) & (high < function.top)
+    if function.apart is not None:
+        inside = inside & ~function.meets(low, high)
     inner = 1.0 if function.top > 1.0 else 0.0
     low, high = np.where(inside, low, inner), np.where(inside, high, inner)
     least, most = _ends(value(low), value(high))

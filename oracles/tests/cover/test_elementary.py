@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles.doubledouble import F64, DoubleDouble, head
-from oracles.elementary import tables
+from oracles.elementary import gamma, tables
 from oracles.elementary.function import Elementary
 from oracles.elementary.functions import erfc, function
 from oracles.tests.common.elementary import (
@@ -110,8 +110,10 @@ TABLES: list[tuple[Arithmetic, str, Callable[[], F64], float]] = [
     ("float64", "tanh", lambda: tables.powers().value.high, 2.0**-51),
     ("float64", "log", lambda: tables.logarithms().rest, 2.0**-51),
     ("float64", "erf", lambda: tables.erf_cells()[0].low, 2.0**-50),
-    ("float64", "erfc", lambda: erfc.scaled_cells()[0].high, 2.0**-47),
-    ("double", "erfc", lambda: erfc.scaled_cells()[0].low, 2.0**-90),
+    ("float64", "erfc", lambda: erfc.scaled_cells()[0].high[:150], 2.0**-47),
+    ("double", "erfc", lambda: erfc.scaled_cells()[0].low[:150], 2.0**-90),
+    ("double", "tgamma", lambda: gamma.cells().columns[0].low[:90], 2.0**-90),
+    ("double", "lgamma", lambda: gamma.cells().columns[1].low[:90], 2.0**-78),
     ("double", "exp", lambda: tables.powers().less_one.low, 2.0**-98),
     ("double", "log", lambda: tables.logarithms().value.low, 2.0**-98),
     ("double", "erf", lambda: tables.erf_cells()[0].low, 2.0**-98),
@@ -146,6 +148,18 @@ SPECIAL: dict[str, dict[float, float]] = {
     "sin": {LEAST: LEAST, -LEAST: -LEAST},
     "cos": {LEAST: 1.0},
     "tan": {LEAST: LEAST, -LEAST: -LEAST},
+    "tgamma": {
+        5.0: 24.0,
+        171.7: INF,
+        -1.0: NAN,
+        -3.0: NAN,
+        -LARGEST: NAN,
+        LARGEST: INF,
+        -200.5: -0.0,
+        LEAST: INF,
+        -LEAST: -INF,
+    },
+    "lgamma": {1.0: 0.0, 2.0: 0.0, -1.0: INF, -5.0: INF, -LARGEST: INF, LARGEST: INF},
     "asin": {LEAST: LEAST, -LEAST: -LEAST},
     "acos": {LEAST: math.pi / 2},
     "sinh": {LARGEST: INF, -LARGEST: -INF, LEAST: LEAST, -LEAST: -LEAST},
