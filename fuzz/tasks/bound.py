@@ -19,6 +19,7 @@ from fuzz.core.base.text import counted
 from fuzz.core.transport.python.arrays import NumpyArrays, TorchArrays, UnreadableArrayError
 from fuzz.references.derive import ANY, FINITE, Derived, derive
 from fuzz.references.dims import UnreadableError
+from fuzz.references.gpu import multiply_on_gpu
 from fuzz.references.layers import weights_of, with_weights
 from fuzz.references.parameters import has_signature, parameters_of
 from fuzz.report.words import element
@@ -165,6 +166,8 @@ class _ReadTask:
         floats = [dtype for _, dtype in found.values() if dtype not in INTEGERS]
         dtype = next(iter(floats), "f32")
         tensors = [value for value in of.values() if hasattr(value, "data_ptr")]
+        if tensors:
+            multiply_on_gpu()
         usual = contract_of(derived, "torch" if tensors else "numpy", [dtype], strict=values == ANY)
         return cls(derived, held(contract, usual), {name: each for name, (each, _) in found.items()}, dtype,
                    next(iter(tensors), None))  # fmt: skip
