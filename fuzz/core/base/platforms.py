@@ -100,6 +100,12 @@ FACTS: tuple[Fact, ...] = (
         "it is 1 / (1 + exp(-x)), whose exponential overflows: 0 in the place of up to 2^-128",
     ),
     *(Fact(_TORCH, name, Within(1.0), _SLEEF.format(name)) for name in ("exp", "log", "tanh", "expm1", "log1p")),
+    *(
+        Fact(_TORCH, name, Within(3.0, low=-88.5, high=88.5), f"SLEEF, {name}f_u10: from 88.5 on it may be infinite")
+        for name in ("sinh", "cosh")
+    ),
+    Fact(_TORCH, "lgamma", Within(4.0, high=4e36), "SLEEF, lgammaf_u10: from 4e36 on it may be infinite"),
+    Fact(_TORCH, "lgamma", Besides(0.1, -(2.0**24), 0.0), "the same, of negative numbers: within 1 ulp or 1e-8"),
     # With AVX512_BF16 all numbers of bf16 were tried: these two functions flush, and 20 others do not.
     Fact(_TORCH, DOT, FlushesBf16(), _ONEDNN.format("products of matrices and convolutions", "VDPBF16PS")),
     Fact(_TORCH, "erf", FlushesBf16(), _ONEDNN.format("gelu", "VCVTNEPS2BF16")),

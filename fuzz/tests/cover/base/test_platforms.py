@@ -70,6 +70,13 @@ def test_an_error_besides_gives_way_to_either_declaration_of_a_function() -> Non
         assert on("cpu", kernel("gelu", "torch", said)).contract.absolute == said.absolute
 
 
+def test_torch_may_err_absolutely_next_to_a_zero_of_lgamma_and_overflow_early_in_cosh() -> None:
+    torch = PLATFORMS["torch@cpu"]
+    assert torch.accuracy["cosh"] == Within(3.0, low=-88.5, high=88.5)
+    assert torch.accuracy["lgamma"] == Within(4.0, high=4e36)
+    assert torch.absolute["lgamma"] == Besides(0.1, -(2.0**24), 0.0)
+
+
 def test_each_place_has_its_own_facts() -> None:
     places = {
         "cuda": {"rsqrt": Within(4.1, flushes=True), "divide": Within(2.5)}, "interpret": {"rsqrt": Within(2.0)},
