@@ -107,7 +107,9 @@ def _ends(bound: Within | Besides) -> str:
 
 
 def _between(bound: Within | Besides) -> str:
-    return f" from {bound.low:g} to {bound.high:g}" if _ends(bound) else ""
+    if bound.low == -math.inf:
+        return f" up to {bound.high:g}" if bound.high < math.inf else ""
+    return f" from {bound.low:g} {'on' if bound.high == math.inf else f'to {bound.high:g}'}"
 
 
 def within(bound: float | Within) -> Within:

@@ -135,6 +135,8 @@ def test_what_makes_no_sense_is_refused_and_what_does_is_said_in_a_few_words() -
     with pytest.raises(NumericsError, match=r"inherited: 'exp' is made of no others; there are acos, .*, tanh"):
         Contract(inherited=("exp",))
     assert str(Besides(4.0, 0.5, 2.0)) == "4 ulp of 1 besides from 0.5 to 2"
+    assert str(Within(4.0, high=4e36)) == "4 ulp, judged up to 4e+36 alone"
+    assert str(Within(4.0, low=0.5)) == "4 ulp, judged from 0.5 on alone"
     assert str(Within(0.5, low=-3.0, high=3.0)) == "0.5 ulp, judged from -3 to 3 alone"
     for bound in (Besides(4.0, 0.5, 2.0), Besides(4.0), Within(0.5, low=-3.0), Within(2.0, 1.0, True, -1.0, 1.0)):
         assert eval(repr(bound), {"Within": Within, "Besides": Besides}) == bound
