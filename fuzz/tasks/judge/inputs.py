@@ -15,7 +15,7 @@ from fuzz.core.base.dtypes import from_bits
 from fuzz.core.generate.realise import realise
 from fuzz.core.generate.search import Search
 from fuzz.references.replay.oracle import ReplayFailure
-from fuzz.references.replay.recipe import ReplayRecipe, given
+from fuzz.references.replay.recipe import SPARE, ReplayRecipe, given
 from fuzz.report.snippet import expression
 from oracles.ops import OPS
 from oracles.rounding import NATIVE
@@ -54,12 +54,13 @@ def replay_expression(found: ReplayFailure, against: str) -> str:
 def _is_drawn(case: Case, recipe: ReplayRecipe) -> bool:
     """Return whether the recipe makes the inputs of a case; of inputs that come with a `Model` this is not checked."""
     made = given(recipe.arrays(), recipe.dtype)
-    return not made or all(name in made and made[name].tobytes() == each.bits for name, each in case.inputs.items())
+    kept = {name: each for name, each in case.inputs.items() if name != SPARE}
+    return not made or all(name in made and made[name].tobytes() == each.bits for name, each in kept.items())
 
 
 def _dict_of(case: Case, written: Callable[[Tensor], str]) -> str:
     """Return a dict of the inputs and parameters of a case; '' if an input cannot be written in this way."""
-    tensors = {name: written(each) for name, each in case.inputs.items()}
+    tensors = {name: written(each) for name, each in case.inputs.items() if name != SPARE}
     said = ", ".join([*(f"{name!r}: {each}" for name, each in tensors.items()), *_numbers(case)])
     return f"{{{said}}}" if all(tensors.values()) else ""
 
