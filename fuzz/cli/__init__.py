@@ -12,6 +12,7 @@ from typing import Any
 import typer
 
 from fuzz.cli import (
+    bisect,
     corpus,
     demo,
     derive,
@@ -75,6 +76,7 @@ _VERBS: Mapping[str, Mapping[str, Callable[[Any], int]]] = {
     "A finding": {
         "show": show.show,
         "repro": repro.repro,
+        "bisect": bisect.bisect,
         "explain": explain.explain,
         "explain-budget": explain_budget.explain_budget,
     },

@@ -40,6 +40,7 @@ WRONG = {
     "list": (["targets", "--pack", "/nowhere"], "/nowhere is not a pack"),
     "mcp": (["what"], "what"),
     "nightly": (["--state", "state", "--target", "c-nothing@*"], "no target matches --target c-nothing@*"),
+    "bisect": (["/nowhere.json", "--good", "HEAD"], "/nowhere.json: cannot be read: No such file"),
     "repro": (["/nowhere.json"], "/nowhere.json: cannot be read: No such file"),
     "report": (["/nowhere"], "/nowhere: no night was ever run there"),
     "run": (["--seed", "-1"], "--seed"),
