@@ -21,6 +21,7 @@ from fuzz.findings.state import StateError
 from fuzz.findings.store import Unsaved
 from fuzz.findings.tables import TargetRow
 from fuzz.findings.tally import Point, WorstRun
+from fuzz.report.night import changes_of
 from fuzz.report.page import came_words, moves_of, page
 from fuzz.report.records import environment
 from fuzz.tests.common.examples import plain
@@ -90,6 +91,19 @@ def test_each_bug_is_new_open_fixed_or_flaky_and_has_the_commits_between_which_i
     assert [past.night.id for past in view(engine, since=3).trends.nights] == [3, 4]
     with pytest.raises(StateError, match="there is no night 5 in it yet: the latest is 4"):
         view(engine, since=5)
+
+
+def test_a_notification_has_what_the_night_changed_and_nothing_else(engine: Engine) -> None:
+    changed = [
+        {change: {each["signature"] for each in found} for change, found in changes_of(view(engine, night)).items()}
+        for night in (1, 2, 3, 4)
+    ]
+    assert changed == [
+        {"new": {"back", "gone", "odd", "old"}, "fixed": set(), "returned": set()},
+        {"new": set(), "fixed": {"back", "gone", "odd"}, "returned": set()},
+        {"new": set(), "fixed": set(), "returned": {"odd"}},
+        {"new": {"new-one"}, "fixed": {"odd"}, "returned": {"back"}},
+    ]
 
 
 def test_the_page_shows_what_moved(engine: Engine) -> None:
