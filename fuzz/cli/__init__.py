@@ -13,6 +13,7 @@ import typer
 
 from fuzz.cli import (
     bisect,
+    buckets,
     corpus,
     demo,
     derive,
@@ -91,6 +92,7 @@ _VERBS: Mapping[str, Mapping[str, Callable[[Any], int]]] = {
 
 for heading, verbs in _VERBS.items():
     options.add_verbs(app, verbs, heading)
+app.add_typer(buckets.app, name="buckets", rich_help_panel="A finding")
 app.add_typer(corpus.app, name="corpus", rich_help_panel="More")
 
 
