@@ -105,7 +105,7 @@ def assert_right(
     if {*given} != {*names} or len(several) != len(names):
         wanted, got = counted(len(names), "output"), counted(len(several), "array")
         raise CheckError(f"the reference has {wanted}, {', '.join(names)}, and the output is {got}")
-    arrays = {name: _array(given[name], name) for name in names}
+    arrays = {name: array_of(given[name], name) for name in names}
     truth = task.truth({name: dtype for name, (_, dtype) in arrays.items()}, random=random)
     for name, (array, _) in arrays.items():
         if array.shape != truth.op.shape(name):
@@ -162,7 +162,7 @@ class _ReadTask:
             raise CheckError(f"inputs are {len(inputs)}, and the reference takes {len(known)}")
         named = named_examples(reference, derived.called, inputs)
         of = {own: named[theirs or own] for own, theirs in derived.called.items() if (theirs or own) in named}
-        found = {name: _array(value, name) for name, value in of.items()}
+        found = {name: array_of(value, name) for name, value in of.items()}
         floats = [dtype for _, dtype in found.values() if dtype not in INTEGERS]
         dtype = next(iter(floats), "f32")
         tensors = [value for value in of.values() if hasattr(value, "data_ptr")]
@@ -195,7 +195,7 @@ class _ReadTask:
         })  # fmt: skip
 
 
-def _array(value: Any, name: str) -> tuple[NDArray[Any], str]:
+def array_of(value: Any, name: str) -> tuple[NDArray[Any], str]:
     """Return the values of an array or tensor, and the name of its dtype. Raises CheckError."""
     arrays = TorchArrays() if hasattr(value, "data_ptr") else NumpyArrays()
     value = value if arrays.owns(value) else np.asarray(value)
