@@ -21,8 +21,15 @@ class BisectOptions:
         str, typer.Argument(help="A case file, or the beginning of a finding's name or digest.", show_default=False)
     ]
     good: Annotated[
-        str, typer.Option("--good", metavar="COMMIT", help="A commit at which the case passes, such as a tag.")
-    ]
+        str | None,
+        typer.Option(
+            "--good",
+            metavar="COMMIT",
+            help="A commit at which the case passes, such as a tag. Default: that of the last night in which it "
+            "passed, if --store or the state in --findings knows one.",
+            show_default=False,
+        ),
+    ] = None
     findings: options.Findings = Path("findings")
     store: options.Store = None
     target: options.Targets = ()
@@ -54,11 +61,12 @@ def bisect(options: BisectOptions) -> Exit:
     case = file_of(options.case, options.findings, options.pack, "--store" if options.store else "").resolve()
     targets = options.target or tuple(filter(None, [target_of(case)]))
     words = given(untrusted=options.untrusted, case_limit=options.case_limit)
+    good = options.good or _known_good(options, case)
     run = CaseRun(case, pack_of(options.pack), (*words, *(word for each in targets for word in ("--target", each))))
     err = console.progress()
     try:
         with err.status("judging ..."):
-            found = bisected(run, options.good, lambda line: console.print_lines(err, [line]))
+            found = bisected(run, good, lambda line: console.print_lines(err, [line]))
     except GitError as error:
         raise UsageError(str(error)) from error
     if isinstance(found, str):
@@ -67,3 +75,19 @@ def bisect(options: BisectOptions) -> Exit:
     console.print_lines(console.results(), found.lines)
     write_record(options.json, found.facts)
     return Exit.OK if len(found.suspects) == 1 else Exit.CANNOT_JUDGE
+
+
+def _known_good(options: BisectOptions, case: Path) -> str:
+    """Return the commit of the last night in which the case passed before it failed. Raises UsageError if no night
+    says so."""
+    from fuzz.core.base.errors import UsageError
+    from fuzz.findings.database import open_known
+    from fuzz.findings.database_views import bracket_of
+    from fuzz.findings.state import DATABASE
+
+    state = options.findings / DATABASE
+    store = options.store or (f"sqlite:///{state}" if state.exists() else None)
+    found = bracket_of(open_known(store), case.name) if store is not None else None
+    if found is None or not found.named:
+        raise UsageError(f"{options.case}: no night is known in which it passed: name a commit with --good")
+    return found.good

@@ -459,6 +459,13 @@ def trends(transaction: Session, nights: Sequence[NightTotals], buckets: Iterabl
     return Trends(lines, [bug for bug in bugs if within & bug.nights.keys()])
 
 
+def bracket_of(engine: Engine, case_file: str) -> Bracket | None:
+    """Return the commits between which the bug of a case file appeared; None if no night says so."""
+    seen = view(engine)
+    names = {bucket.row.signature for bucket in seen.buckets if bucket.row.case_file == case_file}
+    return next((bug.bracket for bug in seen.trends.bugs if bug.signature in names), None)
+
+
 def _history(row: BucketRow, failed: set[int], passed: set[int], nights: Sequence[NightTotals]) -> BugHistory:
     commits = {night.id: str(night.environment.get("commit") or "") for night in nights}
     events = {night: FAILS if night in failed else PASSES for night in sorted(failed | passed) if night in commits}

@@ -17,6 +17,9 @@ import pytest
 
 from fuzz.cli.exits import Exit
 from fuzz.findings.casefile import FoundRecord, save
+from fuzz.findings.database import open_state
+from fuzz.findings.database_views import Bracket
+from fuzz.findings.state import DATABASE
 from fuzz.tests.common.examples import plain
 from fuzz.tests.common.planted import HANGS
 from fuzz.tests.common.running import KERNELFUZZ, Running, read_until
@@ -217,13 +220,21 @@ def test_what_cannot_be_bisected_is_said_in_a_line(cli_here: Cli, planted: Plant
     assert history.left() == before
 
 
-def test_a_commit_that_fails_already_is_not_good(cli_here: Cli, planted: Planted, case: Path) -> None:
+def test_a_commit_that_fails_already_is_not_good(
+    cli_here: Cli, planted: Planted, case: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it was named, or comes from the nights of a state."""
     history = History(planted(BUG))
     good = history.commit("Begin")
     history.commit("Say more", kernel=f"{BUG}\n/* more */\n")
     done = cli_here("bisect", str(case), "--good", good, "--pack", str(history.folder))
     assert done.returncode == Exit.USAGE
     assert "the case fails there too (FAIL_NUMERIC): name an earlier commit" in done.stderr
+    unnamed = ("bisect", str(case), "--pack", str(history.folder), "--findings", str(tmp_path))
+    assert "no night is known in which it passed: name a commit with --good" in cli_here(*unnamed).stderr
+    open_state(tmp_path / DATABASE).dispose()
+    monkeypatch.setattr("fuzz.findings.database_views.bracket_of", lambda engine, name: Bracket(good[:7], "d4"))
+    assert f"--good {good[:7]}: the case fails there too" in cli_here(*unnamed).stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])

@@ -16,7 +16,7 @@ from fuzz.explain.finding import Finding
 from fuzz.findings.bucket import Bucket, Source
 from fuzz.findings.database import open_state
 from fuzz.findings.database_store import DatabaseStore, join, separate
-from fuzz.findings.database_views import Bracket, view
+from fuzz.findings.database_views import Bracket, bracket_of, view
 from fuzz.findings.state import StateError
 from fuzz.findings.store import Unsaved
 from fuzz.findings.tables import TargetRow
@@ -57,7 +57,10 @@ def _night(engine: Engine, folder: Path, number: int, commit: str, seen: dict[st
         judged=Counter({(position.slice, 0): 100 * number}),
         counts=Counter(dict.fromkeys(labels, 1) | {("judged", TARGET): 100 * number}),
         sightings=Counter({(name, TARGET): 1 for name in failing}),
-        buckets={name: Bucket(name, "k", finding, (5, 0), TARGET, Source(5)) for name in failing},
+        buckets={
+            name: Bucket(name, "k", finding, (5, 0), TARGET, Source(5), folder / f"{name}.json", True)
+            for name in failing
+        },
         passed={name for name, said in seen.items() if said == "passes"},
         accuracy={Point(TARGET, "f32", 8, False): WorstRun(4, 0.2 * number, 1.0, "here")},
     )  # fmt: skip
@@ -81,6 +84,8 @@ def test_each_bug_is_new_open_fixed_or_flaky_and_has_the_commits_between_which_i
     brackets = {name: bug.bracket for name, bug in found.items() if bug.bracket is not None}
     assert brackets == {"back": Bracket("b2", "d4")}, "of others no night says that the case passed before"
     assert found["gone"].nights == {1: "fails", 2: "passes", 3: "passes", 4: "passes"}
+    files = {bucket.row.signature: bucket.row.case_file for bucket in view(engine).buckets}
+    assert (bracket_of(engine, files["back"]), bracket_of(engine, "other.json")) == (Bracket("b2", "d4"), None)
     lines = view(engine).trends.nights
     assert [(past.buckets, past.new, past.fixed, past.commit) for past in lines] == [
         (4, 4, 0, "a1"), (1, 0, 3, "b2"), (1, 0, 1, "b2"), (3, 1, 2, "d4"),
