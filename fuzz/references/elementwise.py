@@ -20,10 +20,10 @@ from oracles.dtypes import COMPUTED, DTYPES, FORMATS, NARROW, SPELLED
 FUNCTIONS: Mapping[str, str] = {
     **{name: f"f.{name}(self)" for name in (
         "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "rsqrt", "sin", "cos", "tanh", "sigmoid", "erf", "atan",
-        "sign", "floor", "round",
+        "sign", "floor", "round", "tan", "asin", "acos", "sinh", "cosh", "asinh", "acosh", "atanh", "erfc", "log10",
+        "lgamma",
     )},
     "abs": "abs(self)", "neg": "-self", "reciprocal": "1.0 / self", "square": "self * self",
-    "log10": "f.log(self) / f.log(10.0)", "erfc": "1.0 - f.erf(self)", "tan": "f.sin(self) / f.cos(self)",
     "sgn": "f.sign(self)", "logit": "f.log(self / (1.0 - self))",
     "relu": "f.where(self < 0.0, 0.0, self)", "silu": "self * f.sigmoid(self)",
     "mish": "self * f.tanh(f.softplus(self))",
