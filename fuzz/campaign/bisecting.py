@@ -120,7 +120,7 @@ class CaseRun:
             raise KeyboardInterrupt
         if done.returncode == Exit.OK:
             return JudgedCommit(commit, subject, CommitAnswer.GOOD, "")
-        if done.returncode == Exit.FINDINGS:
+        if done.returncode == Exit.FINDINGS and record.exists():  # a Python that cannot start ends with the same code
             return JudgedCommit(commit, subject, CommitAnswer.BAD, _failure(record))
         return JudgedCommit(commit, subject, CommitAnswer.SKIP, _reason(done.stderr.decode("utf-8", "replace")))
 
