@@ -318,11 +318,11 @@ def test_a_suite_that_does_not_use_it_is_left_alone(suite: Suite, pytester: pyte
 
 def test_it_is_found_by_its_entry_point_and_loads_nothing_heavy(tmp_path: Path) -> None:
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
-    assert project["entry-points"]["pytest11"] == {"kernelfuzz": "kernelfuzz_entry"}
-    assert project["scripts"] == {"kernelfuzz": "kernelfuzz_entry:main"}
-    heavy = ("numpy", "hypothesis", "torch", "typer", "rich", "fuzz.core.base.kernel", "oracles")
+    assert project["entry-points"]["pytest11"] == {"kernelfuzz": "oracles.entry"}
+    assert project["scripts"] == {"kernelfuzz": "oracles.entry:main"}
+    heavy = ("numpy", "hypothesis", "torch", "typer", "rich", "fuzz.core.base.kernel", "oracles.op")
     program = (
-        "import sys, pytest, kernelfuzz_entry, fuzz.pytest_plugin, fuzz.tasks.check.setup\n"
+        "import sys, pytest, oracles.entry, fuzz.pytest_plugin, fuzz.tasks.check.setup\n"
         f"print([name for name in {heavy!r} if name in sys.modules])"
     )
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
@@ -347,7 +347,9 @@ def test_another_package_of_our_name_is_told_in_a_line(tmp_path: Path, name: str
         (folder / "fuzz-0.1.dist-info").mkdir()
         (folder / "fuzz-0.1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: fuzz\nVersion: 0.1\n")
         remedy = "pip uninstall fuzz, then pip install --force-reinstall kernelfuzz"
-    (tmp_path / "kernelfuzz_entry.py").write_bytes((CHECKOUT / "kernelfuzz_entry.py").read_bytes())
+    (tmp_path / "oracles").mkdir()
+    for file in ("__init__.py", "entry.py"):
+        (tmp_path / "oracles" / file).write_bytes((CHECKOUT / "oracles" / file).read_bytes())
     (tmp_path / "test_theirs.py").write_text("def test_theirs():\n    pass\n")
     environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{tmp_path}", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
@@ -355,11 +357,11 @@ def test_another_package_of_our_name_is_told_in_a_line(tmp_path: Path, name: str
         command = [sys.executable, *words]
         return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
 
-    told = run("-c", "import kernelfuzz_entry; kernelfuzz_entry.main()", "--version")
+    told = run("-c", "import oracles.entry; oracles.entry.main()", "--version")
     assert (told.returncode, told.stdout, told.stderr.count("\n")) == (4, "", 1)
     assert f"`import fuzz` finds {folder / name}," in told.stderr
     assert remedy in told.stderr
-    suite = run("-m", "pytest", "-p", "kernelfuzz_entry", "test_theirs.py")
+    suite = run("-m", "pytest", "-p", "oracles.entry", "test_theirs.py")
     assert suite.returncode == 0, suite.stdout + suite.stderr
     assert told.stderr.strip() in suite.stdout
 
@@ -369,8 +371,8 @@ def test_our_own_package_is_no_stranger(tmp_path: Path) -> None:
     (tmp_path / "kernelfuzz").mkdir()  # as a clone is called
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     for words in (
-        ("-c", "import kernelfuzz_entry; kernelfuzz_entry.main()", "--version"),
-        ("-m", "pytest", "-p", "kernelfuzz_entry", "--kernelfuzz-seed", "3", "test_theirs.py"),
+        ("-c", "import oracles.entry; oracles.entry.main()", "--version"),
+        ("-m", "pytest", "-p", "oracles.entry", "--kernelfuzz-seed", "3", "test_theirs.py"),
     ):
         command = [sys.executable, *words]
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)

@@ -1,10 +1,11 @@
-"""The entry points of kernelfuzz, in the one module whose name nobody else uses: another distribution has a package
-called `fuzz` as well, and which of the two is imported depends on the order of installing, and on the path. A folder
-called `kernelfuzz`, as a clone is, would come before a module of that name, where this is installed as editable."""
+"""The entry points of the command and of pytest's plugin. They are in this package, which nobody else has: another
+distribution has a package called `fuzz` as well, and which of the two is imported depends on the order of installing,
+and on the path. Nothing else here knows of `fuzz`."""
 
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
@@ -52,6 +53,4 @@ def main() -> None:
     if FOREIGN:
         print(FOREIGN, file=sys.stderr)
         sys.exit(_USAGE)
-    from fuzz.cli import main
-
-    main()
+    import_module("fuzz.cli").main()
