@@ -354,7 +354,7 @@ def _takes(asked: AskedReference) -> Iterator[tuple[AskedReference, Drawn, Mappi
 def _tries(asked: AskedReference) -> Iterator[tuple[AskedReference, Drawn, int]]:
     """Yield calls to try, each with the most tensors that may be places or flags, the likeliest first."""
     plain = [replace(asked, dtype=dtype) for dtype in dict.fromkeys((asked.dtype, "float32"))]
-    halves = () if asked.counts or asked.tied else likely(asked.dims, asked.fixed)
+    halves = () if asked.counts or asked.square else likely(asked.dims, asked.fixed)
     others = [replace(asked, counts=each) for each in halves]
     yield from product(plain, _TRIED, (0,))
     yield from product(plain, _TRIED[:1], (_PLACES,))
