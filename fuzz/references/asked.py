@@ -149,10 +149,15 @@ def asked_of(
             sizes = _sizes(asked.dims, {own[name]: tensor.shape for name, tensor in tensors.items()})
             some = {dim: size for dim, size in sizes.items() if not square or size == 1}  # a row beside a matrix
             ways = [{dim: size} for dim, size in some.items()] if not square else [some] if some else []
-            kept += [replace(asked, fixed=way, keeps=True) for way in ways]
-            kept += [replace(asked, fixed=sizes, keeps=True)] if len(sizes) > 1 else []
+            ways += [dict(sizes)] if len(sizes) > 1 else []
+            kept += [replace(asked, fixed=way, keeps=True, tied=_free(tied, way), square=_free(square, way))
+                     for way in ways]  # fmt: skip
         yield asked
     yield from kept
+
+
+def _free(pairs: Square, fixed: Mapping[str, int]) -> Square:
+    return tuple(pair for pair in pairs if fixed.keys().isdisjoint(pair))
 
 
 def _sizes(dims: Mapping[str, tuple[str, ...]], shapes: Mapping[str, Sequence[int]]) -> Mapping[str, int]:

@@ -220,3 +220,10 @@ def test_a_gradient_is_judged_with_the_given_gradient_of_the_output() -> None:
     assert_right(found, gradients, {"x": x, "w": w, "dy": dy})
     with pytest.raises(CheckFailed, match=r"dw\[\d\] = .*, must be"):
         assert_right({**found, "dw": found["dw"] * 1.001}, gradients, {"x": x, "w": w, "dy": dy})
+
+
+def test_a_function_that_treats_one_element_differently_is_refused_for_equal_extents_too() -> None:
+    """It was read for extents that are never one, if several are equal, and its own result was called wrong."""
+    x = _normal(5, 1, 5, 1)
+    with pytest.raises(CheckError, match="squeeze cannot be read: y has the shape"):
+        assert_right(torch.squeeze(x), torch.squeeze, x)
