@@ -11,6 +11,7 @@ from fuzz.quality.centres import centres
 from fuzz.quality.detection import detection
 from fuzz.quality.explanations import explanations
 from fuzz.quality.newcomer.verb import newcomer
+from fuzz.quality.opinfo.verb import opinfo
 from fuzz.quality.oracle import oracle
 from fuzz.quality.power import power
 from fuzz.quality.throughput import throughput
@@ -34,6 +35,7 @@ add_verbs(
         "detection": detection,
         "throughput": throughput,
         "newcomer": newcomer,
+        "opinfo": opinfo,
     },
 )
 
