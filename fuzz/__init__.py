@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fuzz.references.backward import backward
     from fuzz.references.derive import op_of
     from fuzz.tasks.bound import OutputBound, assert_right, bound
+    from fuzz.tasks.chance import check_random, philox, philox_uniform
     from fuzz.tasks.check.check import CheckError, CheckFailed, check
     from fuzz.tasks.judge.module import check_module
     from fuzz.tasks.judge.python import judge
@@ -65,10 +66,13 @@ __all__ = [
     "bound",
     "check",
     "check_module",
+    "check_random",
     "drawn",
     "formula",
     "judge",
     "op_of",
+    "philox",
+    "philox_uniform",
     "register",
 ]
 
@@ -79,6 +83,7 @@ _HOME = {
     **dict.fromkeys(("CheckError", "CheckFailed", "check"), "fuzz.tasks.check.check"),
     **dict.fromkeys(("OutputBound", "assert_right", "bound"), "fuzz.tasks.bound"),
     "check_module": "fuzz.tasks.judge.module",
+    **dict.fromkeys(("check_random", "philox", "philox_uniform"), "fuzz.tasks.chance"),
     "drawn": "fuzz.tasks.judge.redrawn",
     "judge": "fuzz.tasks.judge.python",
     "Ruling": "fuzz.tasks.judge.ruling",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from itertools import chain, combinations
 from typing import Any
@@ -243,9 +243,12 @@ def _rounded_off(op: Op, arrays: Arrays) -> Arrays:
     return {name: np.nan_to_num(error, nan=0.0) for name, error in found.items()}
 
 
-def widened(reference: Callable[..., Any], arrays: Arrays, *, widens: bool = True) -> Sequence[NDArray[Any]]:
+def widened(
+    reference: Callable[..., Any], arrays: Arrays, *, widens: bool = True, device: str | None = None
+) -> Sequence[Any]:
     """Return the outputs of a reference for float64 tensors, with its casts to shorter floats left out; without
-    `widens`, for the tensors and casts as they are. Floating-point outputs are float64."""
+    `widens`, for the tensors and casts as they are. Floating-point outputs are float64. With a `device`, the reference
+    runs there, `arrays` may be tensors there, and the outputs are, else they are arrays."""
     import torch
 
     def wide(given: Any) -> Any:
@@ -263,13 +266,43 @@ def widened(reference: Callable[..., Any], arrays: Arrays, *, widens: bool = Tru
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64 if widens else before)
     try:
-        with torch.enable_grad(), intercepted(called) if widens else nullcontext():
-            returned = reference(**{name: torch.from_numpy(array.copy()) for name, array in arrays.items()})
+        given = {name: torch.tensor(array) if device is None else _on(array, device) for name, array in arrays.items()}
+        with (
+            _unfused(),
+            torch.device(device) if device else nullcontext(),
+            torch.enable_grad(),
+            intercepted(called) if widens else nullcontext(),
+        ):
+            returned = reference(**given)
     finally:
         torch.set_default_dtype(before)
     several = returned.values() if isinstance(returned, Mapping) else returned
     flat = [*several] if isinstance(returned, (Mapping, tuple, list)) else [returned]
-    return [each.detach().to(wide(each.dtype)).numpy() for each in flat]
+    found = [each.detach().to(wide(each.dtype)) for each in flat]
+    return found if device else [each.numpy() for each in found]
+
+
+def _on(array: Any, device: str) -> Any:
+    """Return a tensor on a device, in memory of its own, that equals the array or tensor."""
+    import torch
+
+    return array.clone() if isinstance(array, torch.Tensor) else torch.tensor(array, device=device)
+
+
+@contextmanager
+def _unfused() -> Iterator[None]:
+    """Let torch calculate attention and layers of transformers by their parts, each of which rounds. A fused operation
+    would count as one that rounds once."""
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    kept = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with sdpa_kernel(SDPBackend.MATH):
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(kept)
 
 
 def _plain(

@@ -9,20 +9,25 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial, reduce
-from typing import Any
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fuzz.references.alike import Arrays
+from fuzz.references.gpu import GPU, freed, has_gpu, is_large, moved, without_tf32
 from fuzz.references.guard import first_difference, widened
 from fuzz.references.tracing import intercepted, tensors_in
 from oracles.doubledouble import F64
 from oracles.dtypes import SINGLE
 
+Run = TypeVar("Run")
 RUNS, FINE = 12, 6
 """The number of replays with rounding errors `TIMES` as large as those of f32, and of those with f32's own."""
 TIMES = 16.0
@@ -47,7 +52,8 @@ _PLAIN = frozenset(f"aten::{name}" for name in (
 _FOURIER = frozenset(f"aten::{name}" for name in ("_fft_r2c", "_fft_c2c", "_fft_c2r"))
 """Operations whose errors are in proportion to the sum of magnitudes of a whole row, which kernels add up in stages."""
 _LINEAR = _FOURIER | frozenset(f"aten::{name}" for name in (
-    "sum", "mean", "mm", "bmm", "addmm", "baddbmm", "mv", "dot", "convolution", "cumsum", "index_add", "scatter_add",
+    "sum", "mean", "mm", "bmm", "addmm", "baddbmm", "mv", "dot", "_trilinear", "convolution", "cumsum", "index_add",
+    "scatter_add",
 ))  # fmt: skip
 """Operations whose errors are in proportion to the sum of magnitudes."""
 _PARTS = frozenset(f"aten::{name}" for name in (
@@ -135,19 +141,45 @@ class Selected:
 
 @dataclass(frozen=True)
 class Ways:
-    """The ways to run a reference. Outputs are arrays of float64, or of integers and flags."""
+    """The ways to run a reference. Outputs are arrays of float64, or of integers and flags; of `on_gpu` tensors."""
 
-    exact: Callable[[Arrays], Sequence[NDArray[Any]]]
+    exact: Callable[[Arrays], Sequence[Any]]
     """The reference in float64."""
-    single: Callable[[Arrays], Sequence[NDArray[Any]]]
+    single: Callable[[Arrays], Sequence[Any]]
     """The unchanged reference, with floats in f32."""
-    noisy: Callable[[Arrays, int, float], Sequence[NDArray[Any]]]
+    noisy: Callable[[Arrays, int, float], Sequence[Any]]
     """The reference in float64 with random rounding errors, for a seed, the given number of times as large as those of
     f32. The reference's own random numbers depend on the seed too."""
     takes: Callable[[Arrays], object]
     """A function that raises what the reference raises."""
     selected: Callable[[Arrays], Sequence[Selected]] = lambda arrays: ()
     """The results of the reference's selections by order, in float64."""
+    on_gpu: Ways | None = None
+    """The same on the GPU, for large inputs; None if there is no GPU."""
+
+    def run(self, arrays: Arrays, call: Callable[[Ways, Arrays], Run]) -> Run:
+        """Return what `call` returns for the inputs and the ways that suit them: on the GPU if they are large."""
+        if self.on_gpu is not None and is_large(arrays):
+            with suppress(Exception), freed():  # without memory or an operation there, the processor runs it, or raises
+                return call(self.on_gpu, moved(arrays))
+        return call(self, arrays)
+
+    def values(self, arrays: Arrays) -> Sequence[NDArray[Any]]:
+        """Return the outputs in float64."""
+        return self.run(arrays, lambda ways, given: _as_arrays(ways.exact(given)))
+
+    def seconds(self, arrays: Arrays) -> float:
+        """Return the processor seconds that a replay of these inputs takes, estimated from two of its calls."""
+        took = list[float]()
+        for _ in range(2):  # the first call imports much and takes longer
+            began = time.process_time()
+            self.run(arrays, lambda ways, given: _as_arrays(ways.noisy(given, 0, 1.0)))
+            took.append(time.process_time() - began)
+        return max(min(took), 1e-6) * (RUNS + FINE)
+
+
+def _as_arrays(outputs: Sequence[Any]) -> Sequence[NDArray[Any]]:
+    return [each if isinstance(each, np.ndarray) else each.cpu().numpy() for each in outputs]
 
 
 def ways_of(reference: Callable[..., Any], library: str = "torch") -> Ways:
@@ -157,49 +189,125 @@ def ways_of(reference: Callable[..., Any], library: str = "torch") -> Ways:
 
         found = Replaying(reference)
         return Ways(found.exact, found.single, found.noisy, found.exact.takes)
-    return Ways(
-        partial(widened, reference), lambda arrays: widened(reference, floats_as(np.float32, arrays), widens=False),
-        partial(_noisy, reference), partial(widened, reference), partial(_selected, reference),
-    )  # fmt: skip
+    here, there = (torch_ways(reference, each) for each in (None, GPU))
+    return replace(here, selected=partial(_selected, reference), on_gpu=there if has_gpu() else None)
+
+
+def torch_ways(reference: Callable[..., Any], device: str | None) -> Ways:
+    """Return the ways to run a reference in torch on a device; None for the processor, with errors drawn by NumPy."""
+
+    def single(arrays: Arrays) -> Sequence[Any]:
+        with without_tf32():
+            return widened(reference, singles(arrays), widens=False, device=device)
+
+    exact = partial(widened, reference, device=device)
+    return Ways(exact, single, partial(_noisy, reference, device=device), exact)
 
 
 def replayed(ways: Ways, arrays: Arrays) -> Sequence[Replayed]:
     """Return the outputs of a reference for these inputs. Raises what the reference raises."""
+    return ways.run(arrays, _replayed)
+
+
+def _replayed(ways: Ways, arrays: Arrays) -> Sequence[Replayed]:
+    outputs = _outputs_of(ways, arrays)
+    _note(outputs, ways.single(arrays), TIMES)
+    for seed in range(RUNS):
+        coarse = ways.noisy(arrays, seed, TIMES)
+        _note(outputs, coarse, 1.0)
+        if seed < FINE:
+            fine = ways.noisy(arrays, seed, 1.0)
+            for at, each in enumerate(outputs):
+                each.compare(coarse, fine, at)
+    return [each.found() for each in outputs]
+
+
+def _note(outputs: Sequence[_Output], run: Sequence[Any], times: float) -> None:
+    for at, each in enumerate(outputs):
+        each.note(run if len(run) == len(outputs) else (), at, times)
+
+
+def _outputs_of(ways: Ways, arrays: Arrays) -> Sequence[_Output]:
     made = ways.exact(arrays)
+    if not all(isinstance(each, np.ndarray) for each in made):
+        if not all(each.is_floating_point() and each.isfinite().all() for each in made):
+            raise ValueError("only finite floats are compared on the GPU")
+        return [_Output(each, each, library=sys.modules["torch"]) for each in made]
     exact = [each.astype(np.float64) for each in made]
     ordered = any(each.dtype.kind == "i" or not np.isfinite(each).all() for each in made)
     selected = ways.selected(arrays) if ordered else ()
-    others = [(ways.single(arrays), TIMES)]
-    others += [(ways.noisy(arrays, seed, TIMES), 1.0) for seed in range(RUNS)]
-    fine = [ways.noisy(arrays, seed, 1.0) for seed in range(FINE)]
-    found = list[Replayed]()
+    found = list[_Output]()
     for at, value in enumerate(exact):
         whole = made[at].dtype.kind in "iub"
-        if any(
-            len(run) != len(exact) or run[at].shape != value.shape for run in (*(each for each, _ in others), *fine)
-        ):
-            shape = np.full(value.shape, math.nan)
-            found.append(Replayed(shape, shape, whole))
-            continue
         same = [each for each in selected if np.array_equal(each.values, value, equal_nan=True)]
         places = next((each.places for each in same if whole and each.places), None)
         moved = any(each.moved and (each.places is not None) == whole for each in same)
-        of = np.asarray if places is None else places.elements
-        chosen, value = value, of(value)
-        with np.errstate(all="ignore"):
-            away = reduce(np.maximum, (np.abs(of(run[at]) - value) * times for run, times in others))
-            least = np.zeros(value.shape) if whole and places is None else 4 * SINGLE.u * np.abs(value) + SINGLE.tiny
-            pairs = zip((of(run[at]) for run, _ in others[1:]), (of(run[at]) for run in fine), strict=False)
-            bent = reduce(np.maximum, (np.abs(value + TIMES * (few - value) - many) for many, few in pairs))
-            finite = np.isfinite(value) & np.isfinite(away)
-            known = finite & (bent <= _ALIKE * away + least)
-            known &= _TURNED * (finite & ~known).sum() <= finite.sum()
-            special = moved & ~np.isfinite(value)
-            allowed = np.where(special, 0.0, np.where(known, away + least, math.nan))
-        if places is None:  # a place must exist in any case
-            chosen = np.where(known | special, value, math.nan)
-        found.append(Replayed(chosen, allowed, whole and places is None, places, moved))
+        found.append(_Output(value if places is None else places.elements(value), value, whole, places, moved))
     return found
+
+
+@dataclass
+class _Output:
+    """One output of a reference, and how far its replays lie apart. Arrays of all replays would not fit in memory."""
+
+    value: Any
+    """The values in float64; for an output of places, the elements there."""
+    chosen: Any
+    """The output itself."""
+    whole: bool = False
+    places: PlacesOutput | None = None
+    moved: bool = False
+    library: Any = np
+    """NumPy or torch, whose arrays the values are."""
+    away: Any = field(init=False)
+    """The largest error of coarse replays."""
+    bent: Any = field(init=False)
+    """The largest difference of the errors of a coarse replay and of a fine one that count `TIMES`."""
+    alike: bool = True
+    """Whether all replays have the shape of the output."""
+
+    def __post_init__(self) -> None:
+        self.away, self.bent = (self.library.zeros_like(self.value) for _ in range(2))
+
+    def note(self, run: Sequence[Any], at: int, times: float) -> None:
+        """Take in the output number `at` of a replay whose errors count that many `times`."""
+        if not run or run[at].shape != self.chosen.shape:
+            self.alike = False
+        if self.alike:
+            with np.errstate(all="ignore"):
+                self.away = self.library.maximum(self.away, abs(self._of(run[at]) - self.value) * times)
+
+    def compare(self, coarse: Sequence[Any], fine: Sequence[Any], at: int) -> None:
+        """Take in how far the errors of a coarse replay are from `TIMES` those of the fine one with the same seed."""
+        if len(fine) != len(coarse) or fine[at].shape != self.chosen.shape:
+            self.alike = False
+        if self.alike:
+            with np.errstate(all="ignore"):
+                value = self.value
+                bent = abs(value + TIMES * (self._of(fine[at]) - value) - self._of(coarse[at]))
+                self.bent = self.library.maximum(self.bent, bent)
+
+    def _of(self, run: Any) -> Any:
+        return run if self.places is None else self.places.elements(run)
+
+    def found(self) -> Replayed:
+        """Return the output with its allowed errors."""
+        if not self.alike:
+            nothing = np.full(self.chosen.shape, math.nan)
+            return Replayed(nothing, nothing, self.whole)
+        value, library, only_placed = self.value, self.library, self.whole and self.places is None
+        with np.errstate(all="ignore"):
+            least = library.zeros_like(value) if only_placed else 4 * SINGLE.u * abs(value) + SINGLE.tiny
+            finite = library.isfinite(value) & library.isfinite(self.away)
+            known = finite & (self.bent <= _ALIKE * self.away + least)
+            known &= _TURNED * (finite & ~known).sum() <= finite.sum()
+            special = ~library.isfinite(value) if self.moved else library.zeros_like(known)
+            allowed = library.where(special, 0.0, library.where(known, self.away + least, math.nan))
+            judged = library.where(known | special, value, math.nan)
+        if library is not np:
+            judged, allowed = (each.cpu().numpy() for each in (judged, allowed))
+        chosen = judged if self.places is None else self.chosen  # a place must exist in any case
+        return Replayed(chosen, allowed, only_placed, self.places, self.moved)
 
 
 def _selected(reference: Callable[..., Any], arrays: Arrays) -> Sequence[Selected]:
@@ -261,24 +369,40 @@ def draws_at_random(ways: Ways, arrays: Arrays) -> bool:
     return any(first_difference(*pair) is not None for pair in zip(one, two, strict=True))
 
 
+def singles(arrays: Arrays) -> Arrays:
+    """Return the arrays, or tensors, with floats in f32."""
+    if all(isinstance(each, np.ndarray) for each in arrays.values()):
+        return floats_as(np.float32, arrays)
+    tensors: Mapping[str, Any] = arrays
+    return {name: each.float() if each.is_floating_point() else each for name, each in tensors.items()}
+
+
 def floats_as(dtype: type[np.floating[Any]], arrays: Arrays) -> Arrays:
     """Return the arrays with floats in this dtype."""
     return {name: each.astype(dtype) if each.dtype.kind == "f" else each for name, each in arrays.items()}
 
 
-def _noisy(reference: Callable[..., Any], arrays: Arrays, seed: int, times: float) -> Sequence[F64]:
+def _noisy(
+    reference: Callable[..., Any], arrays: Arrays, seed: int, times: float, device: str | None = None
+) -> Sequence[Any]:
     """Return the outputs with random rounding errors in all inputs and all results, `times` as large as those of
     f32."""
     import torch
     from torch._decomp import decomposition_table
 
     # NumPy draws several times as fast as torch, whose operations pass through the interception, too.
-    chance, orders = np.random.default_rng(seed), torch.Generator().manual_seed(seed)
+    chance, orders = np.random.default_rng(seed), torch.Generator(device or "cpu").manual_seed(seed)
 
     def nudged(each: Any, of: Any, root: float = 1.0) -> Any:
         """Return the tensor, to which errors in proportion to the elements of `of` are added in place."""
         if each.is_complex():
             nudged(torch.view_as_real(each), of.abs().unsqueeze(-1).expand(*each.shape, 2), root)
+            return each
+        if device is not None:
+            with torch._C._DisableTorchDispatch():
+                found = torch.rand(each.shape, dtype=torch.float64, device=device, generator=orders)
+                found.sub_(0.5).mul_(2 * times * SINGLE.u * root).mul_(of.detach().abs())
+                each.detach().add_(found.nan_to_num_(0.0, 0.0, 0.0))  # an infinity has no error
             return each
         to, size = each.detach().numpy(), of.detach().numpy()
         if to.flags.c_contiguous and size.flags.c_contiguous:
@@ -307,7 +431,7 @@ def _noisy(reference: Callable[..., Any], arrays: Arrays, seed: int, times: floa
                 return decomposition_table[function](*args, **kwargs)
         named = _bound(function, args, kwargs) if name in _ANY_OF_EQUAL and args[0].dim() else {}
         if isinstance(named.get("dim"), int) and not named.get("stable"):
-            order = torch.randperm(args[0].shape[named["dim"]], generator=orders)
+            order = torch.randperm(args[0].shape[named["dim"]], generator=orders, device=device)
             values, places = function(args[0].index_select(named["dim"], order), *args[1:], **kwargs)
             return values, order[places]
         given = [each for each in tensors_in((args, kwargs)) if _rounds(each)]
@@ -337,7 +461,7 @@ def _noisy(reference: Callable[..., Any], arrays: Arrays, seed: int, times: floa
         with noise:
             return reference(**given)
 
-    return widened(called, arrays)
+    return widened(called, arrays, device=device)
 
 
 def _terms(name: str, given: Sequence[Any], found: Any) -> int:

@@ -20,6 +20,7 @@ from fuzz.core.base.text import counted
 from fuzz.core.transport.python.arrays import NumpyArrays, TorchArrays, UnreadableArrayError
 from fuzz.references.derive import ANY, FINITE, Derived, derive
 from fuzz.references.dims import UnreadableError
+from fuzz.references.gpu import multiply_on_gpu
 from fuzz.references.layers import weights_of, with_weights
 from fuzz.references.parameters import has_signature, parameters_of
 from fuzz.report.words import element
@@ -150,12 +151,14 @@ class ReadTask:
     ) -> ReadTask:  # fmt: skip
         """Return the task of a reference that was read, for inputs by the reference's names. Raises CheckError."""
         of = {own: named[theirs or own] for own, theirs in derived.called.items() if (theirs or own) in named}
-        found = {name: _array(value, name) for name, value in of.items()}
+        found = {name: array_of(value, name) for name, value in of.items()}
         if not any(values.ndim for values, _ in found.values()):  # see `_with_dimension`
             found = {name: (values.reshape(1), dtype) for name, (values, dtype) in found.items()}
         floats = [dtype for _, dtype in found.values() if dtype not in INTEGERS]
         dtype = next(iter(floats), "f32")
         tensors = [value for value in of.values() if hasattr(value, "data_ptr")]
+        if tensors:
+            multiply_on_gpu()
         usual = contract_of(derived, "torch" if tensors else "numpy", [dtype], strict=strict)
         return cls(derived, held(contract, usual), {name: each for name, (each, _) in found.items()}, dtype,
                    next(iter(tensors), None))  # fmt: skip
@@ -180,7 +183,7 @@ class ReadTask:
         if {*given} != {*names} or len(several) != len(names):
             wanted, got = counted(len(names), "output"), counted(len(several), "array")
             raise CheckError(f"the reference has {wanted}, {', '.join(names)}, and the output is {got}")
-        arrays = {name: _array(given[name], name) for name in names}
+        arrays = {name: array_of(given[name], name) for name in names}
         truth = self.truth({name: dtype for name, (_, dtype) in arrays.items()}, random=random)
         for name, (array, _) in arrays.items():
             if array.shape != (shape := truth.op.shape(name)):
@@ -214,7 +217,7 @@ class ReadTask:
         })  # fmt: skip
 
 
-def _array(value: Any, name: str) -> tuple[NDArray[Any], str]:
+def array_of(value: Any, name: str) -> tuple[NDArray[Any], str]:
     """Return the values of an array or tensor, and the name of its dtype. Raises CheckError."""
     arrays = TorchArrays() if hasattr(value, "data_ptr") else NumpyArrays()
     value = value if arrays.owns(value) else np.asarray(value)

@@ -26,6 +26,9 @@ from oracles.summation import Summation
 PLAIN = Contract()
 """The contract of a kernel that declares nothing. It promises what its platform documents, see `Platform.completed`."""
 
+_COMPILING = re.compile(r"\btorch\.compile\b|\bload_inline\b|\bcpp_extension\b|\bnumba\b")
+"""A pattern of what compiles when it is called, in the text of a source file."""
+
 
 class Kernel:
     """A kernel as its author declares it, with the fields that all kinds have. Each kind is a frozen dataclass in the
@@ -156,6 +159,11 @@ class Kernel:
         for path in self.written:
             with suppress(OSError, UnicodeDecodeError):
                 yield path, self.texts.get(path) or path.read_text("utf-8")
+
+    @cached_property
+    def compiles(self) -> bool:
+        """Whether a call may compile first, as its declaration or its source says, and then take long once."""
+        return self.slow or any(map(_COMPILING.search, (text for _, text in self.read)))
 
     @cached_property
     def able(self) -> Capabilities:

@@ -78,7 +78,7 @@ class WorkerPool:
         """Return the time limit of a case in seconds. If slow targets get cases of any size, they need much time."""
         if limit is None:
             limit = target.case_limit if self._bounded or target.size_limit is None else _UNBOUNDED_LIMIT_S
-        bounds = longest is not None and not (target.batched or target.kernel.slow)
+        bounds = longest is not None and not (target.batched or target.kernel.compiles)
         return min(limit, longest) if longest is not None and bounds else limit
 
     @property

@@ -227,7 +227,7 @@ class Worker:
             self._former, self._recent = self._process, _Recent()
         self._running = cases, outcomes, len(outcomes)
         self._at_work = True
-        hurried = not (patient or self.target.batched or self.target.kernel.slow)  # these compile now and then
+        hurried = not (patient or self.target.batched or self.target.kernel.compiles)
         self._process.patience = self._conduct.patience(self.limit) if hurried else self.limit
         try:
             yield from self._exchange(self._process, cases, outcomes, audits)

@@ -4,7 +4,8 @@ time for which they got no processor."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 _PROCESS = 2
@@ -38,16 +39,28 @@ def _runnable(pid: int) -> bool:
     return any(state.startswith(b"R") for state in states)
 
 
+def _children(pid: int) -> Sequence[int]:
+    """Return the processes that a process has started, and those that these have started."""
+    found = list[int]()
+    for tasks in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):
+            found += map(int, tasks.read_text().split())
+    return [*found, *(each for child in found for each in _children(child))]
+
+
 class Taken:
     """The time of one worker. Its clock stands still while the worker is ready to run but gets no processor. On a busy
-    machine this is most of the time, and no kernel is to blame. While the worker sleeps, the clock goes on."""
+    machine this is most of the time, and no kernel is to blame. While the worker sleeps, the clock goes on, unless it
+    waits for processes of its own, such as a compiler, that get no processor."""
 
     def __init__(
         self, now: Callable[[], float] = time.monotonic, used: Callable[[int], float | None] = _used,
-        runnable: Callable[[int], bool] = _runnable,
+        runnable: Callable[[int], bool] = _runnable, children: Callable[[int], Sequence[int]] = _children,
     ) -> None:  # fmt: skip
-        self._now, self._used, self._runnable = now, used, runnable
+        self._now, self._used, self._runnable, self._children = now, used, runnable, children
         self._pid, self._seen = 0, 0.0
+        self._of_children = dict[int, float]()
+        """The processor seconds that each process started by the worker had used at the last check."""
         self._seconds = self._before = self._starved = 0.0
         self._looked = now()
 
@@ -65,8 +78,19 @@ class Taken:
         """Check the process, which was at work since the last check. Call this several times a second."""
         took, now = self._take(pid), self._now()
         passed, self._looked = now - self._looked, now
-        if took is not None and took < passed and self._runnable(pid):
-            self._starved += min(passed - took, passed * (1 - 1 / _SLOWEST))
+        if took is None or took >= passed:
+            return
+        if not self._runnable(pid):
+            children = self._children(pid)
+            if not any(map(self._runnable, children)):
+                return
+            took += self._take_children(children)
+        self._starved += min(max(passed - took, 0.0), passed * (1 - 1 / _SLOWEST))
+
+    def _take_children(self, children: Sequence[int]) -> float:
+        """Return the processor seconds that these have used since the last check; new ones, since they began."""
+        before, self._of_children = self._of_children, {each: self._used(each) or 0.0 for each in children}
+        return sum(max(used - before.get(each, 0.0), 0.0) for each, used in self._of_children.items())
 
     def hung(self, waited: float) -> None:
         """Add the time that was waited in vain for a case. A sleeping case uses no processor, but must end too."""

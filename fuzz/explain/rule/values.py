@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from itertools import combinations
 
 import numpy as np
 
@@ -40,6 +41,7 @@ def value_traits(case: Case) -> Iterator[tuple[Feature, Trait]]:
         means = squares.mean(axis=-1)
         yield Feature("squares"), word((squares.sum(axis=-1) > SINGLE.max).any())
     formula = dict(_formula_traits(case))
+    largest = dict[str, float]()
     if whole.any():
         for parameter in OPS[case.op].parameters:
             told = any((each.kind, each.subject) == ("in ulp", parameter.name) for each in formula)
@@ -60,8 +62,12 @@ def value_traits(case: Case) -> Iterator[tuple[Feature, Trait]]:
         yield from ((Feature(kind, name), word(holds(values).any())) for kind, holds in _SPECIAL.items())
         if OPS[case.op].has_rows(name):
             yield from _row_traits(name, values, form(case.inputs[name].dtype).tiny)
+            yield from _apart_traits(name, values)
         yield from _size_traits(name, values)
+        largest[name] = float(np.nanmax(np.abs(values), initial=0.0))
     yield from formula.items()
+    for one, other in combinations((name for name, size in largest.items() if 0 < size < np.inf), 2):
+        yield Feature("magnitudes", one, f"that of {other}"), largest[one] / largest[other]
 
 
 def _integer_traits(name: str, values: Reals, dim: str, frame: Frame) -> Iterator[tuple[Feature, Trait]]:
@@ -95,6 +101,15 @@ def _size_traits(name: str, values: Reals) -> Iterator[tuple[Feature, Trait]]:
     if sizes.size:
         for which, size in (("smallest", sizes[0]), ("median", sizes[sizes.size // 2]), ("largest", sizes[-1])):
             yield Feature("magnitude", name, which), float(size)
+
+
+def _apart_traits(name: str, values: Reals) -> Iterator[tuple[Feature, Trait]]:
+    """Yield how far the largest magnitude of an input is from those of its rows."""
+    sizes = np.sort(np.abs(values).max(axis=-1, initial=0.0))
+    sizes = sizes[np.isfinite(sizes) & (sizes > 0)]
+    if len(sizes) > 1:
+        for which, size in (("smallest", sizes[0]), ("median", sizes[len(sizes) // 2])):
+            yield Feature("magnitudes", name, f"that of its {which} row"), float(sizes[-1] / size)
 
 
 def _row_traits(name: str, values: Reals, normal: float) -> Iterator[tuple[Feature, Trait]]:

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,8 @@ _MOST_ELEMENTS = 1 << 12
 
 def entries() -> Mapping[str, Any]:
     """Return the entries by name."""
-    from torch.testing._internal.common_methods_invocations import op_db
+    with patch("torch.backends.disable_global_flags"):  # else no flag can be set any more in this process
+        from torch.testing._internal.common_methods_invocations import op_db
 
     return {each.formatted_name: each for each in op_db}
 

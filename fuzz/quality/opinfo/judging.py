@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
@@ -84,7 +85,9 @@ def all_answers(
             ours, theirs = context.Pipe(duplex=False)
             name = waiting.pop()
             process = context.Process(target=_send, args=(theirs, known[name], dtypes, samples), daemon=True)
-            process.start()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # those of threads at a fork, and of torch in the process
+                process.start()
             theirs.close()
             running[ours] = name, process, monotonic() + _LIMIT_S, []
         for ours in list[Any](wait([*running], 0.2)):

@@ -24,6 +24,7 @@ from fuzz.core.base.outcome import Status
 from fuzz.core.base.text import printable
 from fuzz.core.laws.registry import Entry
 from fuzz.references.dims import UnreadableError
+from fuzz.references.gpu import has_gpu
 from fuzz.references.guard import first_difference
 from fuzz.references.replay.oracle import Replay, arrays_of, case_of
 from fuzz.references.rerun import Replayed, floats_as, ways_of
@@ -31,7 +32,7 @@ from fuzz.report import console
 from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.bugs import replay_bug
 from fuzz.tasks.judge.own import array_of, beside, drawn_of, shapes_of
-from fuzz.tasks.judge.replay import replay_of, replay_s
+from fuzz.tasks.judge.replay import replay_of
 from fuzz.tasks.judge.ruling import FullSize, SolutionRuling, worst_of
 from fuzz.tasks.readers.kernelbench import batch_of, executed_model, model_text, of_module
 from fuzz.tasks.readers.solution import Solutions
@@ -58,8 +59,14 @@ class SizeLimits:
     seconds: float = 20.0
     """The most seconds that the solution may take, and the same for the replay."""
 
+    @staticmethod
+    def here() -> SizeLimits:
+        """Return the limits of this machine: a GPU replays 64 times as much."""
+        return SizeLimits(compared=1 << 26, row=1 << 28) if has_gpu() else SizeLimits()
 
-LIMITS = SizeLimits()
+
+_TIMED = 1 << 20
+"""The elements of a call of the reference that is timed on the processor, where solutions may run."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +94,7 @@ class _Task:
 
 def at_full_size(
     asked: Asked, problem: Statement, solutions: Solutions, rulings: Sequence[SolutionRuling], seed: int,
-    limits: SizeLimits = LIMITS,
+    limits: SizeLimits | None = None,
 ) -> tuple[SolutionRuling, ...]:  # fmt: skip
     """Return the rulings with a verdict at the full size of the task for solutions that are not wrong already and whose
     shapes were made smaller or not tried. A solution that is wrong at full size is wrong."""
@@ -97,6 +104,7 @@ def at_full_size(
     }  # fmt: skip
     if not left:
         return tuple(rulings)
+    limits = limits or SizeLimits.here()
     try:
         found = _judged(asked, _task(asked.against, seed, limits), left, seed, limits)
     except (UsageError, UnreadableError) as error:
@@ -198,10 +206,11 @@ def _with_rows(task: _Task, seed: int, limits: SizeLimits) -> _Task:
     most = min(task.count, max(limits.compared // row, 1))
     middle = random.Random(seed).sample(range(1, task.count - 1), max(most - 2, 0))
     rows = _rows(task, most, middle)
+    timed = rows[: max(_TIMED // row, 1)]
     began = time.process_time()
-    ways.single(task.at(rows))
-    took = (time.process_time() - began) / most
-    seconds = replay_s(ways, task.at(ends)) / 2
+    ways.single(task.at(timed))
+    took = (time.process_time() - began) / len(timed)
+    seconds = ways.seconds(task.at(ends)) / 2
     few = min(most, int(limits.seconds / seconds))
     if not few:
         raise TaskError(f"a replay of one of its rows takes too long: {seconds:.0f} s")
@@ -219,7 +228,7 @@ def _rows(task: _Task, count: int, middle: Sequence[int]) -> list[int]:
 def _check_apart(task: _Task, rows: Sequence[int]) -> None:
     """Raise _TogetherError if the reference returns other values for some of the rows alone or in another order. If
     only the first rows are compared, try those alone."""
-    exact, last = ways_of(task.problem.reference).exact, len(rows) - 1
+    exact, last = ways_of(task.problem.reference).values, len(rows) - 1
     whole = exact(task.at(rows))
     orders = ([last, 0], [*range(last - 1, int(last > 2), -1)]) if last > 1 else ([1], [0])
     for order in ([*range(last)], [0]) if task.ahead else orders:

@@ -8,10 +8,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 
 from fuzz.campaign.search.stopping import Interruption, SessionLimits
@@ -29,7 +27,6 @@ from fuzz.references.examples import samples_of
 from fuzz.references.parameters import titled
 from fuzz.references.replay.cases import REPLAYED, WEAKER, Meant, ReplayCase, ReplayError, keeping, meant_of
 from fuzz.references.replay.oracle import ABLE, NOTHING_PROMISED, SPARE, Replay, Shapes, op_of
-from fuzz.references.rerun import FINE, RUNS, Ways
 from fuzz.report import console
 from fuzz.report.wrapping import wrapped_text
 from fuzz.tasks.judge.asked import Asked
@@ -110,7 +107,7 @@ class PreparedReplay:
     def measured(self, seed: int) -> tuple[ReplayCase, Shapes, float]:
         """Return a case, its outputs (shape and dtype by name), and the seconds that a replay of the case takes."""
         case = next(self.meant.cases(seed))
-        return case, self.meant.outputs(case), replay_s(self.meant.ways, case.arrays)
+        return case, self.meant.outputs(case), self.meant.ways.seconds(case.arrays)
 
     def _ruling(self, kernel: str, results: ReplayResults, exam: Exam) -> SolutionRuling:
         own, cases = of_kernel(results.tally, kernel), results.replay.cases
@@ -137,16 +134,6 @@ class PreparedReplay:
             "" if said == "right" or failures else reason, axes=axes_of(own), exam=exam,
             first_failure=first_failure(own), bugs=tuple(bugs),
         )  # fmt: skip
-
-
-def replay_s(ways: Ways, arrays: Mapping[str, NDArray[Any]]) -> float:
-    """Return the processor seconds that a replay of these inputs takes, estimated from two of its calls."""
-    took = list[float]()
-    for _ in range(2):  # the first call imports much and takes longer
-        began = time.process_time()
-        ways.noisy(arrays, 0, 1.0)
-        took.append(time.process_time() - began)
-    return max(min(took), 1e-6) * (RUNS + FINE)
 
 
 @dataclass(frozen=True)

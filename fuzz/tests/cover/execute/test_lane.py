@@ -121,6 +121,16 @@ def test_a_hang_is_seen_by_what_a_call_usually_takes_and_confirmed_alone(
     assert waited[0] < waited[1] == 0.5
 
 
+@pytest.mark.parametrize(("head", "limit"), [(TORCH_HEAD, 0.5), (f"import torch\n@torch.compile\n{TORCH_HEAD}", 60.0)])
+def test_a_kernel_that_compiles_keeps_its_own_limit_in_a_short_session(
+    tmp_path: Path, cache: Path, head: str, limit: float
+) -> None:
+    """It was wrong, as it did not return in a quarter of the session's time."""
+    target = python_target(tmp_path, head + indented("y.copy_(x)"))
+    with WorkerPool([target], cache=cache, longest=0.5) as pool:
+        assert pool.limits == {target.id: limit}
+
+
 @pytest.mark.some(1)
 @pytest.mark.parametrize("body", ["if x.shape[-1] == 5: import time; time.sleep(3600)", "while x.shape[-1] == 5: pass"])
 def test_a_python_kernel_that_hangs_obeys_the_limit(tmp_path: Path, cache: Path, body: str) -> None:

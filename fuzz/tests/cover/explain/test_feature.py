@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from fuzz import Capabilities
@@ -14,6 +15,7 @@ from fuzz.explain.rule.rule import Atom, Rule
 from fuzz.explain.rule.traits import case_traits, traits_of, twin_traits
 from fuzz.findings.codec import rule_from_text, rule_to_text
 from fuzz.tests.common.examples import first_cases
+from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import GENERIC, target_of
 
 _OPS = ("fused_add_rms_norm", "layer_norm_backward", "softmax")
@@ -61,3 +63,15 @@ def test_of_a_kernel_that_takes_contiguous_tensors_alone_no_rule_is_about_stride
     seen = [{each.kind for each in traits_of(case, target_of(kernel, "O2"))} for kernel in (dense, strided)]
     assert {"step", "rows of"} & seen[1] - seen[0]
     assert not {"step", "rows of", "layout", "strides"} & seen[0]
+
+
+def test_how_far_magnitudes_of_inputs_and_of_rows_lie_apart_is_read_off() -> None:
+    """A kernel that is wrong where a gain is small beside its input had no cause."""
+    case = a_case("rms_norm", ("weight",), (3, 4), layout=dense)
+    values = {"x": [[0.5, -4, 0, 1], [0, 8, 2, 2], [1, 1, 1, -2]], "weight": [0.25, -0.5, 0.125, 0.25]}
+    bits = {name: np.array(each, np.float32).tobytes() for name, each in values.items()}
+    inputs = {name: replace(tensor, bits=bits[name]) for name, tensor in case.inputs.items()}
+    traits = {each.text: trait for each, trait in case_traits(replace(case, inputs=inputs)).items()}
+    assert traits["largest magnitude of x / that of weight"] == 16
+    assert traits["largest magnitude of x / that of its median row"] == 2
+    assert traits["largest magnitude of x / that of its smallest row"] == 4

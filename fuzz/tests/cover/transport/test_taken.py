@@ -26,14 +26,19 @@ class Machine:
     time: float = 100.0
     used: float | None = 3.0
     runs: bool = True
+    compiler: float | None = None
+    """The processor seconds of a process that the worker waits for, which wants a processor."""
     asked: list[int] = field(default_factory=list)
 
     def taken(self) -> Taken:
-        return Taken(lambda: self.time, self._used, lambda pid: self.runs)
+        def runs(pid: int) -> bool:
+            return self.runs or pid == 8
+
+        return Taken(lambda: self.time, self._used, runs, lambda pid: [] if self.compiler is None else [8])
 
     def _used(self, pid: int) -> float | None:
         self.asked.append(pid)
-        return self.used
+        return self.compiler if pid == 8 else self.used
 
     def passes(self, seconds: float, used: float) -> None:
         self.time += seconds
@@ -108,6 +113,31 @@ def test_the_clock_of_a_worker_goes_on_while_it_wants_no_processor_that_we_see(m
     assert taken.clock - before == 10.0
 
 
+def test_the_clock_of_a_worker_counts_what_a_compiler_that_it_waits_for_gets() -> None:
+    """A right solution that torch compiles was said to hang on a busy machine."""
+    machine = Machine(runs=False, compiler=0.0)
+    taken = machine.taken()
+    taken.begin(7)
+    before = taken.clock
+    for _ in range(10):
+        machine.passes(1.0, used=0.0)
+        machine.compiler = (machine.compiler or 0.0) + 1 / 40
+        taken.look(7)
+    assert taken.clock - before == pytest.approx(10 / 40)
+
+
+def test_a_compiler_that_gets_a_processor_takes_time() -> None:
+    machine = Machine(runs=False, compiler=0.0)
+    taken = machine.taken()
+    taken.begin(7)
+    before = taken.clock
+    for _ in range(10):
+        machine.passes(1.0, used=0.0)
+        machine.compiler = (machine.compiler or 0.0) + 1.0
+        taken.look(7)
+    assert taken.clock - before == pytest.approx(10.0)
+
+
 def test_the_clock_of_a_worker_is_no_slower_for_what_it_waited_before_its_cases() -> None:
     machine = Machine()
     taken = machine.taken()
@@ -121,7 +151,7 @@ def test_the_clock_of_a_worker_is_no_slower_for_what_it_waited_before_its_cases(
 
 def test_a_slow_call_on_a_busy_machine_does_not_hang(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes many times its limit, and the system says that it waits for a processor all the while."""
-    starved = (time.monotonic, lambda pid: 0.0, lambda pid: True)
+    starved: tuple[object, ...] = (time.monotonic, lambda pid: 0.0, lambda pid: True, lambda pid: [])
     monkeypatch.setattr(Taken.__init__, "__defaults__", starved)
     [ran] = run("copy(c); usleep(600000);", a_case(), before="#include <unistd.h>\n", limit=0.05)
     assert ran.status is Status.RAN
