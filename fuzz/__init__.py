@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fuzz.tasks.judge.python import judge
     from fuzz.tasks.judge.redrawn import drawn
     from fuzz.tasks.judge.ruling import Ruling
-    from oracles.formula.contract import Contract, Within
+    from oracles.formula.contract import Besides, Contract, Within
     from oracles.op import Op
     from oracles.operand import Flip, Operand, Parameter
     from oracles.ops import register
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnyOrder",
+    "Besides",
     "Blocks",
     "CKernel",
     "Capabilities",
@@ -87,8 +88,7 @@ _HOME = {
     "drawn": "fuzz.tasks.judge.redrawn",
     "judge": "fuzz.tasks.judge.python",
     "Ruling": "fuzz.tasks.judge.ruling",
-    "Contract": "oracles.formula.contract",
-    "Within": "oracles.formula.contract",
+    **dict.fromkeys(("Besides", "Contract", "Within"), "oracles.formula.contract"),
     "Mutant": "fuzz.core.base.kernel",
     "CudaKernel": "fuzz.core.adapters.cuda_kernel",
     "PythonKernel": "fuzz.core.adapters.python_kernel",

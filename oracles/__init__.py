@@ -4,7 +4,7 @@ Importing the package loads neither NumPy nor mpmath; `oracles.truth` does.
 """
 
 from oracles.dtypes import DtypeError
-from oracles.formula.contract import Contract, Within
+from oracles.formula.contract import Besides, Contract, Within
 from oracles.summation import (
     AnyOrder,
     Blocks,
@@ -20,6 +20,7 @@ from oracles.summation import (
 
 __all__ = [
     "AnyOrder",
+    "Besides",
     "Blocks",
     "Contract",
     "DtypeError",

@@ -71,9 +71,9 @@ def _traced(
             if function is not None and local in graph.locals and graph.locals[local].args:
                 graph = _with(graph, local, function)
         if way := dict(algorithm).get(ALL):
-            from oracles.formula.expansion import expanded
+            from oracles.formula.expansion import arranged
 
-            graph = expanded(graph, way)
+            graph = arranged(graph, way)
         _agree(op, plain, graph, algorithm)
         return graph
     whole = present | {each.name for each in op.outputs}

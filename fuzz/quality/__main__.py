@@ -10,6 +10,7 @@ from fuzz.quality.calibrate.verb import calibrate
 from fuzz.quality.centres import centres
 from fuzz.quality.detection import detection
 from fuzz.quality.explanations import explanations
+from fuzz.quality.functions import functions
 from fuzz.quality.newcomer.verb import newcomer
 from fuzz.quality.opinfo.verb import opinfo
 from fuzz.quality.oracle import oracle
@@ -29,6 +30,7 @@ add_verbs(
     {
         "oracle": oracle,
         "centres": centres,
+        "functions": functions,
         "power": power,
         "calibrate": calibrate,
         "explanations": explanations,

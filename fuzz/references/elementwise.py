@@ -20,10 +20,10 @@ from oracles.dtypes import COMPUTED, DTYPES, FORMATS, NARROW, SPELLED
 FUNCTIONS: Mapping[str, str] = {
     **{name: f"f.{name}(self)" for name in (
         "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "rsqrt", "sin", "cos", "tanh", "sigmoid", "erf", "atan",
-        "sign", "floor", "round",
+        "sign", "floor", "round", "tan", "asin", "acos", "sinh", "cosh", "asinh", "acosh", "atanh", "erfc", "log10",
+        "lgamma",
     )},
     "abs": "abs(self)", "neg": "-self", "reciprocal": "1.0 / self", "square": "self * self",
-    "log10": "f.log(self) / f.log(10.0)", "erfc": "1.0 - f.erf(self)", "tan": "f.sin(self) / f.cos(self)",
     "sgn": "f.sign(self)", "logit": "f.log(self / (1.0 - self))",
     "relu": "f.where(self < 0.0, 0.0, self)", "silu": "self * f.sigmoid(self)",
     "mish": "self * f.tanh(f.softplus(self))",
@@ -40,7 +40,7 @@ FUNCTIONS: Mapping[str, str] = {
     "addcmul": "self + value * tensor1 * tensor2",
     "addcdiv": "self + value * tensor1 / tensor2",
     "floor_divide": "f.floor(self / other)",
-    "ceil": "-f.floor(-self)", "cosh": "0.5 * (f.exp(self) + f.exp(-self))",
+    "ceil": "-f.floor(-self)",
     "deg2rad": "self * 0.017453292519943295", "rad2deg": "self * 57.29577951308232",
     "fmax": "f.where(self == self, f.where(self < other, other, self), other)",
     "fmin": "f.where(self == self, f.where(other < self, other, self), other)",

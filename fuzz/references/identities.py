@@ -46,6 +46,8 @@ IDENTITIES = (
     Identity("by exp", "f.expm1(u)", "f.exp(u) - 1.0", True),
     Identity("by exp", "f.where(x > 0.0, x, f.expm1(u))", "f.where(x > 0.0, x, f.exp(u) - 1.0)", True),
     Identity("by exp", "f.where(x > 0.0, x, a * f.expm1(u))", "f.where(x > 0.0, x, a * (f.exp(u) - 1.0))", True),
+    Identity("by erf", "f.erfc(u)", "1.0 - f.erf(u)", True),
+    Identity("by sine", "f.tan(u)", "f.sin(u) / f.cos(u)", True),
     Identity("quotient", "f.log(p) - f.log(q)", "f.log(p / q)", True),
 )  # fmt: skip
 WEAKER = frozenset(each.way for each in IDENTITIES if each.weaker)

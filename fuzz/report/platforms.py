@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fuzz.core.adapters.target import Target
-from fuzz.core.base.platform import Besides, Fact
+from fuzz.core.base.platform import Fact
 from fuzz.core.base.platforms import FACTS, PLATFORMS
 from fuzz.report.console import PlainTable
-from oracles.formula.contract import Within
+from oracles.formula.contract import Besides, Within
 from oracles.ops import OPS
 
 
@@ -31,7 +31,9 @@ def _words(fact: Fact) -> str:
 
 def platforms_table() -> PlainTable:
     """Return a table with a line for each fact and its source, then the platforms that share the facts of others."""
-    rows = [(each.platform, each.about, str(each.value), each.source) for each in FACTS]
+    from fuzz.core.base.acceptance import ACCEPTED  # loaded only if it is asked for
+
+    rows = [(each.platform, each.about, str(each.value), each.source) for each in (*FACTS, *ACCEPTED)]
     for name, platform in PLATFORMS.items():
         own = dict.fromkeys(each.platform for each in platform.facts if each.platform != name)
         rows += [(name, "all", f"as {' and '.join(own)}", "it calls those, or may")] if own else []

@@ -136,6 +136,12 @@ def of_double(function: Callable[[DoubleDouble], DoubleDouble]) -> Callable[[Dou
     return applied
 
 
+def rounded(double: Callable[[DoubleDouble], DoubleDouble]) -> Callable[[F64], F64]:
+    """Return a function for float64 arrays whose results are those of a double-double function, rounded. This adds u,
+    besides which the error in double-double is less than 0.01 u."""
+    return lambda x: double(DoubleDouble(x)).high
+
+
 def scaled_double(x: DoubleDouble, exponent: I64) -> DoubleDouble:
     """Return `x` times 2^exponent, its parts added again: underflow may make the low part half a unit of the high."""
     high, low = scaled(x.high, exponent), scaled(x.low, exponent)

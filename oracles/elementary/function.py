@@ -31,6 +31,9 @@ SINGLE_BINADES = 128
 CANCELLED = 25
 """A difference of two float32 numbers is zero, or smaller than the larger one by at most this many binades."""
 
+DUST = 2.0**-20
+"""The share by which an interval is widened, which is more than its ends are rounded by."""
+
 _ARGUMENTS = (-math.inf, -0.0, 0.0, math.inf, math.nan)
 
 
@@ -121,7 +124,7 @@ class Elementary(Named):
     """Pairs of an argument and its value: -inf, -0, +0, inf and NaN in this order, then the ends of the domain. With
     None as the value kernels differ, and nothing is judged there."""
     domain: float
-    """The lower end of the domain, below which the value is NaN; -inf if all numbers are in the domain."""
+    """The lower end of the domain, below which the value is NaN; -inf if all negative numbers are in the domain."""
     singular: float | None
     """The point at which the slope or the curvature is unbounded: the end of the domain or a pole. Near it, errors of
     arguments are measured relative to the distance from it. None: there is no such point."""
@@ -146,6 +149,11 @@ class Elementary(Named):
     """Further arguments that tests try: where the method of calculation changes, results become subnormal or overflow,
     or errors are known to be largest."""
 
+    top: float = math.inf
+    """The upper end of the domain, above which the value is NaN; inf if all positive numbers are in the domain."""
+    apart: Callable[[F64], F64] | None = None
+    """The distance from the nearest singular point, for functions with several: poles, and both ends of a domain.
+    `singular` is None then."""
     power: float | None = None
     """The p of x^p, whose relative errors are p times those of x. None: the fast screen does not decide about formulas
     with the function."""
@@ -177,6 +185,7 @@ class Elementary(Named):
             "parity": self.parity == "neither" or self._is_of_parity(-1.0 if self.parity == "odd" else 1.0),
             "sign": self.sign != "positive" or all(not (value or 0.0) < 0 for _, value in self.limits),
             "elasticity": self.elasticity is not None or self.singular != 0.0,
+            "apart": self.singular is None or self.apart is None,
             "strays": (self.strays is not None) == bool(self.constant),
         }
         wrong = [name for name, right in told.items() if not right]
@@ -217,7 +226,7 @@ class Elementary(Named):
 
     def exactly(self, value: mpf) -> mpf:
         """Return the value at mpmath's working precision, also at special arguments. A zero argument counts as +0."""
-        if value and mpmath.isfinite(value) and value > self.domain:
+        if value and mpmath.isfinite(value) and self.domain < value < self.top:
             return self.precise(value)
         limit = self._values.get(repr(float(value)) if value in self._ends else "", math.nan)
         if limit is None or not math.isfinite(limit) or limit.is_integer():
@@ -256,16 +265,21 @@ class Elementary(Named):
         return np.where(np.isnan(ends[0]) | np.isnan(ends[1]), np.inf, np.maximum(*ends))
 
     def share(self, x: F64, radius: F64) -> F64:
-        """Return errors of arguments relative to their distance from the singular point; unchanged if there is none."""
+        """Return errors of arguments relative to the distance from a singular point; unchanged if there is none."""
+        if self.apart is not None:
+            return radius / self.apart(x)
         return radius if self.singular is None else radius / np.abs(x - self.singular)
 
     def meets(self, low: F64, high: F64) -> NDArray[np.bool_]:
-        """Return the mask where the singular point lies between arguments, or above `low` if the domain ends there."""
+        """Return the mask where a singular point lies between arguments, or above `low` if the domain ends there."""
+        if self.apart is not None:
+            return ~np.asarray(self.apart((low + high) / 2) > (high - low) * (0.5 + DUST)) & ~self.misses(low, high)
         if self.singular is None:
             return np.zeros(np.shape(low), bool)
         below = np.asarray(low <= self.singular) & ~self.misses(low, high)
         return below if self.domain == self.singular else below & (high >= self.singular)
 
     def misses(self, low: F64, high: F64) -> NDArray[np.bool_]:
-        """Return the mask where all arguments between two lie below the domain, so that every kernel has NaN."""
-        return np.asarray(high + (high - low) * 2.0**-12 < self.domain)
+        """Return the mask where all arguments between two lie outside the domain, so that every kernel has NaN."""
+        slack = (high - low) * 2.0**-12
+        return np.asarray(high + slack < self.domain) | np.asarray(low - slack > self.top)

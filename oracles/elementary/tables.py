@@ -147,7 +147,7 @@ def angles() -> AngleTables:
     grid = range(-most, most + 1)
     sine = doubled(fixed(lambda j: mpmath.sin(mpf(j) / ANGLES), j) for j in grid)
     cosine = doubled(fixed(lambda j: mpmath.cos(mpf(j) / ANGLES), j) for j in grid)
-    return AngleTables(pieces(quarter, 29, 30, 8), float(Fraction(1 << PLACES, quarter)), most, sine, cosine)
+    return AngleTables(pieces(quarter, 29, 30, 12), float(Fraction(1 << PLACES, quarter)), most, sine, cosine)
 
 
 @cache

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from itertools import product
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin, get_type_hints
 
 from oracles.dtypes import CUTS, DOUBLE, FORMATS, SINGLE, Format, form, point_form
 from oracles.elementary import CORRECT
@@ -35,19 +35,81 @@ class Within:
     flushes: bool = False
     """Whether subnormal arguments and results of this function may become zero, even if the contract's `denormals`
     keeps those of other operations."""
+    low: float = -math.inf
+    high: float = math.inf
+    """The arguments between which results are judged. Beyond them every result is right, as with the sine of WGSL."""
 
     def __repr__(self) -> str:
         grows = f", growth={self.growth!r}" if self.growth else ""
-        return f"Within({self.ulp!r}{grows}{', flushes=True' if self.flushes else ''})"
+        return f"Within({self.ulp!r}{grows}{', flushes=True' if self.flushes else ''}{_ends(self)})"
 
     def __str__(self) -> str:
         grows = f" + {self.growth:g} |x|" if self.growth else ""
-        return f"{self.ulp:g}{grows} ulp{', subnormals flushed' if self.flushes else ''}"
+        flushes = ", subnormals flushed" if self.flushes else ""
+        return f"{self.ulp:g}{grows} ulp{flushes}{f', judged{_between(self)} alone' if _ends(self) else ''}"
 
     def wider(self, other: Within) -> Within:
         """Return the bound that allows everything that one of the two bounds allows."""
         growth, flushes = max(self.growth, other.growth), self.flushes or other.flushes
-        return Within(max(self.ulp, other.ulp), growth, flushes)
+        low, high = max(self.low, other.low), min(self.high, other.high)
+        return Within(max(self.ulp, other.ulp), growth, flushes, low, high)
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether results are judged for a part of the domain alone."""
+        return bool(_ends(self))
+
+    def leaves(self, low: Any, high: Any) -> Any:
+        """Return whether arguments between two may lie where nothing is judged; for arrays a mask."""
+        return (low < self.low) | (high > self.high)
+
+
+@dataclass(frozen=True, repr=False)
+class Besides:
+    """An additional absolute error of a function's results, in ulp of 1, for arguments between two numbers."""
+
+    ulp: float
+    low: float = -math.inf
+    high: float = math.inf
+
+    def __repr__(self) -> str:
+        return f"Besides({self.ulp!r}{_ends(self)})"
+
+    def __str__(self) -> str:
+        power = math.log2(self.ulp)
+        size = f"2^{power:.0f}" if power.is_integer() and power < 0 else f"{self.ulp:g}"
+        return f"{size} ulp of 1 besides{_between(self)}"
+
+    @property
+    def plain(self) -> float | Besides:
+        """The error as a number, if it is that of all arguments."""
+        return self if _ends(self) else self.ulp
+
+    def over(self, low: Any, high: Any) -> Any:
+        """Return the error, in ulp of 1, for arguments between two numbers or arrays; 0 if none of them has it."""
+        return self.ulp * ((low <= self.high) & (high >= self.low))
+
+
+def besides(error: float | Besides) -> Besides:
+    """Return an absolute error as a `Besides`; a number is that of all arguments."""
+    return error if isinstance(error, Besides) else Besides(error)
+
+
+def wider(one: float | Besides, two: float | Besides) -> float | Besides:
+    """Return the absolute error that allows everything that one of two allows."""
+    a, b = besides(one), besides(two)
+    return Besides(max(a.ulp, b.ulp), min(a.low, b.low), max(a.high, b.high)).plain
+
+
+def _ends(bound: Within | Besides) -> str:
+    given = (("low", bound.low, -math.inf), ("high", bound.high, math.inf))
+    return "".join(f", {name}={value!r}" for name, value, none in given if value != none)
+
+
+def _between(bound: Within | Besides) -> str:
+    if bound.low == -math.inf:
+        return f" up to {bound.high:g}" if bound.high < math.inf else ""
+    return f" from {bound.low:g} {'on' if bound.high == math.inf else f'to {bound.high:g}'}"
 
 
 def within(bound: float | Within) -> Within:
@@ -71,8 +133,9 @@ FLUSHES_BF16: Final = "flush bf16"
 """Subnormal numbers are flushed if an operand is bf16, and nowhere else."""
 MAYBE = "maybe "
 """A prefix of a point's dtype: some kernels round there, and some do not."""
-ALL, EXPANDED = "*", "expanded"
-"""The key of an arrangement of the whole formula in `Contract.algorithms`, and the one that multiplies out."""
+ALL, EXPANDED, INHERITED = "*", "expanded", "inherited "
+"""The key of an arrangement of the whole formula in `Contract.algorithms`, the one that multiplies out, and the first
+word of the one that calculates some functions, whose names follow, from others."""
 COLLECTED = "first factor", "last factor"
 """The arrangements that multiply out and then take a common factor out of several terms: the first, or the last."""
 STEPS = "from one end", "from the other end"
@@ -116,9 +179,13 @@ class Contract:
     accuracy: Mapping[str, float | Within] = field(default_factory=dict)
     """The error bounds of elementary functions in ulp, if they differ from the usual bounds of `Elementary`; also the
     bound of "divide", which is otherwise rounded correctly. `Within` states a bound that grows with the argument."""
-    absolute: Mapping[str, float] = field(default_factory=dict)
-    """Additional absolute errors of functions with bounded results, in ulp of 1. A polynomial that replaces an error
-    function may have an error of that size even where the result is close to zero."""
+    absolute: Mapping[str, float | Besides] = field(default_factory=dict)
+    """Additional absolute errors of functions with bounded results, in ulp of 1; of other functions, `Besides` states
+    them for a part of the domain. A polynomial that replaces an error function may have an error of that size even
+    where the result is close to zero."""
+    inherited: tuple[str, ...] = ()
+    """The functions that a kernel may also calculate from others, see `oracles.formula.inherited`: a tangent as a sine
+    over a cosine, with the errors of both."""
     points: Mapping[str, str] = field(default_factory=dict)
     """The dtypes that locals are rounded to where the formula says `point`; without an entry nothing is rounded there.
     "maybe bf16" or "maybe input" allows the rounding and its absence. Only this field also accepts the dtypes of
@@ -156,11 +223,11 @@ class Contract:
     """Whether the last cast returns the largest finite number in place of an overflow."""
     zeros: Literal["ieee", "any"] = "ieee"
     """Whether zeros must have the sign of IEEE arithmetic, or may have any sign."""
-    platform: Literal["fills", "widens", "none"] = "fills"
+    platform: str = "fills"
     """Whether the platform's documentation of functions, orders of sums and subnormal numbers completes the contract:
     with 'fills' the documentation applies where the contract says nothing; with 'widens' what it allows is allowed in
-    addition to what the contract allows; with 'none' it is ignored, and the defaults above apply. The oracle itself
-    knows no platforms and ignores this field."""
+    addition to what the contract allows; with 'none' it is ignored, and the defaults above apply. The name of another
+    platform, such as 'wgsl', fills with the documentation of that one. The oracle itself ignores this field."""
 
     def __post_init__(self) -> None:
         for name, options in _CHOICES.items():
@@ -176,12 +243,11 @@ class Contract:
                 raise NumericsError(f"{name}: {dtype} is what points round to, not one to calculate in")
         for name, bound in self.accuracy.items():
             _check_bound(name, within(bound))
-        for name, ulp in self.absolute.items():
-            if name not in NAMES or not records()[name].is_bounded:
-                bounded = ", ".join(each for each in NAMES if records()[each].is_bounded)
-                raise NumericsError(f"absolute: {name!r} is no bounded function; there are {bounded}")
-            if not 0 < ulp < 2**20:
-                raise NumericsError(f"absolute: {name} within {ulp} ulp of 1: it must be more than 0, and sensible")
+        for name in self.absolute:
+            _check_absolute(name, self.besides(name))
+        for name in self.inherited:
+            if name not in INHERITING:
+                raise NumericsError(f"inherited: {name!r} is made of no others; there are {', '.join(INHERITING)}")
         for name, known in self.algorithm.items():
             if not known:
                 raise NumericsError(f"algorithm: {name} has none")
@@ -231,7 +297,8 @@ class Contract:
         with `expanded`, each combination also comes with each arrangement of the whole formula, under the key `ALL`."""
         known = [(each,) if isinstance(each, str) else each for each in self.algorithm.values()]
         named = [dict(zip(self.algorithm, each, strict=True)) for each in product(*known)]
-        return [*named, *({**each, ALL: way} for each in named for way in _ARRANGED[self.expanded])]
+        ways = (*_ARRANGED[self.expanded], *([INHERITED + " ".join(self.inherited)] if self.inherited else []))
+        return [*named, *({**each, ALL: way} for each in named for way in ways)]
 
     def unrounded(self, inputs: Mapping[str, str]) -> Contract | None:
         """Return this contract narrowed to kernels that calculate the formula as it is written, in float64, and round
@@ -241,12 +308,13 @@ class Contract:
         if self.dtypes or self.compute not in (widest(inputs.values()), DOUBLE.name):
             return None
         points = {name: dtype for name, dtype in self.points.items() if not dtype.startswith(MAYBE)}
-        return replace(self, compute=DOUBLE.name, algorithm={}, points=points, expanded=False, wider=True)
+        plain = replace(self, compute=DOUBLE.name, algorithm={}, points=points, expanded=False, wider=True)
+        return replace(plain, inherited=())
 
     @property
     def follows(self) -> bool:
         """Whether every kernel of the contract calculates the formula as it is written."""
-        return not self.algorithm and not self.expanded
+        return not (self.algorithm or self.expanded or self.inherited)
 
     @lazy
     def is_wide(self) -> bool:
@@ -319,6 +387,10 @@ class Contract:
         """Return the error bound of a function or of "divide" in ulp, without the part that grows with the argument."""
         return self.bound(name).ulp
 
+    def besides(self, name: str) -> Besides:
+        """Return the additional absolute error of a function; 0 ulp of 1 if there is none."""
+        return besides(self.absolute.get(name, 0.0))
+
     def keeping(self, name: str) -> Contract:
         """Return the contract with the `denormals` that apply to one operation."""
         return self._flushing if name in self.flushing else self
@@ -366,6 +438,28 @@ def _check_bound(name: str, bound: Within) -> None:
         raise NumericsError(f"accuracy: {name}: a growth of {bound.growth} ulp: it must be at least 0, and sensible")
     if bound.growth and (name == DIVIDE or getattr(records()[name], "power", True)):  # True for the family pow
         raise NumericsError(f"accuracy: {name}: a growth of {bound.growth} ulp: its errors are in proportion to it")
+    _check_part("accuracy", name, bound)
+
+
+def _check_absolute(name: str, error: Besides) -> None:
+    """Raise NumericsError if a contract cannot state this absolute error for the function of that name."""
+    known = [each for each in stated() if each != DIVIDE]
+    if name not in known or not (records()[name].is_bounded or -math.inf < error.low <= error.high < math.inf):
+        bounded = ", ".join(each for each in known if records()[each].is_bounded)
+        raise NumericsError(
+            f"absolute: {name!r} is no bounded function; there are {bounded}; others take Besides(ulp, low, high)"
+        )
+    if not 0 < error.ulp < 2**20:
+        raise NumericsError(f"absolute: {name} within {error.ulp} ulp of 1: it must be more than 0, and sensible")
+    _check_part("absolute", name, error)
+
+
+def _check_part(field_name: str, name: str, bound: Within | Besides) -> None:
+    """Raise NumericsError if a bound cannot be stated for a part of the function's domain alone."""
+    if _ends(bound) and name in (DIVIDE, "exp"):
+        raise NumericsError(f"{field_name}: {name}: it has no part of a domain: sums that are rescaled also use it")
+    if not bound.low <= bound.high:
+        raise NumericsError(f"{field_name}: {name} from {bound.low} to {bound.high}: these are no arguments")
 
 
 def stated() -> tuple[str, ...]:
@@ -389,6 +483,8 @@ def _settled(contract: Contract, words: tuple[tuple[str, str], ...], is_of_bf16:
     return replace(found, denormals="flush" if is_of_bf16 else "preserve")
 
 
+INHERITING = ("acos", "acosh", "asin", "asinh", "atanh", "cosh", "pow", "sinh", "sqrt", "tan", "tanh")
+"""The functions that can be made of others: those of `oracles.formula.inherited`."""
 _CHOICES = {name: get_args(hint) or (False, True) for name, hint in get_type_hints(Contract).items()
             if hint is bool or get_origin(hint) is Literal}  # fmt: skip
 """The allowed values of each boolean or `Literal` field of `Contract`."""

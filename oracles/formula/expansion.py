@@ -15,7 +15,8 @@ from itertools import permutations
 from typing import Literal
 
 from oracles.formula.chains import ADDING
-from oracles.formula.contract import COLLECTED, EXPANDED, LERP, STEPS
+from oracles.formula.contract import COLLECTED, EXPANDED, INHERITED, LERP, STEPS
+from oracles.formula.inherited import inherited
 from oracles.formula.node import Kind, Node, of_two, ordered
 from oracles.formula.trace import Trace
 
@@ -54,6 +55,13 @@ class _Term:
         return _Term(self.less, reduce(Node.__mul__, others) if others else Node("constant", value=1.0))
 
 
+def arranged(graph: Trace, way: str) -> Trace:
+    """Return the graph of one arrangement that a contract allows, see `expanded` and `inherited`."""
+    if way.startswith(INHERITED):
+        return inherited(graph, way.removeprefix(INHERITED).split())
+    return expanded(graph, way)
+
+
 def expanded(graph: Trace, way: str = EXPANDED) -> Trace:
     """Return the graph of one arrangement, `way`: `EXPANDED` multiplies out products and quotients of sums, `COLLECTED`
     then takes out a factor that several terms have, `STEPS` and `LERP` only make steps from another end. The graph
@@ -73,11 +81,7 @@ def expanded(graph: Trace, way: str = EXPANDED) -> Trace:
             found = _collected(found, COLLECTED.index(way))
             is_new |= found is not terms[node]
         taken[node] = _total(found) if is_new else node.made_of(taken)
-    if all(taken[node] is node for node in graph.outputs.values()):
-        return graph
-    called = {name: taken[node] for name, node in graph.locals.items()}
-    outputs = {name: taken[node] for name, node in graph.outputs.items()}
-    return Trace(graph.dims, graph.tensors, outputs, called, graph.counts)
+    return graph.taking(taken)
 
 
 def arrangements(graph: Trace) -> Sequence[Literal[False, True, "lerp"]]:

@@ -199,7 +199,8 @@ _OPERATORS: Mapping[str, Callable[..., Any]] = {
 _HERE: Mapping[str, str] = {
     "absolute": "abs", "fabs": "abs", "sum": "total", "mean": "avg", "max": "greatest", "amax": "greatest",
     "matmul": "dot", "mm": "dot", "bmm": "dot", "einsum": "dot", "inner": "dot", "power": "pow", "rint": "round",
-    "expit": "sigmoid", "arctan": "atan",
+    "expit": "sigmoid", "arctan": "atan", "arcsin": "asin", "arccos": "acos", "arcsinh": "asinh", "arccosh": "acosh",
+    "arctanh": "atanh",
 }  # fmt: skip
 _OWN = ("where", "take", "dot", "argmax", "argmin", "argsort", "sort", "topk")
 

@@ -216,6 +216,14 @@ class Trace:
     counts: Counts = field(default_factory=dict)
     """The expression of each extent that follows from others."""
 
+    def taking(self, taken: Mapping[Node, Node]) -> Trace:
+        """Return the graph with other nodes in place of its own; the graph itself if its outputs stay the same."""
+        if all(taken[node] is node for node in self.outputs.values()):
+            return self
+        called = {name: taken[node] for name, node in self.locals.items()}
+        outputs = {name: taken[node] for name, node in self.outputs.items()}
+        return Trace(self.dims, self.tensors, outputs, called, self.counts)
+
     @lazy
     def names(self) -> Mapping[Node, str]:
         """Return the first name of each node, by which contracts and explanations refer to it."""

@@ -67,7 +67,7 @@ class Roundings:
         if dtype is DOUBLE:  # the float64 function may use up the bound
             exact = head(Double().apply(of, DoubleDouble(arg)))
         if of.name in self.contract.absolute:
-            off = 2 * dtype.u * self.contract.absolute[of.name]
+            off = 2 * dtype.u * self.contract.besides(of.name).over(arg, arg)
             moved = exact + off * (self._bias or self.random.uniform(-1.0, 1.0, exact.shape))
             exact = np.maximum(moved, 0.0) if of.is_never_negative else moved
         if bound.growth:
@@ -77,6 +77,8 @@ class Roundings:
         with np.errstate(invalid="ignore"):
             settled = np.abs(arg) >= self.contract.settles(of, dtype.u)
         found = np.where(np.isfinite(arg), self.erring(exact, of.name, dtype), exact)
+        if bound.is_partial:
+            found = np.where(bound.leaves(arg, arg), self.random.choice([np.nan, np.inf, -7.0], found.shape), found)
         return np.where(settled, Float64().apply(of, np.copysign(np.inf, arg)), found) if settled.any() else found
 
     def erring(self, exact: F64, name: str, dtype: Format) -> F64:

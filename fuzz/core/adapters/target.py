@@ -199,7 +199,7 @@ class Target:
     @property
     def platform(self) -> Platform:
         """The documented facts about the target's arithmetic."""
-        return platform_of(self.kernel.arithmetic, self.name.site)
+        return platform_of(self.kernel.arithmetic, self.name.site, self.kernel.contract.platform)
 
     @property
     def emulated(self) -> bool:

@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from typing import Literal
 
 from oracles import summation
 from oracles.algorithm import traced
 from oracles.elementary.functions import records
-from oracles.formula.contract import DIVIDE, FLUSHES_BF16, MAYBE, Contract, Denormals, Within
+from oracles.formula.contract import DIVIDE, FLUSHES_BF16, MAYBE, Besides, Contract, Denormals, Within, wider
 from oracles.formula.node import CONTRACTIONS, Node
 from oracles.formula.trace import REDUCTIONS, ordered, run
 from oracles.op import Op
 
 
 @dataclass(frozen=True)
-class Besides:
-    """An additional absolute error of a function's results, in ulp of 1, see `Contract.absolute`."""
+class Inherited:
+    """The function may be calculated from others, see `Contract.inherited`."""
 
-    ulp: float
+    words: str
+    """The others, as an expression."""
 
     def __str__(self) -> str:
-        power = math.log2(self.ulp)
-        return (
-            f"2^{power:.0f} ulp of 1 besides" if power.is_integer() and power < 0 else f"{self.ulp:g} ulp of 1 besides"
-        )
+        return f"as {self.words}"
+
+
+@dataclass(frozen=True)
+class Unspecified:
+    """Nothing is said about NaN, infinities and overflow, see `Contract.nonfinite`."""
+
+    def __str__(self) -> str:
+        return "not judged"
 
 
 @dataclass(frozen=True)
@@ -86,7 +92,9 @@ class Fact:
     platform: str
     about: str
     """A function, "divide", or another subject of the fact."""
-    value: Within | Besides | InAnyOrder | OfEitherSign | InTf32 | FlushesBf16 | Flushed | Usual
+    value: (
+        Within | Besides | Inherited | InAnyOrder | OfEitherSign | InTf32 | FlushesBf16 | Flushed | Unspecified | Usual
+    )
     source: str
 
 
@@ -114,9 +122,16 @@ class Platform:
         return {name: bound for name, bound in wider.items() if bound != plain.bound(name)}
 
     @cached_property
-    def absolute(self) -> Mapping[str, float]:
-        """The additional absolute errors of functions in ulp of 1, by name."""
-        return {each.about: each.value.ulp for each in self.facts if isinstance(each.value, Besides)}
+    def absolute(self) -> Mapping[str, float | Besides]:
+        """The additional absolute errors of functions, by name, as contracts state them."""
+        return {each.about: each.value.plain for each in self.facts if isinstance(each.value, Besides)}
+
+    def inherited(self, used: Collection[str]) -> tuple[str, ...]:
+        """Return those of the functions, and of the functions that they are made of, that may be made of others."""
+        known, found = [each.about for each in self.facts if isinstance(each.value, Inherited)], tuple[str, ...]()
+        while (names := tuple(name for name in known if name in {*used, *found, *parts_of(found)})) != found:
+            found = names
+        return found
 
     @cached_property
     def flushing_bf16(self) -> frozenset[str]:
@@ -139,21 +154,29 @@ class Platform:
         if contract.platform == "none":
             return contract
         widens, used = contract.platform == "widens", operations(op)
+        inherited = tuple(dict.fromkeys((*contract.inherited, *self.inherited(used))))
+        used |= parts_of(inherited)
         said = () if widens else (*contract.accuracy, *contract.absolute)
         accuracy = {name: bound for name, bound in self.accuracy.items() if name in used and name not in said}
-        absolute = {name: ulp for name, ulp in self.absolute.items() if name in used and name not in said}
+        absolute = {name: error for name, error in self.absolute.items() if name in used and name not in said}
         if widens:
             accuracy = {name: bound.wider(contract.bound(name)) for name, bound in accuracy.items()}
-            absolute = {name: max(ulp, contract.absolute.get(name, 0.0)) for name, ulp in absolute.items()}
+            absolute = {name: wider(error, contract.absolute.get(name, error)) for name, error in absolute.items()}
         return replace(
             contract,
             accuracy={**contract.accuracy, **accuracy},
             absolute={**contract.absolute, **absolute},
+            inherited=inherited,
             sums={**self._orders(op), **contract.sums},
             points={**(self._cut_factors(op) if asks_tf32 and not widens else {}), **contract.points},
             denormals=self._denormals(contract, dtypes, used),
+            nonfinite=self._nonfinite(contract),
             platform="none",
         )
+
+    def _nonfinite(self, contract: Contract) -> Literal["ieee", "overflow", "unspecified"]:
+        said = contract.nonfinite != "ieee" or not any(isinstance(each.value, Unspecified) for each in self.facts)
+        return contract.nonfinite if said else "unspecified"
 
     def _denormals(self, contract: Contract, dtypes: Collection[str], used: frozenset[str]) -> Denormals:
         if contract.denormals != "preserve":
@@ -185,11 +208,16 @@ class Platform:
         """Yield the facts that complete a contract for an op, without those about functions of other algorithms."""
         meant = self.completed(contract, op, dtypes, asks_tf32=asks_tf32)
         used = operations(op, frozenset((local, way) for ways in meant.algorithms for local, way in ways.items()))
+        used |= parts_of(meant.inherited)
         for each in self.facts:
             if isinstance(each.value, Within):
                 taken = each.about in used and meant.bound(each.about) != contract.bound(each.about)
             elif isinstance(each.value, Besides):
                 taken = each.about in used and meant.absolute.get(each.about) != contract.absolute.get(each.about)
+            elif isinstance(each.value, Inherited):
+                taken = each.about in {*meant.inherited} - {*contract.inherited}
+            elif isinstance(each.value, Unspecified):
+                taken = meant.nonfinite != contract.nonfinite
             elif isinstance(each.value, InTf32):
                 taken = meant.points != contract.points
             elif isinstance(each.value, Flushed):
@@ -234,6 +262,15 @@ def operations(op: Op, ways: frozenset[tuple[str, str]] | None = None) -> frozen
     """Return the names of functions that an op's formula or algorithms calculate, with "divide" for divisions and "dot"
     for matrix products. `ways` restricts the algorithms to these (local, algorithm) pairs."""
     return frozenset(name for node in _nodes(op, ways) for name in _operations(node))
+
+
+def parts_of(names: tuple[str, ...]) -> frozenset[str]:
+    """Return the names of functions that the expressions of inherited functions use, with "divide" for divisions."""
+    if not names:
+        return frozenset()
+    from oracles.formula.inherited import parts  # loaded only if a contract inherits
+
+    return frozenset(each for node in parts(names) for each in _operations(node))
 
 
 def _operations(node: Node) -> tuple[str, ...]:

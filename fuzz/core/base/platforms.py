@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 from fuzz.core.base.platform import (
     DOT,
-    Besides,
     Fact,
     Flushed,
     FlushesBf16,
@@ -17,7 +16,8 @@ from fuzz.core.base.platform import (
     Platform,
     Usual,
 )
-from oracles.formula.contract import Within
+from oracles.formula.contract import Besides, Within
+from oracles.summation import NumericsError
 
 _TRITON, _TORCH, _NUMPY, _C, _SHARED = "triton@cuda", "torch@cpu", "numpy@cpu", "c", "shared"
 _CUDA, _FAST = "cuda", "cuda --use_fast_math"
@@ -100,6 +100,12 @@ FACTS: tuple[Fact, ...] = (
         "it is 1 / (1 + exp(-x)), whose exponential overflows: 0 in the place of up to 2^-128",
     ),
     *(Fact(_TORCH, name, Within(1.0), _SLEEF.format(name)) for name in ("exp", "log", "tanh", "expm1", "log1p")),
+    *(
+        Fact(_TORCH, name, Within(3.0, low=-88.5, high=88.5), f"SLEEF, {name}f_u10: from 88.5 on it may be infinite")
+        for name in ("sinh", "cosh")
+    ),
+    Fact(_TORCH, "lgamma", Within(4.0, high=4e36), "SLEEF, lgammaf_u10: from 4e36 on it may be infinite"),
+    Fact(_TORCH, "lgamma", Besides(0.1, -(2.0**24), 0.0), "the same, of negative numbers: within 1 ulp or 1e-8"),
     # With AVX512_BF16 all numbers of bf16 were tried: these two functions flush, and 20 others do not.
     Fact(_TORCH, DOT, FlushesBf16(), _ONEDNN.format("products of matrices and convolutions", "VDPBF16PS")),
     Fact(_TORCH, "erf", FlushesBf16(), _ONEDNN.format("gelu", "VCVTNEPS2BF16")),
@@ -209,6 +215,14 @@ PLATFORMS: Mapping[str, Platform] = {
 """The platforms, by the kind and site of a kernel, or by the kind alone."""
 
 
-def platform_of(kind: str, site: str) -> Platform:
-    """Return the platform of kernels of a kind on a site, or one without facts if none is known."""
-    return PLATFORMS.get(f"{kind}@{site}") or PLATFORMS.get(kind) or Platform(f"{kind}@{site}", ())
+def platform_of(kind: str, site: str, named: str = "fills") -> Platform:
+    """Return the platform of kernels of a kind on a site, or one without facts if none is known; or the platform that
+    a contract names. Raises NumericsError for a name that no platform has."""
+    if named in ("fills", "widens", "none"):
+        return PLATFORMS.get(f"{kind}@{site}") or PLATFORMS.get(kind) or Platform(f"{kind}@{site}", ())
+    from fuzz.core.base.acceptance import TABLES  # loaded only if one is asked for
+
+    if (found := TABLES.get(named) or PLATFORMS.get(named)) is None:
+        known = ", ".join((*TABLES, *PLATFORMS))
+        raise NumericsError(f"platform: {named!r} is neither 'fills', 'widens', 'none' nor one of {known}")
+    return found

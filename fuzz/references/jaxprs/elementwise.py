@@ -30,10 +30,11 @@ from fuzz.references.recording import Two
 from fuzz.references.scope import Number, Rule, Value
 
 _ONE = ("exp", "exp2", "expm1", "log", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "tanh", "erf", "erfc", "atan",
+        "asin", "acos", "sinh", "cosh", "asinh", "acosh", "atanh", "lgamma",
         "sign", "floor", "ceil", "abs", "neg", "square")  # fmt: skip
 _TEXTS: Mapping[str, str] = {
     **{name: FUNCTIONS[name] for name in _ONE},
-    "logistic": FUNCTIONS["sigmoid"],
+    "logistic": FUNCTIONS["sigmoid"], "cbrt": "f.cbrt(self)",
     "add": "self + other", "add_any": "self + other", "sub": "self - other", "mul": "self * other",
     "max": FUNCTIONS["maximum"], "min": FUNCTIONS["minimum"], "floor_divide": "f.floor(self / other)",
     "remainder": "self - other * f.floor(self / other)",

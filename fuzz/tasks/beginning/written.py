@@ -166,14 +166,13 @@ def _own_op(place: str, shapes: str) -> OwnOp:
     from fuzz.references.named import derived_at
     from fuzz.references.text import identifier
     from fuzz.tasks.check.reference import contract_of
-    from fuzz.tasks.judge.written import contract_text
+    from fuzz.tasks.judge.written import classes_of, contract_text
     from oracles.dtypes import SINGLE
 
     name = identifier(place.rpartition(":")[2], "reference")
     found = derived_at(place, shapes, name=f"reference_{name}"[:31] if name in OPS else name)
     contract = contract_of(found, "torch", (SINGLE.name,), strict=False)
-    orders = {type(order).__name__ for order in contract.sums.values()}
-    names = ", ".join(sorted({"Contract", "Op", "Operand", *orders}))
+    names = ", ".join(sorted({"Contract", "Op", "Operand", *classes_of(contract)}))
     text = found.module.replace("from fuzz import Op, Operand\n", f"from fuzz import {names}\n")
     constants = {name: value for name, value in found.constants.items() if type(value) in (int, float)}
     return OwnOp(place, found.op, text + _CONTRACT.format(contract=contract_text(contract)), constants)

@@ -20,6 +20,7 @@ from fuzz.core.adapters.target import Target
 from fuzz.core.base.capability import Capabilities
 from fuzz.core.base.case import Case
 from fuzz.core.base.errors import error_line
+from fuzz.core.base.platform import operations
 from fuzz.core.base.platforms import platform_of
 from fuzz.core.transport.python.attest import interpreted_faults
 from fuzz.references.derive import ANY, FINITE, Derived, derive
@@ -240,8 +241,9 @@ def lenient(op: Op, arrays: Arrays, *, strict: bool = False) -> Contract:
     the library. Unless `strict`, it also demands nothing for infinities, NaN, overflow or subnormal numbers."""
     home, plain = platform_of(arrays, "cpu"), Contract()
     accuracy = {name: max(_ULP, plain.ulp(name)) for name, each in records().items() if not each.is_exact}
+    absolute = {name: error for name, error in home.absolute.items() if name in operations(op)}
     found = replace(
-        home.undeclared(op), addend="any", accuracy={**accuracy, DIVIDE: _ULP / 2}, absolute=home.absolute,
+        home.undeclared(op), addend="any", accuracy={**accuracy, DIVIDE: _ULP / 2}, absolute=absolute,
         platform="widens",
     )  # fmt: skip
     return found if strict else replace(found, nonfinite="unspecified", denormals="flush", zeros="any")

@@ -137,8 +137,7 @@ def _pack(
     """Return the text of the pack up to its kernels, and the text of each kernel."""
     dtypes = floats_of(problem, found.called[found.op.main] or found.op.main)
     contract = contract_of(found, "torch", dtypes, strict=values == ANY)
-    orders = sorted({type(order).__name__ for order in contract.sums.values()})
-    names = ", ".join(sorted(["Capabilities", "Contract", "Op", "Operand", "PythonKernel", *orders]))
+    names = ", ".join(sorted({"Capabilities", "Contract", "Op", "Operand", "PythonKernel", *classes_of(contract)}))
     imports = f"from pathlib import Path\n\nfrom fuzz import {names}\n"
     kernels = [
         _KERNEL.format(
@@ -160,6 +159,12 @@ def _pack(
         probes=probes_of(problem),
     )
     return head, kernels
+
+
+def classes_of(contract: Contract) -> frozenset[str]:
+    """Return the names of the classes that the text of a contract uses, for its orders of sums and absolute errors."""
+    values = (*contract.sums.values(), *contract.absolute.values())
+    return frozenset(type(each).__name__ for each in values if not isinstance(each, float))
 
 
 def floats_of(problem: Statement, first: str = "") -> Sequence[str]:

@@ -45,6 +45,10 @@ DOUBLE = Depth(quarter=8, residue=7, sums=4)
 """The depth for double-double. The same errors are 2^22 2^-240, 2 * 3 * 2^18 2^-244, and 128 roundings of 2^-190: a
 rest is off by less than 2^-182."""
 
+NEAR_POLES = Depth(quarter=12, residue=7, sums=6)
+"""The depth where rests are divided by. The same errors are 2^22 2^-360, 2^-224 for arguments from `LIMIT` on, and 128
+roundings of 2^-296: a rest is off by less than 2^-224."""
+
 
 def reduced(parts: Sequence[F64], depth: Depth) -> tuple[I64, DoubleDouble]:
     """Return the number of quarter turns, modulo 4 or a multiple of 4, and the rest, at most pi/4 (1 + 2^-20), of the
@@ -69,7 +73,7 @@ def reduced(parts: Sequence[F64], depth: Depth) -> tuple[I64, DoubleDouble]:
 
 
 def _direct(parts: Sequence[F64], depth: Depth) -> tuple[I64, DoubleDouble]:
-    return _folded(parts, depth) if depth is DOUBLE else _cheaper(parts[0])
+    return _cheaper(parts[0]) if depth is SINGLE else _folded(parts, depth)
 
 
 def _cheaper(x: F64) -> tuple[I64, DoubleDouble]:
@@ -187,7 +191,7 @@ COSINE = [(-1) ** k / math.factorial(2 * k) for k in range(2, 10)]
 """Taylor coefficients of (cos r - 1 + r^2/2) / r^4, in r^2."""
 
 
-def turned_double(x: DoubleDouble, quarter: int) -> DoubleDouble:
+def turned_double(x: DoubleDouble, quarter: int, depth: Depth = DOUBLE) -> DoubleDouble:
     """Return sin(x + quarter pi/2) = sin c cos h + cos c sin h for the rest c + h that `reduced` leaves, c = j/128 and
     |h| <= 2^-8.
 
@@ -197,7 +201,7 @@ def turned_double(x: DoubleDouble, quarter: int) -> DoubleDouble:
     at most, 0.5 V; sin c (cos h - 1) 0.3 V in all; the inner sum adds 3.1 V and the last one 7 V, for j = 1: 22.5 V.
     """
     finite = np.isfinite(x.high)
-    quarters, rest = reduced([np.where(finite, x.high, 0.0), np.where(finite, x.low, 0.0)], DOUBLE)
+    quarters, rest = reduced([np.where(finite, x.high, 0.0), np.where(finite, x.low, 0.0)], depth)
     quarters += quarter
     table = angles()
     centre, index = nearest(rest.high * ANGLES)

@@ -222,7 +222,7 @@ def function(here: SettledProblem, node: Node, args: Sequence[Form], last: bool)
         return found
     bound, relative = here.contract.bound(of.name), here.contract.relative(of.name, dtype.u)
     if of.name in here.contract.absolute:
-        off = 2 * dtype.u * here.contract.absolute[of.name]
+        off = 2 * dtype.u * here.contract.besides(of.name).over(*_range(here, arg))
         found = more(found, np.where(np.isfinite(found.centre), off, 0.0))
     if of.strays is not None:
         found = _strayed(here, of, arg, found)
@@ -231,7 +231,13 @@ def function(here: SettledProblem, node: Node, args: Sequence[Form], last: bool)
     if of.sign != "any":  # else it may be an exact zero
         found = _vanished(here, found, args)
     rounding = Rounding(0.0 if last else relative, 0.0 if last else max(0.5, bound.ulp))
-    return rounded(found, rounding, here.contract.keeping(of.name))
+    found = rounded(found, rounding, here.contract.keeping(of.name))
+    return _unjudged(found, bound.leaves(*_range(here, arg))) if bound.is_partial else found
+
+
+def _range(here: SettledProblem, arg: Form) -> tuple[F64, F64]:
+    """Return the least and the largest number that kernels may have as an argument."""
+    return here.lowest(arg), arg.centre + here.far(arg)
 
 
 def _grown(found: Form, arg: Form, growth: float) -> Form:
@@ -255,8 +261,8 @@ def _strayed(here: SettledProblem, of: Elementary, arg: Form, found: Form) -> Fo
 
 def _moved(here: SettledProblem, of: Elementary, arg: Form, found: Form, top: F64 | None) -> Form:
     """Return the form of a function with the errors that its argument passes on. The argument is at most `top`."""
-    far, low, centre, dtype = here.far(arg), here.lowest(arg), found.centre, found.dtype
-    high = arg.centre + far
+    far, centre, dtype = here.far(arg), found.centre, found.dtype
+    low, high = _range(here, arg)
     if of.tangent is None:
         jumped = of.hull(low, high, centre) * here.ends
         return replace(found, rest=np.where((far > 0) & np.isfinite(centre), jumped, 0.0))
@@ -311,13 +317,17 @@ def _bounded(found: Form, far: F64, share: F64) -> Form:
 
 def _unbounded(found: Form, pole: Mask) -> Form:
     """Return the form, unbounded where the centre is not finite and kernels may meet a pole or leave the domain."""
-    pole = pole & ~np.isfinite(found.centre)
-    if not pole.any():
+    return _unjudged(found, pole & ~np.isfinite(found.centre))
+
+
+def _unjudged(found: Form, free: Mask) -> Form:
+    """Return the form, where the mask is set with any value."""
+    if not free.any():
         return found
-    rest = np.zeros((1,) * pole.ndim) if found.rest is None else found.rest
-    parts = {symbol: np.where(pole, 0.0, each) for symbol, each in found.parts.items()}
-    centre = np.where(pole, 1.0, found.centre)
-    return replace(found, centre=centre, parts=parts, rest=np.where(pole, np.inf, rest), may=marked(found.may, pole))
+    rest = np.zeros((1,) * free.ndim) if found.rest is None else found.rest
+    parts = {symbol: np.where(free, 0.0, each) for symbol, each in found.parts.items()}
+    centre = np.where(free, 1.0, found.centre)
+    return replace(found, centre=centre, parts=parts, rest=np.where(free, np.inf, rest), may=marked(found.may, free))
 
 
 def chosen(here: SettledProblem, node: Node, args: Sequence[Form], last: bool) -> Form:

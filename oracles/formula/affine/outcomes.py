@@ -335,14 +335,17 @@ def _applied(of: Outcomes, node: Node, args: Sequence[PossibleValues]) -> Possib
         return _anything(of.forms[node])
     low, high = (np.where(arg.numbers, np.clip(end, -_MOST, _MOST), 1.0) for end in (arg.low, arg.high))
     value = function.float64.value
-    inside = low > function.domain
-    low, high = np.where(inside, low, 1.0), np.where(inside, high, 1.0)
+    inside = (low > function.domain) & (high < function.top)
+    if function.apart is not None:
+        inside = inside & ~function.meets(low, high)
+    inner = 1.0 if function.top > 1.0 else 0.0
+    low, high = np.where(inside, low, inner), np.where(inside, high, inner)
     least, most = _ends(value(low), value(high))
     if function.farthest is not None:
         away = function.hull(low, high, least)
         least, most = least - away, least + away
     if not function.is_exact:
-        own, off = contract.ulp(function.name), 2 * dtype.u * contract.absolute.get(function.name, 0.0)
+        own, off = contract.ulp(function.name), 2 * dtype.u * contract.besides(function.name).ulp
         relative = contract.relative(function.name, dtype.u) + 2 * dtype.u + function.float64.bound.relative
         least, most = _off(least, most, relative, off + dtype.eta * (1 + own))
         for side, settled in ((1.0, low >= settles), (-1.0, high <= -settles)):
@@ -361,7 +364,8 @@ def _applied(of: Outcomes, node: Node, args: Sequence[PossibleValues]) -> Possib
             exact = function.is_exact or settles < np.inf
             lowest, highest = (end, end) if exact else _off(end, end, relative, 0.0)
             found = found.either(_between(lowest, highest, True, 0), arg.has(flag))
-    unknown = arg.numbers & ~inside
+    unknown = arg.numbers & (~inside | bound.leaves(arg.low, arg.high))
+    unknown = unknown | (arg.has(PLUS) & (bound.high < np.inf)) | (arg.has(MINUS) & (bound.low > -np.inf))
     for argument, known in function.limits:
         if known is None:  # kernels differ
             unknown = unknown | (arg.has(NAN) if np.isnan(argument) else arg.signs[1] & (argument == 0))

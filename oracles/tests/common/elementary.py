@@ -39,7 +39,8 @@ def arguments(of: Elementary, count: int, seed: int) -> F64:
     cell = rng.choice(cells(rng), 2 * count)
     found = np.concatenate([wide, usual, flat, whole, beside, edges, cell, turns, steps])
     found = found[found != 0]
-    return np.asarray(np.abs(found) if of.domain >= 0 else found[found > of.domain])
+    found = np.abs(found) if of.domain >= 0 else found
+    return np.asarray(found[(found > of.domain) & (found < of.top)])
 
 
 def cells(rng: np.random.Generator) -> F64:

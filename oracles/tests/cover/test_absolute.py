@@ -45,6 +45,7 @@ def test_no_kernel_that_errs_by_as_much_is_accused(name: str) -> None:
 @pytest.mark.parametrize("name", BOUNDED)
 def test_what_errs_by_more_is_accused_and_by_less_only_where_it_is_allowed(name: str) -> None:
     x = np.array([[-3.0, -0.7, 0.01, 0.3, 1e-4, 2.0]], np.float32)
+    x = x[(x > FUNCTIONS[name].domain) & (x < FUNCTIONS[name].top)][None]
     of = Problem(OPS[name].name, {}, {"x": x, "g": np.ones_like(x)}, {"y": "f32"}, structured=True)
     y = FUNCTIONS[name].float64.value(x.astype(np.float64))
     share = 2 * records()[name].usual * np.abs(y) * ULP
@@ -59,9 +60,9 @@ def test_what_errs_by_more_is_accused_and_by_less_only_where_it_is_allowed(name:
 
 
 def test_only_functions_that_are_bounded_may_err_so() -> None:
-    assert BOUNDED == ["atan", "cos", "erf", "sigmoid", "sin", "tanh"]
+    assert BOUNDED == ["asin", "atan", "cos", "erf", "sigmoid", "sin", "tanh"]
     for name in ("exp", "floor", "divide", "foo"):
-        with pytest.raises(NumericsError, match=f"absolute: '{name}' is no bounded function; there are atan, .*, tanh"):
+        with pytest.raises(NumericsError, match=f"absolute: '{name}' is no bounded function; there are asin, .*, tanh"):
             Contract(absolute={name: 1.0})
     for ulp in (0.0, -1.0, float("nan"), 2.0**20):
         with pytest.raises(NumericsError, match=r"absolute: erf within .* ulp of 1: it must be more than 0"):

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles.doubledouble import F64, DoubleDouble, head
-from oracles.elementary import tables
+from oracles.elementary import gamma, tables
 from oracles.elementary.function import Elementary
-from oracles.elementary.functions import function
+from oracles.elementary.functions import erfc, function
 from oracles.tests.common.elementary import (
     ARITHMETICS,
     FUNCTIONS,
@@ -51,7 +51,7 @@ def test_errors_are_within_the_bound(of: Elementary, arithmetic: Arithmetic) -> 
 @settings(max_examples=half(50))
 def test_any_finite_argument_is_within_the_bound(arithmetic: Arithmetic, x: float) -> None:
     for name, of in FUNCTIONS.items():
-        if x > of.domain and x:
+        if of.domain < x < of.top and x:
             found = worst(of, arithmetic, np.array([x]))
             assert found.ratio <= 1, (name, found)
 
@@ -62,7 +62,7 @@ def test_low_parts_of_every_size(of: Elementary) -> None:
     """Down to the least number there is, where the high part is a zero of a function, or is not."""
     low = np.ldexp(np.tile([1.0, -1.0], 510), np.arange(-1074, -54))
     for high in (1.0, 0.75, -2.5, 2.0**60):
-        if high > of.domain:
+        if of.domain < high < of.top:
             found = worst_at(of, DoubleDouble(np.full_like(low, high), low * max(1.0, abs(high))))
             assert found.ratio <= 1, found
 
@@ -86,6 +86,9 @@ FAULTS: list[tuple[Arithmetic, str, str, float]] = [
     ("double", "log.LONG", "log", 2.0**-20),
     ("double", "sin.DOUBLE_SINE", "sin", 2.0**-20),
     ("double", "sin.DOUBLE_COSINE", "cos", 2.0**-20),
+    ("double", "sin.DOUBLE_COSINE", "tan", 2.0**-20),
+    ("double", "exp.LONG", "sinh", 2.0**-20),
+    ("double", "exp.LONG", "exp10", 2.0**-20),
 ]
 
 
@@ -107,6 +110,10 @@ TABLES: list[tuple[Arithmetic, str, Callable[[], F64], float]] = [
     ("float64", "tanh", lambda: tables.powers().value.high, 2.0**-51),
     ("float64", "log", lambda: tables.logarithms().rest, 2.0**-51),
     ("float64", "erf", lambda: tables.erf_cells()[0].low, 2.0**-50),
+    ("float64", "erfc", lambda: erfc.scaled_cells()[0].high[:150], 2.0**-47),
+    ("double", "erfc", lambda: erfc.scaled_cells()[0].low[:150], 2.0**-90),
+    ("double", "tgamma", lambda: gamma.cells().columns[0].low[:90], 2.0**-90),
+    ("double", "lgamma", lambda: gamma.cells().columns[1].low[:90], 2.0**-78),
     ("double", "exp", lambda: tables.powers().less_one.low, 2.0**-98),
     ("double", "log", lambda: tables.logarithms().value.low, 2.0**-98),
     ("double", "erf", lambda: tables.erf_cells()[0].low, 2.0**-98),
@@ -137,8 +144,32 @@ SPECIAL: dict[str, dict[float, float]] = {
     "tanh": {LARGEST: 1.0, -LARGEST: -1.0, LEAST: LEAST, -LEAST: -LEAST},
     "sigmoid": {LARGEST: 1.0, -LARGEST: 0.0, -745.1: LEAST},
     "erf": {LARGEST: 1.0, -LARGEST: -1.0, LEAST: LEAST, -LEAST: -LEAST},
+    "erfc": {LARGEST: 0.0, -LARGEST: 2.0, 27.3: 0.0, 27.2: 2 * LEAST, LEAST: 1.0},
     "sin": {LEAST: LEAST, -LEAST: -LEAST},
     "cos": {LEAST: 1.0},
+    "tan": {LEAST: LEAST, -LEAST: -LEAST},
+    "tgamma": {
+        5.0: 24.0,
+        171.7: INF,
+        -1.0: NAN,
+        -3.0: NAN,
+        -LARGEST: NAN,
+        LARGEST: INF,
+        -200.5: -0.0,
+        LEAST: INF,
+        -LEAST: -INF,
+    },
+    "lgamma": {1.0: 0.0, 2.0: 0.0, -1.0: INF, -5.0: INF, -LARGEST: INF, LARGEST: INF},
+    "asin": {LEAST: LEAST, -LEAST: -LEAST},
+    "acos": {LEAST: math.pi / 2},
+    "sinh": {LARGEST: INF, -LARGEST: -INF, LEAST: LEAST, -LEAST: -LEAST},
+    "cosh": {LARGEST: INF, -LARGEST: INF, LEAST: 1.0},
+    "asinh": {LEAST: LEAST, -LEAST: -LEAST},
+    "acosh": {-2.0: NAN, 0.5: NAN},
+    "atanh": {LEAST: LEAST, -LEAST: -LEAST},
+    "exp10": {LARGEST: INF, -LARGEST: 0.0, 3.0: 1000.0, 22.0: 1e22, -324.5: 0.0},
+    "log10": {-LEAST: NAN, 1.0: 0.0, 1000.0: 3.0, 1e22: 22.0},
+    "cbrt": {8.0: 2.0, -27.0: -3.0, 2.0**-1074: 2.0**-358},
     "sqrt": {-LEAST: NAN, 4.0: 2.0, 2.0**-1074: 2.0**-537},
     "rsqrt": {-LEAST: NAN, 4.0: 0.5, 2.0**-1074: 2.0**537},
 }
@@ -150,8 +181,9 @@ SPECIAL: dict[str, dict[float, float]] = {
 def test_special_values(of: Elementary, arithmetic: Arithmetic) -> None:
     """The limits that a record states are those of its arithmetics, bit for bit; what is below the domain is NaN."""
     wanted = [(x, y) for x, y in of.limits if y is not None] + [*SPECIAL.get(of.name, {}).items(), (-NAN, NAN)]
-    if math.isfinite(of.domain):
-        wanted += [(math.nextafter(of.domain, -INF), NAN), (of.domain - 1.0, NAN)]
+    for end, beyond in ((of.domain, -INF), (of.top, INF)):
+        if math.isfinite(end):
+            wanted += [(math.nextafter(end, beyond), NAN), (end + math.copysign(1.0, beyond), NAN)]
     x, y = np.array(wanted).T
     got = called(of, arithmetic, x)
     assert head(got).view(np.int64).tolist() == y.view(np.int64).tolist(), dict(zip(x, head(got), strict=True))

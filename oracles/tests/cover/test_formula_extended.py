@@ -73,7 +73,13 @@ def test_functions_are_those_of_double_double_at_any_magnitude(of: Elementary, m
         found = _exactly(Extended().apply(of, x))
         for value, got in zip(_exactly(x), found, strict=True):
             exact = of.exactly(value)
-            assert abs(got - exact) <= max(ULP, of.double.bound.relative) * abs(exact), value
+            if mpmath.isnan(exact):
+                assert mpmath.isnan(got)
+                continue
+            known = max(ULP, of.double.bound.relative) * abs(exact)
+            if of.name == "erfc":  # as far off as its argument, see `Elementary.extended`
+                known += abs(of.exactly(value * (1 + mpmath.ldexp(1, -108))) - exact)
+            assert abs(got - exact) <= known, value
 
 
 def test_an_exponential_that_no_format_holds_is_as_far_off_as_its_argument() -> None:

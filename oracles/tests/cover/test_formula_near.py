@@ -66,7 +66,7 @@ def _of_pairs(kind: Kind, errors: tuple[float, float]) -> float:
 def _of_function(of: Elementary, error: float, scale: float = 1.0) -> float:
     random = np.random.default_rng(6)
     values = (
-        random.uniform(0.1, 4.0, COUNT)
+        of.domain + random.uniform(0.1, 4.0, COUNT)
         if of.domain >= 0
         else random.uniform(-0.9, 0.9, COUNT) * 3.0 ** (random.uniform(-3, 0 if of.domain > -np.inf else 2, COUNT))
     )

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fuzz.core.base.platform import Besides, Platform
+from fuzz.core.base.platform import Platform
 from fuzz.tests.common.platforms.functions import F32, SQUARE_PLUS, SUM, Call
 from oracles.dtypes import SINGLE
 from oracles.elementary.functions import function
-from oracles.formula.contract import DIVIDE, Contract
+from oracles.formula.contract import DIVIDE, Besides, Contract
+from oracles.formula.contract import besides as as_besides
 
 _SAMPLED, _SEED = 1 << 19, 0
 _ULP = 2 * SINGLE.u
@@ -120,7 +121,10 @@ def of_function(platform: Platform, label: str, call: Call, x: F32, y: F32) -> M
     """Return how far a function is from the exact values, in ulp of 2 u times each, where these are normal, beside what
     its bound grows with the argument; and what it makes of subnormal numbers."""
     about = label.partition(" ")[0]
-    bound, besides = platform.documented.get(about, Contract().bound(about)), platform.absolute.get(about, 0.0)
+    bound, besides = (
+        platform.documented.get(about, Contract().bound(about)),
+        as_besides(platform.absolute.get(about, 0.0)).ulp,
+    )
     with np.errstate(all="ignore"):
         got, at_zero = call(x, y).astype(np.float64), call(np.zeros_like(x), y).astype(np.float64)
         x64, y64 = x.astype(np.float64), y.astype(np.float64)

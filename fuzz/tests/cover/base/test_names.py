@@ -34,6 +34,7 @@ ATTRIBUTES: Mapping[str, str] = {
 
 PLACES: Mapping[str, frozenset[str]] = {
     "core/base/platforms.py": frozenset({"sin", "cos"}),  # the functions
+    "core/base/acceptance.py": frozenset({"sin", "cos"}),  # the same
     "cli/__init__.py": frozenset({"gate"}),  # the verb
     "cli/gate.py": frozenset({"gate"}),  # the same
     "contracts/sums.py": frozenset({"sum"}),  # a kind of node of a formula
@@ -41,6 +42,7 @@ PLACES: Mapping[str, frozenset[str]] = {
     "core/generate/structure.py": frozenset({"sum"}),  # a kind of node of a formula
     "core/laws/reach.py": frozenset({"sum"}),  # the same
     "core/laws/symmetry.py": frozenset({"sum"}),  # the same
+    "quality/functions.py": frozenset({"sin", "cos"}),  # the functions
     "quality/calibrate/contracts.py": frozenset({"mean"}),  # a field of a contract
     "quality/power.py": frozenset({"sum"}),  # a kind of node of a formula
     "explain/stages/forms.py": frozenset({"mean", "sum"}),  # a field of a contract, and a kind of node

@@ -47,10 +47,10 @@ MISTAKES = {
     "CKernel('k', 'rms_norm', SOURCE, capabilities=None)": "capabilities: None is no Capabilities: write Capabilities(",
     "KERNELS = (CKernel('k', 'rms_norm', SOURCE, contract=Contract(sums={'n': 'pairwise'})),)": "summation",
     "KERNELS = (CKernel('k', 'rms_norm', SOURCE, contract=Contract(compute='f99')),)": "contract: dtype: 'f99'",
-    "Contract(accuracy={'foo': 1.0})": "accuracy: 'foo' is no function; there are atan, cos, ",
+    "Contract(accuracy={'foo': 1.0})": "accuracy: 'foo' is no function; there are acos, acosh, ",
     "Contract(accuracy={'floor': 1.0})": "accuracy: floor needs none: its results are exact",
     OWN.replace("exp(x)}}", "formula.foo(x)}}").format("Op(own, X, Y)"): (
-        "own: its formula, given x: AttributeError: fuzz.formula has no function 'foo'; it has abs, argmax, "
+        "own: its formula, given x: AttributeError: fuzz.formula has no function 'foo'; it has abs, acos, "
     ),
     OWN.replace("exp(x)}}", "exp(x, 2)}}").format("Op(own, X, Y)"): "own: exp has no constant: write f.exp(value)",
     OWN.replace("exp(x)}}", "formula.pow(x)}}").format("Op(own, X, Y)"): "own: pow: write f.pow(value, exponent)",

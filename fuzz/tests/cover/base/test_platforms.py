@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from fuzz import AnyOrder, Capabilities, CKernel, Contract, Pairwise, PythonKernel, Within
+from fuzz import AnyOrder, Besides, Capabilities, CKernel, Contract, Pairwise, PythonKernel, Within
 from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import Target
 from fuzz.core.adapters.toolchain import Host
+from fuzz.core.base.acceptance import ACCEPTED, TABLES
 from fuzz.core.base.kernel import Kernel
-from fuzz.core.base.platform import Besides, FlushesBf16, operations
+from fuzz.core.base.platform import FlushesBf16, Inherited, operations
 from fuzz.core.base.platforms import FACTS, PLATFORMS, platform_of
 from fuzz.report.platforms import platforms_table, taken_lines
-from oracles.formula.contract import stated
+from oracles.formula.contract import INHERITING, stated
 from oracles.ops import OPS
 from oracles.problem import Problem
 from oracles.rounding import STORAGE
+from oracles.summation import NumericsError
 from oracles.truth import Truth
 
 HOST = Host("x86_64", frozenset())
@@ -64,6 +68,13 @@ def test_an_error_besides_gives_way_to_either_declaration_of_a_function() -> Non
     assert plain.absolute == {"erf": 5.0}
     for said in (Contract(accuracy={"erf": 1.0}), Contract(absolute={"erf": 1.0})):
         assert on("cpu", kernel("gelu", "torch", said)).contract.absolute == said.absolute
+
+
+def test_torch_may_err_absolutely_next_to_a_zero_of_lgamma_and_overflow_early_in_cosh() -> None:
+    torch = PLATFORMS["torch@cpu"]
+    assert torch.accuracy["cosh"] == Within(3.0, low=-88.5, high=88.5)
+    assert torch.accuracy["lgamma"] == Within(4.0, high=4e36)
+    assert torch.absolute["lgamma"] == Besides(0.1, -(2.0**24), 0.0)
 
 
 def test_each_place_has_its_own_facts() -> None:
@@ -148,12 +159,13 @@ def test_only_functions_of_an_op_are_in_its_contract() -> None:
 
 
 def test_each_row_has_a_source_and_is_about_something_that_there_is() -> None:
-    for each in FACTS:
+    for each in (*FACTS, *ACCEPTED):
         assert each.source
-        assert each.platform in PLATFORMS
+        assert each.platform in {*PLATFORMS, *TABLES}
+        assert not isinstance(each.value, Inherited) or each.about in INHERITING, each
         assert not isinstance(each.value, Within | Besides) or each.about in stated(), each
         assert not isinstance(each.value, FlushesBf16) or each.about in ("dot", *stated()), each
-    kinds = [(each.platform, each.about, type(each.value)) for each in FACTS]
+    kinds = [(each.platform, each.about, type(each.value)) for each in (*FACTS, *ACCEPTED)]
     assert len({*kinds}) == len(kinds), "one row for each fact"
 
 
@@ -261,3 +273,30 @@ def test_the_table_has_each_fact_with_its_source() -> None:
     rows = platforms_table().rows
     assert [row[:2] for row in rows[: len(FACTS)]] == [(each.platform, each.about) for each in FACTS]
     assert ("torch@cuda", "all", "as triton@cuda and torch@cpu", "it calls those, or may") in rows
+
+
+def test_a_contract_may_name_the_table_of_a_standard() -> None:
+    assert TABLES["wgsl"].accuracy["sin"] == Within(2.0, low=-math.pi, high=math.pi)
+    assert TABLES["wgsl"].absolute["log"] == Besides(4.0, 0.5, 2.0)
+    root = on("cuda", kernel("layer_norm", contract=Contract(platform="vulkan"))).contract
+    assert root.accuracy == {"rsqrt": Within(2.0), "divide": Within(2.5)}
+    gelu = on("cuda", kernel("gelu_tanh", contract=Contract(platform="wgsl"))).contract
+    assert (gelu.inherited, gelu.denormals, gelu.nonfinite, gelu.platform) == (
+        ("sinh", "cosh", "tanh"),
+        "flush",
+        "unspecified",
+        "none",
+    )
+    assert gelu.accuracy == {"exp": Within(3.0, growth=2.0), "divide": Within(2.5)}
+    strict = on("cuda", kernel("gelu_tanh", contract=Contract(platform="opencl", accuracy={"divide": 0.5}))).contract
+    assert (strict.inherited, strict.accuracy) == ((), {"exp": Within(3), "tanh": Within(5), "divide": 0.5})
+    (line,) = taken_lines([on("cuda", kernel("gelu_tanh", contract=Contract(platform="wgsl")))])
+    assert line.startswith(
+        "held to what wgsl documents: exp within 3 + 2 |x| ulp, divide within 2.5 ulp, sinh as (exp(x) - exp"
+    )
+    with pytest.raises(NumericsError, match=r"platform: 'vulcan' is neither 'fills', .* nor one of vulkan, wgsl, "):
+        assert on("cuda", kernel("softmax", contract=Contract(platform="vulcan"))).platform
+    for table in TABLES.values():
+        for op in ("gelu_tanh", "softmax", "layer_norm"):
+            once = table.completed(Contract(), OPS[op])
+            assert table.completed(once, OPS[op]) == once

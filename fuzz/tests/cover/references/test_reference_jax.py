@@ -124,6 +124,8 @@ def _each(x: Array) -> tuple[Array, ...]:
         jnp.log1p(away) + jnp.log(away) + jnp.sqrt(away) * lax.rsqrt(away) + away ** 1.5 + away**-2 + x**3,
         jax.nn.gelu(x) + jax.nn.silu(x) + jax.nn.softplus(x) + jax.nn.elu(x) + jax.nn.gelu(x, approximate=False),
         jnp.clip(x, -1, 1) + jnp.minimum(x, 0.2) + jnp.sign(x) + jnp.floor(x) + jnp.ceil(x) + jnp.round(x) + x % 0.7,
+        jnp.sinh(x) + jnp.cosh(x) + jnp.arcsinh(x) + jnp.arccosh(away + 1) + jnp.arctanh(x / (away + 1)) + jnp.cbrt(x),
+        jnp.arcsin(x / (away + 1)) - jnp.arccos(x / (away + 1)) + lax.lgamma(away) + lax.erfc(x) + lax.tan(x),
         jnp.where((x > 0) & ~(x > 1) | (x < -1), x, 2 * x) + jnp.isfinite(x) + jnp.logical_xor(x > 0, x > 1) * x,
     )  # fmt: skip
 

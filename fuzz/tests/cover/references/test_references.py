@@ -406,3 +406,12 @@ _MODULE = type("Centred", (torch.nn.Module,), {"forward": _forward})
 )
 def test_outputs_are_called_as_the_reference_calls_them(reference: Callable[..., Any], names: list[str]) -> None:
     assert [each.name for each in derive(reference, {"x": "... n"}).op.outputs] == names
+
+
+@pytest.mark.parametrize(
+    "name", ["tan", "asin", "acos", "sinh", "cosh", "asinh", "acosh", "atanh", "erfc", "log10", "lgamma", "arcsin"]
+)
+def test_a_function_of_torch_is_the_function_of_formulas(name: str) -> None:
+    own = {"arcsin": "asin"}.get(name, name)
+    text = derive(lambda x: getattr(torch, name)(x) * 2.0, "x=b n").formula.text
+    assert f"f.{own}(x)" in text

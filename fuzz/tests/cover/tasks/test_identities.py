@@ -77,6 +77,14 @@ def elu(x: Any) -> Any:
     return functional.elu(x)
 
 
+def rest(x: Any) -> Any:
+    return torch.erfc(x)
+
+
+def tangent(x: Any) -> Any:
+    return torch.tan(x)
+
+
 def divergence(x: Any, t: Any) -> Any:
     return t * (torch.log(t) - torch.log(x))
 
@@ -106,6 +114,8 @@ def moments(x: Any) -> Any:
         (bce, "by log1p"),
         (saturation, "share"),
         (elu, "by exp"),
+        (rest, "by erf"),
+        (tangent, "by sine"),
         (divergence, "quotient"),
         (spread, "welford"),
         (moments, "welford"),

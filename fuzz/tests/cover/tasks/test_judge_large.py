@@ -12,7 +12,7 @@ from rich.console import Console
 
 from fuzz.references.replay.cases import meant_of
 from fuzz.references.replay.oracle import op_of
-from fuzz.references.rerun import FINE, RUNS
+from fuzz.references.rerun import FINE, RUNS, Ways
 from fuzz.tasks.judge import judging, own
 from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.judging import read_statement
@@ -86,11 +86,16 @@ def test_own_shapes_are_those_of_a_model_whose_arguments_have_an_empty_dict_besi
 def test_cases_are_counted_by_what_a_replay_that_rounds_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A plain call takes far less."""
     now = [0.0]
+
+    def noisy(*_: Any) -> list[Any]:
+        now[0] += 1.0
+        return []
+
     meant: Any = SimpleNamespace(
         cases=lambda seed: iter([SimpleNamespace(arrays={})]), outputs=lambda case: {},
-        ways=SimpleNamespace(noisy=lambda *_: now.__setitem__(0, now[0] + 1.0)),
+        ways=Ways(lambda _: [], lambda _: [], noisy, lambda _: None),
     )  # fmt: skip
-    monkeypatch.setattr("fuzz.tasks.judge.replay.time.process_time", lambda: now[0])
+    monkeypatch.setattr("fuzz.references.rerun.time.process_time", lambda: now[0])
     asked = _asked(tmp_path)
     op: Any = None
     replay = PreparedReplay(asked, meant, op, {}, tmp_path, ())

@@ -101,3 +101,16 @@ def test_sums_over_several_dimensions_are_in_any_order_too() -> None:
 
     op = Op(whole, inputs=(Operand("x", "b n"),), outputs=(Operand("y", ""),))
     assert PLATFORMS["torch@cpu"].undeclared(op).order("y", "b n") == fuzz.AnyOrder()
+
+
+@pytest.mark.parametrize("name", ["tan", "acos", "asinh", "erfc", "lgamma", "cosh"])
+def test_a_function_of_torch_is_right_and_one_that_is_off_by_more_than_it_is_wrong(name: str) -> None:
+    def read(x: Any) -> Any:
+        return getattr(torch, name)(x)
+
+    def off(x: Any) -> Any:
+        return getattr(torch, name)(x) * (1 + 2.0**-18)
+
+    fuzz.check(read, reference=read, shapes="x=b n", max_cases=30, seed=1)
+    with pytest.raises(fuzz.CheckFailed, match="FAIL  off"):
+        fuzz.check(off, reference=read, shapes="x=b n", max_cases=30, seed=1)
