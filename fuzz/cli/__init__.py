@@ -12,6 +12,8 @@ from typing import Any
 import typer
 
 from fuzz.cli import (
+    bisect,
+    buckets,
     corpus,
     demo,
     derive,
@@ -75,6 +77,7 @@ _VERBS: Mapping[str, Mapping[str, Callable[[Any], int]]] = {
     "A finding": {
         "show": show.show,
         "repro": repro.repro,
+        "bisect": bisect.bisect,
         "explain": explain.explain,
         "explain-budget": explain_budget.explain_budget,
     },
@@ -89,6 +92,7 @@ _VERBS: Mapping[str, Mapping[str, Callable[[Any], int]]] = {
 
 for heading, verbs in _VERBS.items():
     options.add_verbs(app, verbs, heading)
+app.add_typer(buckets.app, name="buckets", rich_help_panel="A finding")
 app.add_typer(corpus.app, name="corpus", rich_help_panel="More")
 
 

@@ -14,7 +14,7 @@ from fuzz.explain.rule.rule import Atom, Learned, Rule
 NO_SHRINK = "--no-shrink"
 """The option that turns off shrinking and the search for a rule."""
 
-VERSION = 3
+VERSION = 4
 """The version of the schema. It is raised by every change that a reader of the previous version would misunderstand."""
 
 

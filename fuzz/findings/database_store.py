@@ -19,13 +19,14 @@ from fuzz.explain.attribute.history import Need
 from fuzz.findings.bucket import Bucket, Source
 from fuzz.findings.codec import encoded, rule_from_text, rule_to_text
 from fuzz.findings.database import count_saved, in_memory, is_shared, name_of, said_by, write_rows
-from fuzz.findings.state import SHORTEST, FencedError, fitting
+from fuzz.findings.state import SHORTEST, FencedError, StateError, fitting
 from fuzz.findings.store import Position, Unsaved, read_unsaved, unsaved_path, utc_now, write_unsaved
 from fuzz.findings.tables import (
     AccuracyRow,
     BatchRow,
     BucketRow,
     CounterRow,
+    JoinRow,
     KeptRow,
     LeaseRow,
     PairsRow,
@@ -35,6 +36,7 @@ from fuzz.findings.tables import (
     SliceRow,
     TargetRow,
     VersionRow,
+    home_of,
 )
 from fuzz.findings.tally import whereabouts
 
@@ -262,6 +264,7 @@ class DatabaseStore:
         for source, into in batch.merged:
             if source in ids:
                 self._merge(transaction, ids[source], ids[into])
+                transaction.execute(update(JoinRow).filter_by(into=source).values(into=into))
         transaction.execute(delete(SightingRow).where(SightingRow.count <= 0))
         gone = {source for source, _ in batch.merged}
         passed = batch.passed - gone - {name for name, _ in batch.sightings}
@@ -335,6 +338,42 @@ def fetch(engine: Engine, text: str, folder: Path) -> None:
     with Session(engine) as transaction:
         names = transaction.scalars(select(KeptRow.name)).all()
         _write(transaction, folder, [path.name for path in fitting(text, [Path(name) for name in names])])
+
+
+def join(engine: Engine, text: str, other: str) -> str:
+    """Merge one bucket into another by hand, both named by their findings. Return a line about it. Raises
+    StateError."""
+    with Session(engine) as transaction, transaction.begin():
+        source, into = _bucket_named(transaction, text), _bucket_named(transaction, other)
+        merged = {row.signature: row.into for row in transaction.scalars(select(JoinRow))}
+        if home_of(source, merged) == home_of(into, merged):
+            raise StateError(f"{text} and {other}: are in one bucket already")
+        transaction.merge(JoinRow(signature=source, into=into))
+    return f"{source} counts as {into} from now on"
+
+
+def separate(engine: Engine, text: str) -> str:
+    """Split off a bucket that was merged into another by hand. Return a line about it. Raises StateError."""
+    with Session(engine) as transaction, transaction.begin():
+        name = _bucket_named(transaction, text)
+        row = transaction.get(JoinRow, name)
+        if row is None:
+            raise StateError(f"{text}: {name} was not merged into another bucket by hand")
+        transaction.delete(row)
+        return f"{name} counts by itself, no more as {row.into}"
+
+
+def _bucket_named(transaction: Session, text: str) -> str:
+    """Return the name of the bucket whose name, or the name or digest of whose case file, is meant. Raises
+    StateError."""
+    rows = transaction.execute(select(BucketRow.signature, BucketRow.case_file).order_by(BucketRow.id)).all()
+    found = [name for name, _ in rows if name == text]
+    if not found and len(text) >= SHORTEST:
+        found = [name for name, file in rows if fitting(text, [Path(file)])]
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(found or [name for name, _ in rows]) or "none"
+    raise StateError(f"{text}: {'more than one bucket' if found else 'no bucket'} is called so; there are: {names}")
 
 
 def told_again(engine: Engine, folder: Path) -> Iterator[str]:

@@ -23,6 +23,7 @@ from fuzz.findings.tables import (
     BatchRow,
     BucketRow,
     CounterRow,
+    JoinRow,
     NightRow,
     PairsRow,
     PassRow,
@@ -30,6 +31,7 @@ from fuzz.findings.tables import (
     SightingRow,
     SliceRow,
     TargetRow,
+    home_of,
 )
 from fuzz.findings.tally import Decided
 from oracles.ops import OPS
@@ -292,31 +294,66 @@ def _pace(transaction: Session, night: int) -> list[MinuteTotals]:
     return [MinuteTotals(*row) for row in rows]
 
 
-def _buckets(transaction: Session) -> list[tuple[BucketRow, dict[int, Counter[str]]]]:
-    """Return every bucket with its sightings, by night and target."""
+@dataclass(frozen=True)
+class _Joined:
+    """A bucket, with those that were merged into it by hand."""
+
+    row: BucketRow
+    seen: dict[int, Counter[str]]
+    """The number of failing runs by night and target."""
+    passed: set[int]
+    """The nights in which its case passed, and those of all that were merged into it."""
+    passed_night: int | None
+    """The latest of these nights."""
+
+
+def _buckets(transaction: Session) -> list[_Joined]:
+    """Return every bucket that was not merged into another one by hand."""
     seen: dict[int, dict[int, Counter[str]]] = {}
     for row in transaction.scalars(select(SightingRow)):
         seen.setdefault(row.bucket_id, {}).setdefault(row.night_id, Counter())[row.target] += row.count
-    return [(row, seen.get(row.id, {})) for row in transaction.scalars(select(BucketRow).order_by(BucketRow.id))]
+    passed: dict[int, set[int]] = {}
+    for each in transaction.scalars(select(PassRow)):
+        passed.setdefault(each.bucket_id, set()).add(each.night_id)
+    rows = {row.signature: row for row in transaction.scalars(select(BucketRow).order_by(BucketRow.id))}
+    into = {row.signature: row.into for row in transaction.scalars(select(JoinRow)) if row.into in rows}
+    parts: dict[str, list[BucketRow]] = {}
+    for name in sorted(rows, key=lambda name: home_of(name, into) != name):  # each home before its guests
+        parts.setdefault(home_of(name, into), []).append(rows[name])
+    return [_joined(parts[name], seen, passed) for name in rows if name in parts]
 
 
-def _of_night(buckets: Iterable[tuple[BucketRow, dict[int, Counter[str]]]], night: int) -> list[BucketTotals]:
+def _joined(
+    rows: Sequence[BucketRow], seen: Mapping[int, dict[int, Counter[str]]], passed: Mapping[int, set[int]]
+) -> _Joined:
+    if len(rows) == 1:
+        return _Joined(rows[0], seen.get(rows[0].id, {}), passed.get(rows[0].id, set()), rows[0].passed_night)
+    counts: dict[int, Counter[str]] = {}
+    for row in rows:
+        for night, targets in seen.get(row.id, {}).items():
+            counts.setdefault(night, Counter()).update(targets)
+    common = set.intersection(*(passed.get(row.id, set()) for row in rows))
+    return _Joined(rows[0], counts, common, max(common, default=None))
+
+
+def _of_night(buckets: Iterable[_Joined], night: int) -> list[BucketTotals]:
     """Return the buckets that were seen up to this night, sorted by status."""
     found = []
-    for row, seen in buckets:
-        first, last = min(seen, default=night), max(seen, default=0)
+    for each in buckets:
+        first, last = min(each.seen, default=night), max(each.seen, default=0)
         if first <= night:
-            total = sum(counts.total() for counts in seen.values())
-            sightings = dict(seen.get(night, Counter[str]()).most_common())
-            found.append(BucketTotals(row, sightings, _status(row, first, last, night), total, first, last))
+            total = sum(counts.total() for counts in each.seen.values())
+            sightings = dict(each.seen.get(night, Counter[str]()).most_common())
+            status = _status(each.passed_night, first, last, night)
+            found.append(BucketTotals(each.row, sightings, status, total, first, last))
     order = ("new", "still fails", "not seen", "passes now")
     return sorted(found, key=lambda bucket: (order.index(bucket.status), bucket.row.kernel, bucket.row.signature))
 
 
-def _status(row: BucketRow, first: int, last: int, night: int) -> str:
+def _status(passed: int | None, first: int, last: int, night: int) -> str:
     if last == night:
         return "new" if first == night else "still fails"
-    return "passes now" if row.passed_night is not None and row.passed_night > last else "not seen"
+    return "passes now" if passed is not None and passed > last else "not seen"
 
 
 FAILS, PASSES, UNSEEN = "fails", "passes", "not seen"
@@ -401,14 +438,9 @@ class Trends:
         return Counter(bug.status for bug in self.bugs)
 
 
-def trends(
-    transaction: Session, nights: Sequence[NightTotals], buckets: Iterable[tuple[BucketRow, Mapping[int, object]]]
-) -> Trends:
-    """Return the trends of these nights, in order. `buckets` have the nights in which each bucket failed."""
-    passed: dict[int, set[int]] = {}
-    for row in transaction.scalars(select(PassRow)):
-        passed.setdefault(row.bucket_id, set()).add(row.night_id)
-    seen = [(row, set(failed), passed.get(row.id, set())) for row, failed in buckets if failed]
+def trends(transaction: Session, nights: Sequence[NightTotals], buckets: Iterable[_Joined]) -> Trends:
+    """Return the trends of these nights, in order."""
+    seen = [(each.row, set(each.seen), each.passed) for each in buckets if each.seen]
     bugs = [_history(row, failed, passes, nights) for row, failed, passes in seen]
     totals = select(CounterRow.night_id, func.sum(CounterRow.count)).filter(CounterRow.what == "judged")
     judged = {night: int(count) for night, count in transaction.execute(totals.group_by(CounterRow.night_id))}
@@ -425,6 +457,13 @@ def trends(
     ]  # fmt: skip
     within = {night.id for night in nights}
     return Trends(lines, [bug for bug in bugs if within & bug.nights.keys()])
+
+
+def bracket_of(engine: Engine, case_file: str) -> Bracket | None:
+    """Return the commits between which the bug of a case file appeared; None if no night says so."""
+    seen = view(engine)
+    names = {bucket.row.signature for bucket in seen.buckets if bucket.row.case_file == case_file}
+    return next((bug.bracket for bug in seen.trends.bugs if bug.signature in names), None)
 
 
 def _history(row: BucketRow, failed: set[int], passed: set[int], nights: Sequence[NightTotals]) -> BugHistory:

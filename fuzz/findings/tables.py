@@ -7,6 +7,7 @@ which are added to an older store when it is opened.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +16,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from fuzz.core.base.text import printable_lines
 
-SCHEMA = 5
+SCHEMA = 6
 """The version of the tables."""
 
 
@@ -235,6 +236,24 @@ class PassRow(Base):
     __tablename__ = "pass"
     bucket_id: Mapped[int] = mapped_column(ForeignKey("bucket.id"), primary_key=True)
     night_id: Mapped[int] = mapped_column(ForeignKey("night.id"), primary_key=True)
+
+
+class JoinRow(Base):
+    """A bucket that somebody merged into another one. Both stay, so that failures are sorted as before, and what was
+    merged can be split again; only the views count them as one."""
+
+    __tablename__ = "joined"
+    signature: Mapped[str] = mapped_column(primary_key=True)
+    into: Mapped[str]
+
+
+def home_of(name: str, into: Mapping[str, str]) -> str:
+    """Return the bucket as which a bucket counts; `into` are the merged ones and those that they were merged into."""
+    passed = set[str]()
+    while name in into and name not in passed:  # rows of two machines might lead in a circle
+        passed.add(name)
+        name = into[name]
+    return name
 
 
 class KeptRow(Base):

@@ -12,6 +12,7 @@ from fuzz.quality.detection import detection
 from fuzz.quality.explanations import explanations
 from fuzz.quality.functions import functions
 from fuzz.quality.newcomer.verb import newcomer
+from fuzz.quality.opinfo.verb import opinfo
 from fuzz.quality.oracle import oracle
 from fuzz.quality.power import power
 from fuzz.quality.throughput import throughput
@@ -36,6 +37,7 @@ add_verbs(
         "detection": detection,
         "throughput": throughput,
         "newcomer": newcomer,
+        "opinfo": opinfo,
     },
 )
 

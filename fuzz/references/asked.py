@@ -145,12 +145,19 @@ def asked_of(
             called=dict.fromkeys(called, "") if by_place else called, library="jax" if library == "jax" else "torch",
             shown={own[name]: some for name, some in shown.items() if name in own}, square=square, tied=tied,
         )  # fmt: skip
-        if dims is None and tensors and not (fixed or square):
+        if dims is None and tensors and not fixed:
             sizes = _sizes(asked.dims, {own[name]: tensor.shape for name, tensor in tensors.items()})
-            kept += [replace(asked, fixed={dim: size}, keeps=True) for dim, size in sizes.items()]
-            kept += [replace(asked, fixed=sizes, keeps=True)] if len(sizes) > 1 else []
+            some = {dim: size for dim, size in sizes.items() if not square or size == 1}  # a row beside a matrix
+            ways = [{dim: size} for dim, size in some.items()] if not square else [some] if some else []
+            ways += [dict(sizes)] if len(sizes) > 1 else []
+            kept += [replace(asked, fixed=way, keeps=True, tied=_free(tied, way), square=_free(square, way))
+                     for way in ways]  # fmt: skip
         yield asked
     yield from kept
+
+
+def _free(pairs: Square, fixed: Mapping[str, int]) -> Square:
+    return tuple(pair for pair in pairs if fixed.keys().isdisjoint(pair))
 
 
 def _sizes(dims: Mapping[str, tuple[str, ...]], shapes: Mapping[str, Sequence[int]]) -> Mapping[str, int]:
@@ -202,25 +209,35 @@ def _apart(dims: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[Mapping[str, t
     Then come pairs of dimensions that are equal in cases, and, in the last attempt, pairs equal in traced calls."""
     twice = next((dim for some in dims.values() for dim in some if dim != OUTER and some.count(dim) > 1), "")
     places = [(name, at) for name, some in dims.items() for at, dim in enumerate(some) if dim == twice]
-    if not twice or len(places) > _MOST_APART:
+    if not twice:
         yield dims, (), ()
         return
     names = [twice, *(each for each in _LETTERS if not any(each in some for some in dims.values()))]
-    most = [*range(len(places))]
-    for count in (*most[:0:-1], 0):
-        for which in product(range(min(count + 1, len(names))), repeat=len(places)) if count else (most,):
-            firsts = [*dict.fromkeys(which)]
-            given = dict(zip(places, which, strict=True))
-            few = firsts != [*range(count + 1)] and bool(count)
-            if few or len({(name, each) for (name, _), each in given.items()}) < len(places):
-                continue
-            renamed = {
-                name: tuple(names[given[name, at]] if (name, at) in given else dim for at, dim in enumerate(some))
-                for name, some in dims.items()
-            }
-            square = tuple(pairwise(names[: len(firsts)]))
-            own = () if count else square
-            yield from ((found, (*square, *more), (*own, *tied)) for found, more, tied in _apart(renamed))
+    for which, is_tied in _namings([(len(dims[name]), at) for name, at in places], len(names)):
+        given = dict(zip(places, which, strict=True))
+        if len({(name, each) for (name, _), each in given.items()}) < len(places):
+            continue
+        renamed = {
+            name: tuple(names[given[name, at]] if (name, at) in given else dim for at, dim in enumerate(some))
+            for name, some in dims.items()
+        }
+        square = tuple(pairwise(names[: len({*which})]))
+        own = square if is_tied else ()
+        yield from ((found, (*square, *more), (*own, *tied)) for found, more, tied in _apart(renamed))
+
+
+def _namings(places: Sequence[tuple[int, int]], most: int) -> Iterator[tuple[Sequence[int], bool]]:
+    """Yield ways to number axes by name, with whether names have equal extents in traced calls. Of an axis, the rank
+    and the place are given. If there are many, axes as far from the end, or from the beginning, have one name."""
+    if len(places) > _MOST_APART:
+        for side in ([at - rank for rank, at in places], [at for _, at in places]):
+            yield [sorted({*side}).index(each) for each in side], False
+        return
+    for count in range(len(places) - 1, 0, -1):
+        for which in product(range(min(count + 1, most)), repeat=len(places)):
+            if [*dict.fromkeys(which)] == [*range(count + 1)]:
+                yield which, False
+    yield range(len(places)), True
 
 
 def _like(tensors: Mapping[str, Any]) -> Iterator[Mapping[str, tuple[str, ...]]]:

@@ -35,7 +35,7 @@ from fuzz.references.guard import Agreement, hold
 from fuzz.references.library import dtypes_of, held, recorded, shortens, specs_of
 from fuzz.references.maps import single, spread
 from fuzz.references.names import returned_names
-from fuzz.references.parameters import titled
+from fuzz.references.parameters import parameters_of, titled
 from fuzz.references.reading import Reader
 from fuzz.references.recording import Recording, fault
 from fuzz.references.reductions import LIMIT, forget_limits
@@ -138,8 +138,9 @@ def _with_gradients(
     The dimensions of the gradients of outputs follow from the forward function."""
     given: Sequence[str] = getattr(reference, GIVEN, ())
     named, numbers = ({}, {}) if shapes is None else parsed(shapes, twice=True)
-    examples = known["example_inputs"]
-    if not given or {*given} <= {*named} or (isinstance(examples, Mapping) and {*given} <= {*examples}):
+    examples = known["example_inputs"] or ()
+    shown = examples if isinstance(examples, Mapping) else [*parameters_of(reference)][: len(examples)] if given else ()
+    if {*given} <= {*named, *shown}:
         return shapes, {}
     own = {name: " ".join(dims) for name, dims in named.items() if name not in given}
     found = derive(getattr(reference, OF), {**own, **numbers} or None, **known)
@@ -353,7 +354,8 @@ def _takes(asked: AskedReference) -> Iterator[tuple[AskedReference, Drawn, Mappi
 def _tries(asked: AskedReference) -> Iterator[tuple[AskedReference, Drawn, int]]:
     """Yield calls to try, each with the most tensors that may be places or flags, the likeliest first."""
     plain = [replace(asked, dtype=dtype) for dtype in dict.fromkeys((asked.dtype, "float32"))]
-    others = [] if asked.counts else [replace(asked, counts=each) for each in likely(asked.dims, asked.fixed)]
+    halves = () if asked.counts or asked.square else likely(asked.dims, asked.fixed)
+    others = [replace(asked, counts=each) for each in halves]
     yield from product(plain, _TRIED, (0,))
     yield from product(plain, _TRIED[:1], (_PLACES,))
     yield from product(others, _TRIED[:3], (0,))

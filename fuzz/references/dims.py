@@ -118,8 +118,7 @@ def declared_dims(
         pair = next((pair for pair in (long if name in widest else turned) if pair in left), left[0])
         left.remove(pair)
         pairs[name] = drawn.times * pair[0], drawn.times * pair[1]
-    for one, other in tied:
-        pairs[other] = pairs.get(one, pairs[other])
+    pairs |= {other: pairs[one] for one, other in tied if {one, other} <= {*free}}
     sizes = {**pairs, **{name: (size, size) for name, size in fixed.items()}}
     first, second = (_whole(counts, {name: pair[which] for name, pair in sizes.items()}, fixed) for which in (0, 1))
     return {name: Dim(name, (first[name], second[name])) for name in names}

@@ -41,12 +41,18 @@ FUNCTIONS: Mapping[str, str] = {
     "addcdiv": "self + value * tensor1 / tensor2",
     "floor_divide": "f.floor(self / other)",
     "ceil": "-f.floor(-self)",
+    "deg2rad": "self * 0.017453292519943295", "rad2deg": "self * 57.29577951308232",
+    "fmax": "f.where(self == self, f.where(self < other, other, self), other)",
+    "fmin": "f.where(self == self, f.where(other < self, other, self), other)",
+    "heaviside": "f.where(self == 0.0, values, f.where(self < 0.0, 0.0, f.where(0.0 < self, 1.0, self)))",
+    "ldexp": "self * f.exp2(other)",
     "celu": "f.where(self > 0.0, self, alpha * f.expm1(self / alpha))",
     "elu": "scale * f.where(self > 0.0, self, alpha * f.expm1(input_scale * self))",
     "_prelu_kernel": "f.where(self > 0.0, self, weight * self)",
     "softplus": "f.softplus(beta * self) / beta",  # above its threshold torch returns x, the same number in f32
     "xlogy": "f.where(self == 0.0, 0.0, self * f.log(other))",
     "logaddexp": "f.where(self < other, other, self) + f.log1p(f.exp(-abs(self - other)))",
+    "logaddexp2": "f.where(self < other, other, self) + f.log1p(f.exp2(-abs(self - other))) / f.log(2.0)",
 }  # fmt: skip
 COMPARISONS: Mapping[str, str] = dict(
     zip(COMPARING, (f"self {sign} other" for sign in ("<", "<=", ">", ">=", "==", "!=")), strict=True)
@@ -246,7 +252,7 @@ def opposite(reader: Reader, value: Value) -> Value:
     return replace(value, expression=None, dtype="torch.bool", condition=made)
 
 
-@rule("clone", "alias", "detach", "lift_fresh_copy", "lift_fresh", "contiguous", "_conj")
+@rule("clone", "alias", "alias_copy", "detach", "lift_fresh_copy", "lift_fresh", "contiguous", "_conj")
 def _same(reader: Reader, self: Value, **_: object) -> Value:
     return self
 
@@ -325,6 +331,11 @@ def _is_moved(reader: Reader, expression: ast.expr) -> bool:
     if isinstance(expression, ast.Call) and moves is not None:
         return all(_is_moved(reader, each) for each in expression.args[moves])
     return is_number(expression)
+
+
+@rule("frac")
+def _fraction(reader: Reader, self: Value) -> Value:
+    return reader.each("x - cut", "rest", x=self, cut=whole(reader, self))
 
 
 @rule("trunc", "fix")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import combinations, product
@@ -163,17 +164,23 @@ def held(asked: AskedReference) -> RunReference:
     return RunReference(outputs, outputs)
 
 
+_DRAWN = 1 << 16
+"""The most elements that are drawn for a tensor, and repeated: with five dimensions it has millions."""
+
+
 def _tensors(specs: Specs, seed: int, least: int = 0) -> Mapping[str, Any]:
     import torch
 
     random, found = np.random.default_rng(seed), dict[str, Any]()
     for name, (shape, dtype) in specs.items():
-        values: NDArray[Any] = random.random(shape)
+        count = math.prod(shape)
+        values: NDArray[Any] = random.random(min(count, _DRAWN))
         if dtype == "bool":
             values = values < 0.5
         elif "int" in dtype:
-            values = random.integers(least, 2, shape)
+            values = random.integers(least, 2, values.shape)
         else:
             values = values / 2.0 + 0.25
-        found[name] = torch.from_numpy(np.asarray(values)).to(getattr(torch, dtype))
+        some = torch.from_numpy(values).to(getattr(torch, dtype))
+        found[name] = some.repeat(-(-count // max(len(values), 1)))[:count].reshape(shape)
     return found

@@ -18,17 +18,17 @@ _IGNORED = -100
 """The label that torch ignores by default."""
 
 
-@rule("view", "_unsafe_view", "reshape", "flatten", "unflatten")
+@rule("view", "view_copy", "_unsafe_view", "reshape", "flatten", "unflatten")
 def _view(reader: Reader, self: Value, **_: object) -> Value:
     return regrouped(reader, self, reader.shape())
 
 
-@rule("permute")
+@rule("permute", "permute_copy")
 def _permute(reader: Reader, self: Value, dims: Sequence[int]) -> Value:
     return replace(self, axes=tuple(self.axes[at] for at in dims))
 
 
-@rule("t", "transpose", "swapaxes")
+@rule("t", "t_copy", "transpose", "transpose_copy", "swapaxes")
 def _transpose(reader: Reader, self: Value, dim0: int = 0, dim1: int = 1) -> Value:
     axes = [*self.axes]
     if self.rank > 1:
@@ -36,19 +36,19 @@ def _transpose(reader: Reader, self: Value, dim0: int = 0, dim1: int = 1) -> Val
     return replace(self, axes=tuple(axes))
 
 
-@rule("unsqueeze")
+@rule("unsqueeze", "unsqueeze_copy")
 def _unsqueeze(reader: Reader, self: Value, dim: int) -> Value:
     at = dim % (self.rank + 1)
     return replace(self, axes=(*self.axes[:at], (), *self.axes[at:]))
 
 
-@rule("squeeze")
+@rule("squeeze", "squeeze_copy")
 def _squeeze(reader: Reader, self: Value, dim: Any = None) -> Value:
     places = reader.axes(self, dim)
     return replace(self, axes=tuple(axis for at, axis in enumerate(self.axes) if at not in places or axis))
 
 
-@rule("expand")
+@rule("expand", "expand_copy")
 def _expand(reader: Reader, self: Value, **_: object) -> Value:
     return replace(self, axes=new_axes(reader, reader.shape(), [()] * (len(reader.shape()) - self.rank) + [*self.axes]))
 

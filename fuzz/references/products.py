@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -39,16 +40,35 @@ def _mm(reader: Reader, self: Value, other: Any = None, **given: Any) -> Value:
     return product(reader, self, given.get("mat2", other))
 
 
-@rule("addmm", "baddbmm")
-def _addmm(reader: Reader, self: Value, beta: Number, alpha: Number, **given: Any) -> Value:
-    a, b = (given[name] for name in (("mat1", "mat2") if "mat1" in given else ("batch1", "batch2")))
-    return reader.each("alpha * product + beta * x", "t", product=product(reader, a, b), x=self, alpha=alpha, beta=beta)
-
-
 @rule("mv")
 def _mv(reader: Reader, self: Value, vec: Value) -> Value:
     vec = as_axis(reader, vec, -1, self.axes[-1])
     return reader.reduced("dot", "product", self, -1, False, replace(vec, axes=((), *vec.axes)))
+
+
+def _outer(reader: Reader, vec1: Value, vec2: Value) -> Value:
+    return reader.each("a * b", "product", a=replace(vec1, axes=(*vec1.axes, ())), b=vec2)
+
+
+def _batch_total(reader: Reader, batch1: Value, batch2: Value) -> Value:
+    return reader.reduced("total", "product", product(reader, batch1, batch2), 0, False)
+
+
+_ADDED: Mapping[str, Callable[[Reader, Value, Value], Value]] = {
+    "addmm": product,
+    "baddbmm": product,
+    "addmv": _mv,
+    "addr": _outer,
+    "addbmm": _batch_total,
+}
+"""The products of two tensors to which torch adds a third one."""
+
+
+@rule(*_ADDED)
+def _added(reader: Reader, self: Value, beta: Number, alpha: Number, **given: Any) -> Value:
+    a, b = (each for each in given.values() if isinstance(each, Value))
+    made = _ADDED[reader.step.op.removesuffix("_")](reader, a, b)
+    return reader.each("alpha * product + beta * x", "t", product=made, x=self, alpha=alpha, beta=beta)
 
 
 @rule("dot", "vdot")

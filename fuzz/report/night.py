@@ -17,7 +17,7 @@ from fuzz.core.base.text import counted
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.generate.pairing import PairCoverage, held
 from fuzz.findings.database import without_password
-from fuzz.findings.database_views import BucketTotals, Mark, NightView, TargetTotals
+from fuzz.findings.database_views import FAILS, PASSES, BucketTotals, Mark, NightView, TargetTotals
 from fuzz.findings.tally import NO_TURN, Tally, TargetTally, WorstPass
 from fuzz.report.brief import Provenance, commands_of
 from fuzz.report.console import print_failure, print_lines, room
@@ -139,20 +139,7 @@ def night_record(
         "sessions": len(seen.sessions),
         "cases": seen.cases,
         "judged": seen.judged,
-        "buckets": [
-            {
-                "status": bucket.status,
-                **{
-                    name: getattr(bucket if name in ("first_night", "last_night", "count") else bucket.row, name)
-                    for name in (
-                        "signature", "kernel", "op", "verdict", "law", "target", "case_file", "digest", "where",
-                        "explanation", "found_by", "first_night", "last_night", "passed_night", "count",
-                    )
-                },
-                "seen": bucket.sightings,
-            }
-            for bucket in seen.buckets
-        ],
+        "buckets": [_bucket_record(bucket) for bucket in seen.buckets],
         "targets": [
             {
                 name: getattr(row, name)
@@ -169,6 +156,33 @@ def night_record(
             for p in seen.slices
         ],
     }  # fmt: skip
+
+
+def _bucket_record(bucket: BucketTotals) -> dict[str, Any]:
+    of_row = (
+        "signature", "kernel", "op", "verdict", "law", "target", "case_file", "digest", "where", "explanation",
+        "found_by", "passed_night",
+    )  # fmt: skip
+    return {
+        "status": bucket.status,
+        **{name: getattr(bucket.row, name) for name in of_row},
+        **{name: getattr(bucket, name) for name in ("first_night", "last_night", "count")},
+        "seen": bucket.sightings,
+    }
+
+
+def changes_of(seen: NightView) -> dict[str, list[dict[str, Any]]]:
+    """Return the buckets that this night changed: those that failed for the first time, those whose case passes since
+    this night, and those that failed again after their case had passed."""
+    changes: dict[str, list[dict[str, Any]]] = {"new": [], "fixed": [], "returned": []}
+    buckets = {bucket.row.signature: bucket for bucket in seen.buckets}
+    for bug in seen.trends.bugs:
+        now, earlier = bug.nights.get(seen.night.id, ""), [each for each in bug.nights if each < seen.night.id]
+        before = bug.nights[max(earlier)] if earlier else ""
+        change = {(FAILS, ""): "new", (PASSES, FAILS): "fixed", (FAILS, PASSES): "returned"}.get((now, before))
+        if change is not None:
+            changes[change].append(_bucket_record(buckets[bug.signature]))
+    return changes
 
 
 def kernel_lines_of(seen: NightView) -> list[KernelLine]:

@@ -6,8 +6,9 @@ an output against that interval. Both read the reference and judge as `fuzz.chec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from oracles.enclosure import Enclosure
 from oracles.formula.contract import Contract
 from oracles.problem import Problem, ProblemError
 from oracles.summation import NumericsError
-from oracles.truth import GaveUp, OutputCheck, Truth
+from oracles.truth import GaveUp, OutputCheck, Result, Truth
 
 __tracebackhide__ = told
 Inputs = Any
@@ -79,16 +80,7 @@ def bound(
     infinities and overflow are judged as well. Raises CheckError if the reference cannot be read, or if the output is
     one of indices.
     """
-    task = _ReadTask.of(reference, inputs, contract, values)
-    names = [each.name for each in task.derived.op.outputs]
-    name = output or names[0]
-    if name not in names or (len(names) > 1 and not output):
-        raise CheckError(f"say which output: output={' or '.join(map(repr, names))}")
-    truth = task.truth({each.name: dtype or each.dtype for each in task.derived.op.outputs}, random=random)
-    enclosure = truth.enclosures(task.contract, not random, once=True)[name]
-    if enclosure.places:
-        raise CheckError(f"{name} is of places, several of which may be right: use fuzz.assert_right")
-    return task.shown(_bound(truth, name, enclosure, task.contract, not random))
+    return ReadTask.of(reference, inputs, contract, values).bound(output, dtype, random=random)
 
 
 def assert_right(
@@ -98,34 +90,22 @@ def assert_right(
     """Raise CheckFailed, an AssertionError, unless the output is right for these inputs. An element that the oracle
     cannot decide counts as wrong. `output` is an array or, for a reference of several outputs, a tuple of arrays or a
     mapping from their names. Each output is judged in its own dtype. For the other arguments and errors see `bound`."""
-    task = _ReadTask.of(reference, inputs, contract, values)
-    names = [each.name for each in task.derived.op.outputs]
-    several = output if isinstance(output, (Mapping, tuple, list)) else [output]
-    given = several if isinstance(several, Mapping) else dict(zip(names, several, strict=False))
-    if {*given} != {*names} or len(several) != len(names):
-        wanted, got = counted(len(names), "output"), counted(len(several), "array")
-        raise CheckError(f"the reference has {wanted}, {', '.join(names)}, and the output is {got}")
-    arrays = {name: array_of(given[name], name) for name in names}
-    truth = task.truth({name: dtype for name, (_, dtype) in arrays.items()}, random=random)
-    for name, (array, _) in arrays.items():
-        if array.shape != truth.op.shape(name):
-            raise CheckFailed(f"{name}: shape {array.shape}, must be {truth.op.shape(name)}\n{task.derived.said}")
-    try:
-        checks = truth.check(task.contract, {name: values for name, (values, _) in arrays.items()})
-    except (ProblemError, NumericsError) as error:
-        raise CheckError(str(error)) from None
-    lines = []
-    for check in checks:
-        if check.result == "gave_up":
-            lines.append(f"{check.output}: {counted(check.late or 1, 'element')} could not be decided")
-        elif check.result != "pass":
-            lines.append(_wrong(truth, task.contract, check, arrays[check.output][0]))
-    if lines:
+    task = ReadTask.of(reference, inputs, contract, values)
+    if lines := [each.said for each in task.judged(output, random=random) if each.result != "pass"]:
         raise CheckFailed("\n".join([*lines, task.derived.said]))
 
 
 @dataclass(frozen=True)
-class _ReadTask:
+class JudgedOutput:
+    """The result of judging one output."""
+
+    result: Result
+    said: str
+    """The line about a wrong or undecided output; "" for one that passes."""
+
+
+@dataclass(frozen=True)
+class ReadTask:
     """A reference that was read for given inputs, and the contract that its kernels are judged by."""
 
     derived: Derived
@@ -139,8 +119,9 @@ class _ReadTask:
 
     @classmethod
     def of(
-        cls, reference: Callable[..., Any], inputs: Inputs, contract: Contract | Mapping[str, Any] | None, values: str
-    ) -> _ReadTask:
+        cls, reference: Callable[..., Any], inputs: Inputs, contract: Contract | Mapping[str, Any] | None = None,
+        values: str = FINITE,
+    ) -> ReadTask:  # fmt: skip
         """Read a reference for these inputs. Raises CheckError."""
         if values not in (FINITE, ANY):
             raise CheckError(f"values={values!r}: it must be {FINITE!r} or {ANY!r}")
@@ -152,7 +133,8 @@ class _ReadTask:
             named = inputs if isinstance(inputs, Mapping) else dict(zip(parameters_of(reference), inputs, strict=False))
             reference, inputs = with_weights(reference, named)
         try:
-            derived = derive(reference, example_inputs=inputs, values=values)
+            rows, examples = _with_dimension(reference, inputs)
+            derived = derive(rows, example_inputs=examples, values=values)
         except ImportError as error:
             raise CheckError(f"reference: it is read with torch: {error_line(error)}") from error
         except UnreadableError as error:
@@ -160,17 +142,57 @@ class _ReadTask:
         known = parameters_of(reference) if has_signature(reference) else derived.called
         if len(inputs) > len(known):
             raise CheckError(f"inputs are {len(inputs)}, and the reference takes {len(known)}")
-        named = named_examples(reference, derived.called, inputs)
+        return cls.of_read(derived, named_examples(reference, derived.called, inputs), contract, strict=values == ANY)
+
+    @classmethod
+    def of_read(
+        cls, derived: Derived, named: Mapping[str, Any], contract: Contract | Mapping[str, Any] | None = None, *,
+        strict: bool = False,
+    ) -> ReadTask:  # fmt: skip
+        """Return the task of a reference that was read, for inputs by the reference's names. Raises CheckError."""
         of = {own: named[theirs or own] for own, theirs in derived.called.items() if (theirs or own) in named}
         found = {name: array_of(value, name) for name, value in of.items()}
+        if not any(values.ndim for values, _ in found.values()):  # see `_with_dimension`
+            found = {name: (values.reshape(1), dtype) for name, (values, dtype) in found.items()}
         floats = [dtype for _, dtype in found.values() if dtype not in INTEGERS]
         dtype = next(iter(floats), "f32")
         tensors = [value for value in of.values() if hasattr(value, "data_ptr")]
         if tensors:
             multiply_on_gpu()
-        usual = contract_of(derived, "torch" if tensors else "numpy", [dtype], strict=values == ANY)
+        usual = contract_of(derived, "torch" if tensors else "numpy", [dtype], strict=strict)
         return cls(derived, held(contract, usual), {name: each for name, (each, _) in found.items()}, dtype,
                    next(iter(tensors), None))  # fmt: skip
+
+    def bound(self, output: str = "", dtype: str | None = None, *, random: bool = False) -> OutputBound:
+        """Return the values that correct kernels may return, see `fuzz.bound`. Raises CheckError."""
+        names = [each.name for each in self.derived.op.outputs]
+        name = output or names[0]
+        if name not in names or (len(names) > 1 and not output):
+            raise CheckError(f"say which output: output={' or '.join(map(repr, names))}")
+        truth = self.truth({each.name: dtype or each.dtype for each in self.derived.op.outputs}, random=random)
+        enclosure = truth.enclosures(self.contract, not random, once=True)[name]
+        if enclosure.places:
+            raise CheckError(f"{name} is of places, several of which may be right: use fuzz.assert_right")
+        return self.shown(_bound(truth, name, enclosure, self.contract, not random))
+
+    def judged(self, output: Any, *, random: bool = False) -> Sequence[JudgedOutput]:
+        """Return the judgement of each output, see `fuzz.assert_right`. Raises CheckError."""
+        names = [each.name for each in self.derived.op.outputs]
+        several = output if isinstance(output, (Mapping, tuple, list)) else [output]
+        given = several if isinstance(several, Mapping) else dict(zip(names, several, strict=False))
+        if {*given} != {*names} or len(several) != len(names):
+            wanted, got = counted(len(names), "output"), counted(len(several), "array")
+            raise CheckError(f"the reference has {wanted}, {', '.join(names)}, and the output is {got}")
+        arrays = {name: array_of(given[name], name) for name in names}
+        truth = self.truth({name: dtype for name, (_, dtype) in arrays.items()}, random=random)
+        for name, (array, _) in arrays.items():
+            if array.shape != (shape := truth.op.shape(name)):
+                return [JudgedOutput("numeric", f"{name}: shape {array.shape}, must be {shape}")]
+        try:
+            checks = truth.check(self.contract, {name: values for name, (values, _) in arrays.items()})
+        except (ProblemError, NumericsError) as error:
+            raise CheckError(str(error)) from None
+        return [JudgedOutput(each.result, _said(truth, self.contract, each, arrays[each.output][0])) for each in checks]
 
     def truth(self, dtypes: Mapping[str, str], *, random: bool) -> Truth:
         """Return the oracle for outputs of these dtypes; '' stands for the dtype of the inputs. Raises CheckError."""
@@ -233,8 +255,32 @@ def _bound(truth: Truth, name: str, enclosure: Enclosure, contract: Contract, st
     return OutputBound(*map(returned, (exact, tail, low, high, nan, anything)))
 
 
-def _wrong(truth: Truth, contract: Contract, check: OutputCheck, got: NDArray[Any]) -> str:
-    """Return the line about a wrong output: its worst element, the right value, and the number of wrong elements."""
+def _with_dimension(reference: Callable[..., Any], inputs: Any) -> tuple[Callable[..., Any], Any]:
+    """Return a reference and inputs with one dimension each if no input has any, since an op has dimensions."""
+    given = inputs if isinstance(inputs, Mapping) else dict(enumerate(inputs))
+    if any(len(getattr(each, "shape", ())) for each in given.values()):
+        return reference, inputs
+
+    @wraps(reference)
+    def of_rows(*args: Any, **kwargs: Any) -> Any:
+        numbers = {name: _reshaped(each, ()) for name, each in kwargs.items()}
+        return reference(*(_reshaped(each, ()) for each in args), **numbers)
+
+    rows = {name: _reshaped(each, (1,)) for name, each in given.items()}
+    return of_rows, rows if isinstance(inputs, Mapping) else [*rows.values()]
+
+
+def _reshaped(value: Any, shape: tuple[int, ...]) -> Any:
+    return value.reshape(shape) if hasattr(value, "reshape") else value
+
+
+def _said(truth: Truth, contract: Contract, check: OutputCheck, got: NDArray[Any]) -> str:
+    """Return the line about an output: how many elements could not be decided, or its worst element, the right value,
+    and the number of wrong elements; "" if it passes."""
+    if check.result == "pass":
+        return ""
+    if check.result == "gave_up":
+        return f"{check.output}: {counted(check.late or 1, 'element')} could not be decided"
     index = check.worst_index or ()
     value = float(got[index])
     try:

@@ -6,7 +6,6 @@ The laws are tested by the relative entropy of shares (Chernoff's bound), so tha
 
 from __future__ import annotations
 
-import inspect
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 
 from fuzz.core.base.text import counted
 from fuzz.references.backward import GIVEN, backward
-from fuzz.references.parameters import parameters_of
+from fuzz.references.parameters import has_signature, parameters_of
 from fuzz.report.words import element
 from fuzz.tasks.bound import Inputs, OutputBound, array_of, assert_right, bound
 from fuzz.tasks.check.results import CheckError, CheckFailed, told
@@ -63,7 +62,13 @@ def check_random(
     reference that cannot be judged so.
     """
     names = [each for each in parameters_of(reference) if each != keep]
-    named = dict(inputs) if isinstance(inputs, Mapping) else dict(zip(names, inputs, strict=False))
+    several = inputs if isinstance(inputs, (Mapping, list, tuple)) else (inputs,)
+    given = several if isinstance(several, Mapping) else dict(zip(names, several, strict=False))
+    if keep not in parameters_of(reference) or {*given} != {*names} or len(several) != len(names):
+        raise CheckError(
+            f"the reference must take {keep!r} and, in its order, the inputs of the kernel: {', '.join(names)}"
+        )
+    named = {name: given[name] for name in names}
     if not 0 <= share <= 1 or calls < 2:
         raise CheckError("share must be from 0 to 1, and calls at least 2")
     runs = _Runs(kernel, named, seed)
@@ -94,7 +99,7 @@ class _Runs:
     def output(self, seed: int, **others: Any) -> Any:
         """Return the output for a seed, with copies of the inputs unless `others` has them."""
         given = {**{name: _copied(each) for name, each in self.named.items()}, **others}
-        if self.seed in inspect.signature(self.kernel).parameters:
+        if has_signature(self.kernel) and self.seed in parameters_of(self.kernel):
             return self.kernel(*given.values(), **{self.seed: seed})
         random.seed(seed)
         np.random.seed(seed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,16 +18,29 @@ from fuzz.campaign.nightly.opening import Opened, close
 from fuzz.campaign.search.deadline import Stopping
 from fuzz.campaign.starting import missing_targets
 from fuzz.core.base.kernel import Kernel
+from fuzz.core.base.text import printable
 from fuzz.findings.database import answering, is_shared, name_of, open_known, said_by
 from fuzz.findings.database_views import NightView, view
 from fuzz.findings.state import FINDINGS, PAGE, latest_state
 from fuzz.findings.store import unsaved_path
 from fuzz.report.console import print_lines
 from fuzz.report.formats import ReportRequest, write_reports
-from fuzz.report.night import command_again, night_outcome, night_record, outline_of, pairs_of, print_night, tally_of
+from fuzz.report.night import (
+    changes_of,
+    command_again,
+    night_outcome,
+    night_record,
+    outline_of,
+    pairs_of,
+    print_night,
+    tally_of,
+)
 from fuzz.report.outline import Outline
 from fuzz.report.page import write_page
 from fuzz.report.use_outcome import UseOutcome
+
+_NOTIFY_S = 60.0
+"""The seconds that a notification may take, so that a command which waits for somebody does not keep a night."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +69,8 @@ class NightResults:
     """The folder of the pack."""
     out: Console
     err: Console
+    notify: str | None = None
+    """The command that is told of what a night changed."""
 
     def finish(
         self, engine: Engine, opened: Opened, stopping: Stopping, saved: bool, in_memory: Callable[[], Engine],
@@ -87,6 +103,7 @@ class NightResults:
                 return ended
             ended = self._ended(seen, errors, () if saved else ("the end of the night was not saved",))
             written = self._write(seen, ended)
+            self._tell(seen)
         if not saved:
             self._warn(f"the end of the night was not saved: free some space, then: {resume}")
         elif not written:
@@ -127,6 +144,14 @@ class NightResults:
             self._warn(f"not saved: {line}")
         return len(whole.outcome.unsaved) == before
 
+    def _tell(self, seen: NightView) -> None:
+        """Give the command of `--notify` the buckets that the night changed, if there are any."""
+        changes = changes_of(seen)
+        if self.notify is not None and any(changes.values()):
+            facts = {"night": seen.night.id, "page": str((self.state / PAGE).absolute()), **changes}
+            if why := notified(self.notify, json.dumps(facts) + "\n"):
+                self._warn(f"not notified: {self.notify}: {why}")
+
     def _written(self, outline: Outline, path: Path, write: Callable[[], object]) -> Outline:
         """Return the outline; if the file cannot be written, it has the reason."""
         try:
@@ -137,3 +162,17 @@ class NightResults:
 
     def _warn(self, line: str) -> None:
         print_lines(self.err, [line], style="yellow")
+
+
+def notified(command: str, told: str, seconds: float = _NOTIFY_S) -> str:
+    """Run a command of the shell with a text on its stdin. Return why it failed, or ''."""
+    try:
+        done = subprocess.run(
+            ["/bin/sh", "-c", command], input=told.encode(), capture_output=True, timeout=seconds, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return f"it took longer than {seconds:g} s"
+    except OSError as error:
+        return error.strerror or str(error)
+    last = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+    return f"exit code {done.returncode}{f': {printable(last)}' if last else ''}" if done.returncode else ""

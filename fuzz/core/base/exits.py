@@ -37,7 +37,8 @@ MEANINGS: Mapping[Exit, str] = {
     Exit.ORACLE_GAVE_UP: "the oracle could not decide on some element, or no wrong value of some output could "
     "have been seen",
     Exit.CANNOT_JUDGE: "`repro` cannot tell whether the case fails: its kernel cannot be built or loaded, is not "
-    "among the targets, or did not run; it hangs, though it was found to fail in another way; or the oracle gave up",
+    "among the targets, or did not run; it hangs, though it was found to fail in another way; or the oracle gave up. "
+    "From `bisect`: no single commit can be named",
 }
 """The meaning of each code, as printed by `kernelfuzz explain` and on the page of verdicts."""
 

@@ -17,6 +17,7 @@ GIT_DIR in a hook, GIT_EXTERNAL_DIFF or GIT_TRACE, would change the question or 
 _SETTINGS = {
     "core.fsmonitor": "false",  # a program of the user that lists changed files
     "core.untrackedCache": "false",
+    "core.hooksPath": "/dev/null",  # a checkout for our own use runs no program of the user
     "diff.relative": "false",
     "log.showSignature": "false",
     "submodule.recurse": "false",

@@ -311,8 +311,7 @@ def compared(
             continue
         got = got.astype(np.float64)
         must, values = one.compared, got if one.places is None else one.places.elements(got)
-        known = np.isfinite(must) & np.isfinite(one.allowed)
-        width = width_of(one, dtype)
+        known, width = _known(one, dtype), width_of(one, dtype)
         judged += judged_in(one, dtype)
         with np.errstate(all="ignore"):
             far = np.abs(values - must)
@@ -340,18 +339,24 @@ def _unequal(output: str, got: NDArray[Any], must: NDArray[Any], wrong: NDArray[
 
 def judged_in(one: Replayed, dtype: str) -> int:
     """Return the number of judged elements of an output in this dtype."""
-    known = np.isfinite(one.compared) & np.isfinite(one.allowed)
+    known = _known(one, dtype)
     most = np.abs(one.compared[known]).max(initial=0.0) / _CLEAR + 4 * SINGLE.tiny
     same = one.moved & ~known & (one.allowed == 0.0)  # a selection keeps NaN and infinities
     return int((width_of(one, dtype)[known] <= most).sum()) + int(same.sum())
+
+
+def _known(one: Replayed, dtype: str) -> NDArray[np.bool_]:
+    """Return the mask of elements that are finite and do not overflow in this dtype."""
+    found = np.isfinite(one.compared) & np.isfinite(one.allowed)
+    return found & (one.whole | (np.abs(one.compared) + one.allowed < FORMATS[dtype].limit))
 
 
 def width_of(one: Replayed, dtype: str) -> NDArray[Any]:
     """Return the allowed errors of elements in this dtype, with its rounding."""
     if one.whole:
         return one.allowed
-    must = one.compared
-    return one.allowed + FORMATS[dtype].u * (np.abs(np.where(np.isfinite(must), must, 0.0)) + one.allowed)
+    must, form = one.compared, FORMATS[dtype]
+    return one.allowed + form.u * (np.abs(np.where(np.isfinite(must), must, 0.0)) + one.allowed) + form.eta / 2
 
 
 def _worst(

@@ -31,6 +31,7 @@ _LOSES_EPS = """replace(GENERIC, name="loses-eps",
 _LOSES_TAIL = """replace(GENERIC, name="loses-tail",
     edits=(({!r}, {!r}),))""".format(_ROW, _ROW.replace("i < n", "i < n - (n % 8 == 7)"))
 PACK = f"{_HEAD}KERNELS = (GENERIC, {_LOSES_TAIL}, {_LOSES_EPS})\n"
+_NOTIFY = "cat > told.json; echo nobody is there >&2; exit 3"
 _MENDED = f'{_HEAD}KERNELS = (GENERIC, replace(GENERIC, name="loses-tail"), replace(GENERIC, name="loses-eps"))\n'
 
 
@@ -59,10 +60,26 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int], s
     second, used = judged(folder), ask(folder, "SELECT sum(used_s) FROM session")[0][0]
     reports = ("--report", "junit=night.xml", "--report", "sarif=night.sarif", "--report", "github=night.md")
     code, said, progress = finish(
-        folder, "--resume", "--max-time", f"{used + 0.1:.1f}s", "--json", "night.json", *reports
+        folder,
+        "--resume",
+        "--max-time",
+        f"{used + 0.1:.1f}s",
+        "--json",
+        "night.json",
+        *reports,
+        "--notify",
+        _NOTIFY,
     )
     assert code == 1, progress
+    assert progress.count(f"not notified: {_NOTIFY}: exit code 3: nobody is there") == 1
     return folder, [first, second, judged(folder)], refusal, said, resumed
+
+
+def test_a_night_tells_a_command_what_is_new(nights: Any) -> None:
+    told = json.loads((nights[0] / "told.json").read_text())
+    assert {bucket["kernel"] for bucket in told["new"]} == {"loses-tail", "loses-eps"}
+    assert (told["night"], told["fixed"], told["returned"]) == (1, [], [])
+    assert Path(told["page"]).is_file()
 
 
 def _both_found(folder: Path) -> bool:

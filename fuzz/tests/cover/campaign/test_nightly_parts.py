@@ -19,6 +19,7 @@ from sqlalchemy import create_engine, event
 from fuzz.campaign.nightly.night import Night, NightTriage
 from fuzz.campaign.nightly.opening import Slice, next_slice, searching_time, slice_seed
 from fuzz.campaign.nightly.remembered import Recorder
+from fuzz.campaign.nightly.results import notified
 from fuzz.campaign.search import deadline as stopping_module
 from fuzz.campaign.search.deadline import OutOfTime, Stopping
 from fuzz.findings.database_views import NightView, SliceTotals, TargetTotals
@@ -26,6 +27,7 @@ from fuzz.findings.state import StateError, locked
 from fuzz.findings.tally import NO_TURN, climb
 from fuzz.report.night import idle_reasons
 from fuzz.tests.common.running import Running, read_until
+from fuzz.tests.conftest import HANG_S
 from oracles.formula.contract import Contract
 from oracles.summation import Lanes
 
@@ -271,3 +273,21 @@ def test_part_of_a_long_night_is_kept_for_what_a_slice_finds() -> None:
     assert searching_time(turn, 10_000.0) == 600.0
     assert searching_time(turn, 100.0) == 80.0
     assert searching_time(turn, 20.0) == 20.0
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("cat > /dev/null", ""),
+        ("true", ""),
+        ("echo ab; echo first >&2; echo last >&2; exit 4", "exit code 4: last"),
+        ("exit 1", "exit code 1"),
+        ("no-such-command-here", "exit code 127: "),
+        ("exec sleep 600", "it took longer than 0.5 s"),
+    ],
+)
+def test_a_notification_that_fails_is_one_line(command: str, words: str) -> None:
+    said = notified(command, "x" * (1 << 20), seconds=HANG_S if "sleep" not in command else 0.5)
+    assert said.startswith(words)
+    assert len(said.splitlines()) <= 1
+    assert bool(said) == bool(words)

@@ -1,11 +1,15 @@
-"""`git bisect run kernelfuzz repro`: what a commit does not let it judge is skipped, and never blamed."""
+"""`kernelfuzz bisect`, and `git bisect run kernelfuzz repro`: what a commit does not let it judge is skipped, and never
+blamed."""
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,8 +17,12 @@ import pytest
 
 from fuzz.cli.exits import Exit
 from fuzz.findings.casefile import FoundRecord, save
+from fuzz.findings.database import open_state
+from fuzz.findings.database_views import Bracket
+from fuzz.findings.state import DATABASE
 from fuzz.tests.common.examples import plain
 from fuzz.tests.common.planted import HANGS
+from fuzz.tests.common.running import KERNELFUZZ, Running, read_until
 from fuzz.tests.conftest import CHECKOUT, GENERIC, HANG_S, Cli, edited
 
 Planted = Callable[..., Path]
@@ -55,6 +63,13 @@ class History:
         self.git("add", "--all")
         self.git("commit", "--quiet", "--allow-empty", "--message", says)
         return self.git("rev-parse", "HEAD").strip()
+
+    def left(self) -> str:
+        """What a bisection could leave behind: worktrees, refs, changes, and files of git's own."""
+        asked = (("worktree", "list"), ("for-each-ref",), ("status", "--porcelain"))
+        # whenever git deletes a ref, of a worktree too, it may begin this file
+        kept = sorted({path.name for path in (self.folder / ".git").iterdir()} - {"packed-refs"})
+        return "".join(self.git(*each) for each in asked) + str(kept)
 
 
 @pytest.fixture
@@ -135,3 +150,107 @@ def test_a_hang_hides_another_failure(
     done = cli_here("repro", "case.json", *words)
     assert done.returncode == code, done.stderr
     assert ("whether it fails as it was found" in done.stderr) == (code is Exit.CANNOT_JUDGE)
+
+
+@pytest.mark.whole
+def test_the_first_bad_commit_is_named_and_nothing_is_left(
+    cli_here: Cli, planted: Planted, case: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What cannot be judged lies where git looks first, and the kernel on disk is neither run nor changed."""
+    history = History(planted(GENERIC))
+    pack = (history.folder / "pack.py").read_text()
+    history.commit("Begin")
+    history.git("tag", "fine")
+    history.commit("Say something", kernel=f"{GENERIC}\n/* a */\n")
+    culprit = history.commit("Forget how long a row is", kernel=BUG)
+    broken = history.commit("Break the build", kernel=f"{BUG}\n#error not today\n")
+    history.commit("Take the kernel away", pack=NO_KERNEL)
+    history.commit("Mend all", kernel=f"{BUG}\n/* mended */\n", pack=pack)
+    history.commit("Say more", kernel=f"{BUG}\n/* more */\n")
+    (history.folder / "planted.c").write_text(GENERIC)
+    temporary, before = tmp_path / "temporary", history.left()
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    done = cli_here("bisect", str(case), "--good", "fine", "--pack", str(history.folder), "--json", "told.json")
+    assert done.returncode == Exit.OK, done.stderr
+    assert f"first bad commit: {culprit[:10]} Forget how long a row is" in done.stdout
+    told = json.loads((tmp_path / "told.json").read_text())
+    assert told["first_bad"] == culprit
+    assert {each["commit"]: each["answer"] for each in told["judged"]}[broken] == "skip"
+    assert (history.left(), list(temporary.iterdir())) == (before, [])
+
+
+@pytest.mark.whole
+def test_what_was_skipped_beside_the_first_failure_is_named_too(cli_here: Cli, planted: Planted, case: Path) -> None:
+    history = History(planted(GENERIC))
+    good = history.commit("Begin")
+    skipped = history.commit("Break the build", kernel=f"{GENERIC}\n#error not today\n")
+    bad = history.commit("Forget how long a row is", kernel=BUG)
+    done = cli_here("bisect", str(case), "--good", good, "--pack", str(history.folder))
+    assert done.returncode == Exit.CANNOT_JUDGE, done.stderr
+    assert skipped[:10] in done.stdout
+    assert bad[:10] in done.stdout
+
+
+def test_what_cannot_be_bisected_is_said_in_a_line(cli_here: Cli, planted: Planted, case: Path, tmp_path: Path) -> None:
+    history = History(planted(GENERIC))
+    history.commit("Begin")
+    history.git("tag", "old")
+    history.git("checkout", "--quiet", "--orphan", "other")
+    head = history.commit("Begin anew")
+    for finding, good, pack, words in (
+        ("abcdef", "old", history.folder, "no finding of that name"),
+        (str(case), "none", history.folder, "--good none: no such commit"),
+        (str(case), "old", history.folder, "--good old: HEAD does not descend from it"),
+        (str(case), head, history.folder, "HEAD does not descend from it"),
+        (str(case), "old", tmp_path, "is in no git repository"),
+        (str(case), "old", tmp_path / "nowhere", "does not exist"),
+    ):
+        done = cli_here("bisect", finding, "--good", good, "--pack", str(pack))
+        assert (done.returncode, done.stdout) == (Exit.USAGE, ""), done.stderr
+        assert words in done.stderr
+        assert done.stderr.count("\n") == 1
+    history.commit("Change nothing of note", kernel=f"{GENERIC}\n/* more */\n")
+    (history.folder / "planted.c").write_text(BUG)
+    before = history.left()
+    done = cli_here("bisect", str(case), "--good", head, "--pack", str(history.folder))
+    assert done.returncode == Exit.USAGE
+    assert "passes at HEAD" in done.stderr.splitlines()[-1]
+    assert done.stderr.endswith("what changes it is not committed\n")
+    assert history.left() == before
+
+
+def test_a_commit_that_fails_already_is_not_good(
+    cli_here: Cli, planted: Planted, case: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it was named, or comes from the nights of a state."""
+    history = History(planted(BUG))
+    good = history.commit("Begin")
+    history.commit("Say more", kernel=f"{BUG}\n/* more */\n")
+    done = cli_here("bisect", str(case), "--good", good, "--pack", str(history.folder))
+    assert done.returncode == Exit.USAGE
+    assert "the case fails there too (FAIL_NUMERIC): name an earlier commit" in done.stderr
+    unnamed = ("bisect", str(case), "--pack", str(history.folder), "--findings", str(tmp_path))
+    assert "no night is known in which it passed: name a commit with --good" in cli_here(*unnamed).stderr
+    open_state(tmp_path / DATABASE).dispose()
+    monkeypatch.setattr("fuzz.findings.database_views.bracket_of", lambda engine, name: Bracket(good[:7], "d4"))
+    assert f"--good {good[:7]}: the case fails there too" in cli_here(*unnamed).stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+def test_an_interrupted_bisection_leaves_nothing(
+    planted: Planted, case: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    history = History(planted(GENERIC))
+    good = history.commit("Begin")
+    history.commit("Say more", kernel=f"{GENERIC}\n/* more */\n")
+    temporary, before = tmp_path / "temporary", history.left()
+    temporary.mkdir()
+    command = [*KERNELFUZZ, "bisect", str(case), "--good", good, "--pack", str(history.folder)]
+    with Running(command, tmp_path, TMPDIR=str(temporary)) as run:
+        read_until("about", run.stderr)
+        assert history.git("worktree", "list").count("\n") == 2
+        run.send_signal(number)
+        run.ended()
+    assert run.returncode == Exit.INTERRUPTED
+    assert (history.left(), list(temporary.iterdir())) == (before, [])

@@ -28,6 +28,7 @@ CASE = str(CHECKOUT / "corpora" / "historical" / "sve-tail-dont-care.json")
 
 WRONG = {
     "judge": (["mine.py"], "--against: name the file of the reference, the function that computes the right result"),
+    "buckets": (["split", "/nowhere", "abcdef"], "/nowhere: no night was ever run there"),
     "corpus": (["add", "/nowhere.json"], "/nowhere.json: cannot be read: No such file"),
     "demo": (["--explain-time", "soon"], "'soon' is not a time: write 30s, 5m or 8h"),
     "derive": (["refs.py"], "refs.py: write FILE.py:FUNCTION, such as refs.py:rms_norm"),
@@ -40,6 +41,7 @@ WRONG = {
     "list": (["targets", "--pack", "/nowhere"], "/nowhere is not a pack"),
     "mcp": (["what"], "what"),
     "nightly": (["--state", "state", "--target", "c-nothing@*"], "no target matches --target c-nothing@*"),
+    "bisect": (["/nowhere.json", "--good", "HEAD"], "/nowhere.json: cannot be read: No such file"),
     "repro": (["/nowhere.json"], "/nowhere.json: cannot be read: No such file"),
     "report": (["/nowhere"], "/nowhere: no night was ever run there"),
     "run": (["--seed", "-1"], "--seed"),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +26,11 @@ from fuzz.tests.conftest import CHECKOUT, edited
 
 _GITHUB = CHECKOUT / ".github"
 _ACTION = _GITHUB / "actions" / "kernelfuzz" / "action.yml"
+_CITATION = _GITHUB / "CITATION.cff"
 _WORKFLOWS = sorted((_GITHUB / "workflows").glob("*.yml"))
+_COPIED = [path for path in _WORKFLOWS if path.stem != "release"]
+"""The workflows that other projects copy."""
+_PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
 _DROPS_EPS = edited("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, n, 0.0f * eps)")
 _RECORDER = """#!{python}
 import json, os, sys
@@ -43,11 +49,12 @@ def _steps() -> dict[str, dict[str, Any]]:
 
 
 def test_every_file_is_valid_by_the_schema_of_its_kind() -> None:
-    assert [path.name for path in _WORKFLOWS] == ["gate.yml", "nightly.yml"]
+    assert [path.name for path in _WORKFLOWS] == ["gate.yml", "nightly.yml", "release.yml"]
     config = _GITHUB / "ISSUE_TEMPLATE" / "config.yml"
     forms = [path for path in (_GITHUB / "ISSUE_TEMPLATE").glob("*.yml") if path != config]
     kinds = {"workflows": _WORKFLOWS, "actions": [_ACTION], "issue-forms": forms, "issue-config": [config]}
-    for schema, paths in ((f"vendor.github-{kind}", paths) for kind, paths in kinds.items()):
+    files = {f"vendor.github-{kind}": paths for kind, paths in kinds.items()}
+    for schema, paths in (files | {"vendor.citation-file-format": [_CITATION]}).items():
         command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, *map(str, paths)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -55,7 +62,7 @@ def test_every_file_is_valid_by_the_schema_of_its_kind() -> None:
 
 def test_the_workflows_give_the_action_what_it_takes_and_may_do_what_it_does() -> None:
     inputs = _read(_ACTION)["inputs"]
-    for path in _WORKFLOWS:
+    for path in _COPIED:
         workflow = _read(path)
         [job] = workflow["jobs"].values()
         [use] = [step for step in job["steps"] if step["uses"] == "./.github/actions/kernelfuzz"]
@@ -67,6 +74,40 @@ def test_the_workflows_give_the_action_what_it_takes_and_may_do_what_it_does() -
     assert gate["permissions"]["security-events"] == "write"
     checkout = gate["jobs"]["gate"]["steps"][0]
     assert checkout["with"]["fetch-depth"] == 0, "the gate compares with the base, which a shallow clone does not have"
+
+
+def test_every_action_of_others_is_pinned_to_a_commit() -> None:
+    """A tag can be moved to any code, which would run with what the job may do."""
+    used = [
+        (path.name, line.partition("uses:")[2].strip())
+        for path in (*_WORKFLOWS, _ACTION)
+        for line in path.read_text().splitlines()
+        if re.match(r"\s*(- )?uses:", line)
+    ]
+    parsed = [step for path in _WORKFLOWS for job in _read(path)["jobs"].values() for step in job["steps"]]
+    assert len(used) == sum("uses" in step for step in [*parsed, *_steps().values()])
+    assert [each for each in used if not each[1].startswith("./") and not _PINNED.fullmatch(each[1])] == []
+    versions = {(use.partition("@")[0].split("/")[1], use.partition("# ")[2]) for _, use in used if "@" in use}
+    assert len(versions) == len({action for action, _ in versions}), "one action in two versions"
+
+
+def test_a_release_is_what_was_tried_and_only_its_upload_may_sign() -> None:
+    workflow = _read(_GITHUB / "workflows" / "release.yml")
+    build, publish = workflow["jobs"]["build"], workflow["jobs"]["publish"]
+    assert {str(key): value for key, value in workflow.items()}["True"] == {"push": {"tags": ["v*"]}}, "its key is `on`"
+    assert (workflow["permissions"], build["permissions"]) == ({}, {"contents": "read"})
+    assert (publish["needs"], publish["permissions"]) == ("build", {"id-token": "write"})
+    assert not any("run" in step for step in publish["steps"]), "nothing of ours runs where the upload is signed"
+    scripts = {step["name"]: step["run"] for step in build["steps"] if "run" in step}
+    assert scripts["Install the wheel with each Python, and run it"] == ".ci/matrix dist"
+    version = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["version"]
+    assert _read(_CITATION)["version"] == version
+    for tag, code in ((f"v{version}", 0), (version, 1), (f"v{version}.1", 1)):
+        command = ["bash", "-e", "-o", "pipefail", "-c", scripts["The tag is the version"]]
+        found_first = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        environment = {**os.environ, "GITHUB_REF_NAME": tag, "PATH": found_first}
+        done = subprocess.run(command, cwd=CHECKOUT, env=environment, capture_output=True, check=False)
+        assert done.returncode == code, done.stdout
 
 
 def test_expressions_reach_scripts_as_variables_only() -> None:

@@ -318,7 +318,8 @@ def _call(name: str) -> Callable[..., Any]:
         return lambda x, y: operation(x, y, alpha=3)
     if name in ("addcmul", "addcdiv"):
         return lambda x, y: operation(x, x, y, value=0.5)
-    if name in ("mul", "div.Tensor", "maximum", "minimum", "hypot", "logaddexp", "floor_divide"):
+    if name in ("mul", "div.Tensor", "maximum", "minimum", "hypot", "logaddexp", "logaddexp2", "floor_divide", "fmax",
+                "fmin", "heaviside", "ldexp"):  # fmt: skip
         return lambda x, y: operation(x, y)
     return lambda x: operation(x, *more.get(name, ()))
 
@@ -339,6 +340,11 @@ def test_comparisons_are_those_of_torch(name: str) -> None:
     derive(lambda x: torch.where(compare(x, x.abs()), x + 1.0, compare(x, 0.5).float()))
 
 
+def test_a_copied_view_is_read_as_a_view() -> None:
+    found = derive(lambda x: torch.squeeze_copy(torch.transpose_copy(torch.unsqueeze_copy(x, 0), -1, -2), 0), "x=b n")
+    assert found.op.outputs[0].axes == ("n", "b")
+
+
 def test_products_are_read_along_an_axis_or_all() -> None:
     def last(reference: Callable[..., Any]) -> str:
         return derive(reference, "x=b n").formula.text.splitlines()[-1].strip()
@@ -346,6 +352,19 @@ def test_products_are_read_along_an_axis_or_all() -> None:
     assert last(lambda x: x.cumprod(-1)) == 'return {"y": f.cumprod(x, "n")}'
     assert last(lambda x: x.prod(0, keepdim=True) * x) == 'return {"y": f.prod(x, "b") * x}'
     assert last(lambda x: x.prod()) == 'return {"y": f.prod(f.prod(x, "n"), "b")}'
+
+
+@pytest.mark.parametrize(
+    ("reference", "shapes"),
+    [(torch.addmv, "x=m, a=m n, b=n"), (torch.addr, "x=m n, a=m, b=n"), (torch.addbmm, "x=m n, a=b m k, b=b k n")],
+)
+def test_a_product_may_be_added_to_a_tensor(reference: Any, shapes: str) -> None:
+    def added(x: Any, a: Any, b: Any) -> Any:
+        return reference(x, a, b, beta=0.5, alpha=3)
+
+    found = derive(added, shapes).formula.text
+    assert "0.5 * x" in found
+    assert "3.0 * " in found
 
 
 class _Centred(NamedTuple):

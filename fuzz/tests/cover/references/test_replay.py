@@ -11,6 +11,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from fuzz.references.dims import UnreadableError
 from fuzz.references.rerun import replayed, ways_of
 
 F = torch.nn.functional
@@ -175,6 +176,12 @@ def test_what_rounding_decides_is_not_judged() -> None:
     assert np.isnan(found.value).all()
     [found] = replayed(ways_of(lambda x: torch.log(x)), {"x": np.array([-1.0, 1.0])})
     assert np.isnan(found.value).tolist() == [True, False]
+
+
+def test_what_another_dtype_has_no_equal_for_is_not_replayed() -> None:
+    """The next number of bf16 was called wrong, since float64 has another."""
+    with pytest.raises(UnreadableError, match="depends on the dtype"):
+        replayed(ways_of(lambda x: torch.nextafter(x, x + 1.0)), _of(x=(3, 4)))
 
 
 def _attention(q: Any, k: Any, v: Any) -> Any:

@@ -176,7 +176,54 @@ def test_a_layer_is_judged_with_the_weights_and_the_extents_that_it_has(layer: t
         assert_right(right, layer, {"input": x})
 
 
-def test_an_input_without_dimensions_is_refused_with_the_remedy() -> None:
-    with pytest.raises(CheckError, match=r"its first tensor x has no dimensions: give it one, as x.reshape\(1\) has"):
-        bound(lambda x: x * 2, torch.tensor(3.0))
-    assert float(bound(lambda x: x * 2, torch.tensor(3.0).reshape(1)).exact[0]) == 6.0
+@pytest.mark.parametrize("inputs", [(torch.tensor(3.0), torch.tensor(0.5)), {"x": np.array(3.0), "y": np.array(0.5)}])
+def test_inputs_without_dimensions_are_judged_as_they_are(inputs: Any) -> None:
+    """They were refused, as an op has dimensions."""
+
+    def times(x: Any, y: Any) -> Any:
+        return x * y
+
+    found = bound(times, inputs)
+    assert found.exact.shape == ()
+    assert float(found.exact) == 1.5
+    assert_right(found.exact, times, inputs)
+    with pytest.raises(CheckFailed, match=r"1\.51, must be 1\.5"):
+        assert_right(found.exact * 0 + 1.51, times, inputs)
+
+
+@pytest.mark.parametrize(
+    ("reference", "shapes"),
+    [
+        (lambda x, y: x + y, [(5, 5), (5, 1)]),
+        (lambda x, y: x + y, [(1, 5), (5, 5)]),
+        (lambda x, y, z: torch.addcmul(x, y, z), [(5, 5, 5), (5, 5, 5), (5, 5, 5)]),
+        (torch.baddbmm, [(1,), (4, 4, 4), (4, 4, 6)]),
+    ],
+    ids=["column", "row", "cubes", "square matrices"],
+)
+def test_tensors_with_equal_extents_are_read(reference: Any, shapes: Any) -> None:
+    """A row or a column beside a square matrix met an internal error, and more than six equal axes were refused."""
+    inputs = [_normal(*shape) for shape in shapes]
+    right = reference(*inputs)
+    assert_right(right, reference, inputs)
+    right[(-1,) * right.ndim] += 1e-2
+    with pytest.raises(CheckFailed, match="must be"):
+        assert_right(right, reference, inputs)
+
+
+def test_a_gradient_is_judged_with_the_given_gradient_of_the_output() -> None:
+    """The gradient of the output was taken for an input of the function itself, and refused."""
+    gradients = fuzz.backward(rms_norm)
+    x, w, dy = _normal(3, 8), _normal(8), _normal(3, 8)
+    found = gradients(x, w, dy=dy)
+    assert_right(found, gradients, (x, w, 1e-6, dy))
+    assert_right(found, gradients, {"x": x, "w": w, "dy": dy})
+    with pytest.raises(CheckFailed, match=r"dw\[\d\] = .*, must be"):
+        assert_right({**found, "dw": found["dw"] * 1.001}, gradients, {"x": x, "w": w, "dy": dy})
+
+
+def test_a_function_that_treats_one_element_differently_is_refused_for_equal_extents_too() -> None:
+    """It was read for extents that are never one, if several are equal, and its own result was called wrong."""
+    x = _normal(5, 1, 5, 1)
+    with pytest.raises(CheckError, match="squeeze cannot be read: y has the shape"):
+        assert_right(torch.squeeze(x), torch.squeeze, x)

@@ -165,6 +165,8 @@ def test_what_cannot_be_judged_so_is_said() -> None:
 
     with pytest.raises(fuzz.CheckError, match="depends on several of keep"):
         fuzz.check_random(_right, summed, [_X], share=_SHARE)
+    with pytest.raises(fuzz.CheckError, match="must take 'keep' and, in its order, the inputs of the kernel: x"):
+        fuzz.check_random(_right, dropout, [_X, _X], share=_SHARE)
     with pytest.raises(fuzz.CheckError, match="share must be from 0 to 1"):
         fuzz.check_random(_right, dropout, [_X], share=10)
     with pytest.raises(fuzz.CheckError, match="must be a tensor of torch"):

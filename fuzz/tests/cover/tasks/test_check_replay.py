@@ -354,6 +354,16 @@ def test_what_examples_always_are_is_kept_by_a_replay_and_told(capsys: pytest.Ca
         fuzz.check(_upper_ignored, oracle="replay", any_values=True, seed=1, **given)
 
 
+@pytest.mark.parametrize(
+    ("exact", "got", "is_wrong"),
+    [(2.2337e-5, 2.2352e-5, False), (2.2337e-5, 2.2411e-5, True), (7e4, np.inf, False), (6e4, np.inf, True)],
+)
+def test_subnormal_numbers_and_overflow_of_16_bits_are_no_errors(exact: float, got: float, is_wrong: bool) -> None:
+    """The spacing of subnormal numbers of f16 was ignored, and so was the largest number."""
+    one = Replayed(np.array([exact]), np.zeros(1))
+    assert bool(compared([one], [np.array([got])], "f16").wrong) == is_wrong
+
+
 def test_an_output_that_one_dtype_never_decides_is_named_with_it() -> None:
     one, none = Replayed(np.ones(2), np.zeros(2)), Replayed(np.ones(2), np.full(2, np.nan))
     open_ = {("y", "f16"): int(not judged_in(one, "f16")), ("z", "f16"): int(not judged_in(none, "f16"))}

@@ -317,11 +317,12 @@ def test_a_suite_that_does_not_use_it_is_left_alone(suite: Suite, pytester: pyte
 
 
 def test_it_is_found_by_its_entry_point_and_loads_nothing_heavy(tmp_path: Path) -> None:
-    declared = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["entry-points"]["pytest11"]
-    assert declared == {"kernelfuzz": "fuzz.pytest_plugin"}
-    heavy = ("numpy", "hypothesis", "torch", "typer", "rich", "fuzz.core.base.kernel", "oracles")
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+    assert project["entry-points"]["pytest11"] == {"kernelfuzz": "oracles.entry"}
+    assert project["scripts"] == {"kernelfuzz": "oracles.entry:main"}
+    heavy = ("numpy", "hypothesis", "torch", "typer", "rich", "fuzz.core.base.kernel", "oracles.op")
     program = (
-        "import sys, pytest, fuzz.pytest_plugin, fuzz.tasks.check.setup\n"
+        "import sys, pytest, oracles.entry, fuzz.pytest_plugin, fuzz.tasks.check.setup\n"
         f"print([name for name in {heavy!r} if name in sys.modules])"
     )
     environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
@@ -329,3 +330,51 @@ def test_it_is_found_by_its_entry_point_and_loads_nothing_heavy(tmp_path: Path) 
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path, env=environment
     )
     assert done.stdout.strip() == "[]"
+
+
+_FOREIGN = "raise SystemExit('code of a stranger was run')\n"
+
+
+@pytest.mark.parametrize("distributed", [True, False])
+@pytest.mark.parametrize("name", ["fuzz.py", "fuzz/__init__.py"])
+def test_another_package_of_our_name_is_told_in_a_line(tmp_path: Path, name: str, distributed: bool) -> None:
+    """By the command, and by the plugin, which lets a suite pass that does not use it. It is not run."""
+    folder = tmp_path / "others"
+    (folder / name).parent.mkdir(parents=True)
+    (folder / name).write_text(_FOREIGN)
+    remedy = "rename it, or take its folder off the path"
+    if distributed:
+        (folder / "fuzz-0.1.dist-info").mkdir()
+        (folder / "fuzz-0.1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: fuzz\nVersion: 0.1\n")
+        remedy = "pip uninstall fuzz, then pip install --force-reinstall kernelfuzz"
+    (tmp_path / "oracles").mkdir()
+    for file in ("__init__.py", "entry.py"):
+        (tmp_path / "oracles" / file).write_bytes((CHECKOUT / "oracles" / file).read_bytes())
+    (tmp_path / "test_theirs.py").write_text("def test_theirs():\n    pass\n")
+    environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{tmp_path}", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, *words]
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+    told = run("-c", "import oracles.entry; oracles.entry.main()", "--version")
+    assert (told.returncode, told.stdout, told.stderr.count("\n")) == (4, "", 1)
+    assert f"`import fuzz` finds {folder / name}," in told.stderr
+    assert remedy in told.stderr
+    suite = run("-m", "pytest", "-p", "oracles.entry", "test_theirs.py")
+    assert suite.returncode == 0, suite.stdout + suite.stderr
+    assert told.stderr.strip() in suite.stdout
+
+
+def test_our_own_package_is_no_stranger(tmp_path: Path) -> None:
+    (tmp_path / "test_theirs.py").write_text("def test_theirs():\n    pass\n")
+    (tmp_path / "kernelfuzz").mkdir()  # as a clone is called
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    for words in (
+        ("-c", "import oracles.entry; oracles.entry.main()", "--version"),
+        ("-m", "pytest", "-p", "oracles.entry", "--kernelfuzz-seed", "3", "test_theirs.py"),
+    ):
+        command = [sys.executable, *words]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "import fuzz" not in done.stdout + done.stderr
