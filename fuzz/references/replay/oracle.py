@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fuzz.core.base.capability import Capabilities
-from fuzz.core.base.case import Case, Origin, Output, Tensor, contiguous
+from fuzz.core.base.case import SPARE, Case, Origin, Output, Tensor, contiguous
 from fuzz.core.base.dtypes import NUMPY_DTYPE, from_bits, quantise
 from fuzz.core.base.text import counted
 from fuzz.core.base.verdict import Verdict
@@ -24,7 +24,7 @@ from fuzz.core.judge.values import ORACLES, Bits, CaseOracle, Query
 from fuzz.core.laws.registry import Entry, with_twins
 from fuzz.references.dims import first_of
 from fuzz.references.replay.cases import REPLAYED, Came, Meant, ReplayCase, ReplayError
-from fuzz.references.replay.recipe import SPARE, ReplayRecipe
+from fuzz.references.replay.recipe import ReplayRecipe
 from fuzz.references.rerun import Replayed
 from fuzz.report.words import PHRASES
 from oracles.dtypes import FORMATS, INDICES, SINGLE, SPELLED

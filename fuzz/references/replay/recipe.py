@@ -17,8 +17,6 @@ from fuzz.core.generate.observed import made_so
 from fuzz.core.generate.recipes import Recipe, RowSpec
 from oracles.operand import Kept
 
-SPARE = "spare"
-"""The name of an input of one float that no kernel gets, since an op needs a float input with dimensions."""
 _NEAR = 8
 """The magnitude up to which one draw in four takes integers, since others are mostly large in 32 bits."""
 

@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from fuzz.core.base.case import Case, Tensor
+from fuzz.core.base.case import SPARE, Case, Tensor
 from fuzz.core.base.draw import Draw
 from fuzz.core.base.dtypes import from_bits
 from fuzz.core.generate.realise import realise
 from fuzz.core.generate.search import Search
 from fuzz.references.replay.oracle import ReplayFailure
-from fuzz.references.replay.recipe import SPARE, ReplayRecipe, given
+from fuzz.references.replay.recipe import ReplayRecipe, given
 from fuzz.report.snippet import expression
 from oracles.ops import OPS
 from oracles.rounding import NATIVE

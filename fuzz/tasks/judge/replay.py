@@ -16,6 +16,7 @@ from fuzz.campaign.search.stopping import Interruption, SessionLimits
 from fuzz.campaign.starting import select_targets, writable
 from fuzz.core.adapters.python_kernel import PythonKernel
 from fuzz.core.adapters.target import Target
+from fuzz.core.base.case import SPARE
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.probe import GHOST, STREAM
 from fuzz.core.base.text import counted
@@ -27,7 +28,6 @@ from fuzz.references.examples import samples_of
 from fuzz.references.parameters import titled
 from fuzz.references.replay.cases import REPLAYED, Meant, ReplayCase, ReplayError, keeping, meant_of
 from fuzz.references.replay.oracle import ABLE, NOTHING_PROMISED, Replay, Shapes, op_of
-from fuzz.references.replay.recipe import SPARE
 from fuzz.report import console
 from fuzz.report.wrapping import wrapped_text
 from fuzz.tasks.judge.asked import Asked

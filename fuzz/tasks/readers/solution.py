@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fuzz.core.adapters.signature import belonging
-from fuzz.references.replay.recipe import SPARE
+from fuzz.core.base.case import SPARE
 from fuzz.tasks.readers.source import (
     TaskError,
     UnreadSolutionsError,
