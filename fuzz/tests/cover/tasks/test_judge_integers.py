@@ -141,7 +141,7 @@ def _drawn(reference: Callable[..., Any], dtypes: Mapping[str, str], count: int 
     return meant, {name: np.concatenate([each.arrays[name] for each in cases]) for name in dtypes}
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64"])
 def test_all_numbers_of_a_dtype_are_drawn_and_those_at_which_kernels_differ(dtype: str) -> None:
     meant, drawn = _drawn(lambda a: a + 1, {"a": dtype})
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
