@@ -35,7 +35,7 @@ def test_what_is_not_read_is_replayed_but_not_in_float64() -> None:
 
 
 def test_sums_that_are_kept_in_16_bits_are_wrong() -> None:
-    """Of 300 ones, `addbmm` in bf16 returns 256."""
+    """The sum of 300 ones by `addbmm` in bf16 is 256."""
     found = [each for each in _answers("addbmm", "bf16") if each.way == FORWARD]
     assert {each.result for each in found} == {WRONG}
     assert not new_deviations(found)
