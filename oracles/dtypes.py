@@ -164,6 +164,7 @@ _ROWS: Sequence[Dtype] = (
     Integer("int64", "int64", 8, -(2**63), 2**63 - 1),
     Integer("bool", "bool", 1, 0, 1),
     Integer("uint8", "uint8", 1, 0, 2**8 - 1),
+    Integer("int16", "int16", 2, -(2**15), 2**15 - 1),
 )
 """The dtypes, the plainest first. Add new rows at the end: the row numbers, from 1, are the values of `kf_dtype`."""
 DTYPES: Mapping[str, Dtype] = {each.name: each for each in _ROWS}

@@ -6,15 +6,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.core.base.case import CACHE_LINE, THREADS, Case, Tensor
-from fuzz.core.base.dtypes import numbers
+from fuzz.core.base.case import CACHE_LINE, SPARE, THREADS, Case, Tensor
+from fuzz.core.base.dtypes import numbers as numbers_of
 from fuzz.core.base.probe import AUTOGRAD, MODE, PAUSE, PROCESS, gradients_of, probe_of
 from oracles.dtypes import FORMATS, ITEMSIZE
 from oracles.ops import OPS
@@ -32,29 +32,30 @@ class CaseView:
     """What axes look at in a case."""
 
     def __init__(self, case: Case) -> None:
-        self.case, self.op = case, OPS[case.op]
-        self.main = next(iter(case.inputs.values()))
+        own = {name: each for name, each in case.inputs.items() if name != SPARE}  # no kernel gets that one
+        self.case, self.op = replace(case, inputs=own) if len(own) < len(case.inputs) else case, OPS[case.op]
+        self.main = next(iter(self.case.inputs.values()))
 
     @cached_property
-    def floats(self) -> dict[str, NDArray[Any]]:
-        """The values of inputs of floats; of a large case the first ones."""
-        found = {name: each for name, each in self.case.inputs.items() if each.dtype in FORMATS}
+    def numbers(self) -> dict[str, NDArray[Any]]:
+        """The values of inputs of floats, or of all where none has floats; of a large case the first ones."""
+        found = {name: each for name, each in self.case.inputs.items() if each.dtype in FORMATS} or self.case.inputs
         return {name: _values(each) for name, each in found.items()}
 
     @cached_property
     def first(self) -> NDArray[Any]:
         """The first row with several elements of the first input of floats; no elements if there is none."""
-        value = next(iter(self.floats.values()), np.zeros(0))
+        value = next(iter(self.numbers.values()), np.zeros(0))
         return value.reshape(-1, value.shape[-1])[0] if value.size and value.ndim else np.zeros(0)
 
     @property
     def sizes(self) -> list[float]:
-        return [_largest(each) for each in self.floats.values()]
+        return [_largest(each) for each in self.numbers.values()]
 
 
 def _values(tensor: Tensor) -> NDArray[Any]:
     shape = tensor.layout.shape if tensor.layout.size <= _MOST else (-1,)
-    found = numbers(tensor.bits[: _MOST * ITEMSIZE[tensor.dtype]], tensor.dtype, shape)
+    found = numbers_of(tensor.bits[: _MOST * ITEMSIZE[tensor.dtype]], tensor.dtype, shape)
     return found.astype(np.float64)
 
 
@@ -77,7 +78,7 @@ def _apart(sizes: list[float]) -> Iterator[str]:
 
 
 def _of_rows(view: CaseView) -> Iterator[str]:
-    value = next(iter(view.floats.values()), np.zeros(0))
+    value = next(iter(view.numbers.values()), np.zeros(0))
     if value.ndim > 1 and value.size:
         yield from _apart([_largest(row) for row in value.reshape(-1, value.shape[-1])[: 4 * _SEVERAL]])
 
@@ -138,7 +139,7 @@ def _corner(view: CaseView) -> Iterator[str]:
 
 
 def _special(view: CaseView) -> Iterator[str]:
-    held = {name for name, holds in _SPECIAL.items() if any(holds(each).any() for each in view.floats.values())}
+    held = {name for name, holds in _SPECIAL.items() if any(holds(each).any() for each in view.numbers.values())}
     yield from held or {"none"}
 
 

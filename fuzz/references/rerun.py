@@ -66,10 +66,10 @@ _ALGEBRA = tuple(f"aten::{name}" for name in ("linalg_", "_linalg", "cholesky", 
 """Backward stable operations: results are exact for matrices that differ by rounding errors of the largest elements."""
 
 
-_ANY_OF_EQUAL = ("aten::topk", "aten::sort", "aten::kthvalue", "aten::median", "aten::mode")
+ANY_OF_EQUAL = ("aten::topk", "aten::sort", "aten::kthvalue", "aten::median", "aten::mode")
 """Operations without a documented order of equal elements, unless a sort is stable."""
 _FIRST_OF_EQUAL = ("aten::argmax", "aten::argmin", "aten::max", "aten::min")
-_OF_ORDER = (*_ANY_OF_EQUAL, *_FIRST_OF_EQUAL, "aten::amax", "aten::amin")
+OF_ORDER = (*ANY_OF_EQUAL, *_FIRST_OF_EQUAL, "aten::amax", "aten::amin")
 """Operations that return NaN if there is one, or sort it after all numbers. Torch documents this for some of them."""
 
 
@@ -120,6 +120,8 @@ class Replayed:
     """For an output of places, the elements: a place is right if its element is within the allowed error."""
     moved: bool = False
     """Whether the output selects elements of an input by order, or their places. Then NaN and infinities are judged."""
+    exact: NDArray[Any] | None = None
+    """The integers themselves, which the output must equal where `value` is no NaN; None if errors are allowed."""
 
     @property
     def compared(self) -> F64:
@@ -317,7 +319,7 @@ def _selected(reference: Callable[..., Any], arrays: Arrays) -> Sequence[Selecte
     def noted(function: Any, args: Any, kwargs: Any) -> Any:
         made, name = function(*args, **kwargs), function._schema.name
         given, several = _bound(function, args, kwargs), isinstance(made, tuple)
-        if name not in _OF_ORDER or "other" in given:
+        if name not in OF_ORDER or "other" in given:
             return made
         table, dim = given["self"].detach().numpy().astype(np.float64), given.get("dim")
         is_input = any(np.array_equal(each.reshape(-1), table.reshape(-1), equal_nan=True) for each in floats)
@@ -429,7 +431,7 @@ def _noisy(
         if name in _PARTS and function in decomposition_table:
             with noise:
                 return decomposition_table[function](*args, **kwargs)
-        named = _bound(function, args, kwargs) if name in _ANY_OF_EQUAL and args[0].dim() else {}
+        named = _bound(function, args, kwargs) if name in ANY_OF_EQUAL and args[0].dim() else {}
         if isinstance(named.get("dim"), int) and not named.get("stable"):
             order = torch.randperm(args[0].shape[named["dim"]], generator=orders, device=device)
             values, places = function(args[0].index_select(named["dim"], order), *args[1:], **kwargs)

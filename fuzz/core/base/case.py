@@ -22,6 +22,8 @@ CACHE_LINE = 64
 STORAGE_LIMIT = 1 << 28
 """The size in bytes above which a storage is sparse, so that only the pages near its elements exist."""
 
+SPARE = "spare"
+"""The first input of a case without floats: one float, since cases have one, which no kernel gets."""
 THREADS = "threads"
 """The param with the number of processor threads that a framework may use, by default one. Kernels do not get it."""
 

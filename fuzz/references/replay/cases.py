@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import count
@@ -21,6 +22,7 @@ from fuzz.references.asked import AskedReference, Shown, asked_of
 from fuzz.references.derive import output_names, taken
 from fuzz.references.dims import NotTakenError, UnreadableError
 from fuzz.references.examples import seen_of, square_in
+from fuzz.references.integers import calculated, exact, undivided
 from fuzz.references.parameters import titled
 from fuzz.references.replay.recipe import DrawnTensor, ReplayRecipe, Span
 from fuzz.references.rerun import RUNS, TIMES, Replayed, Ways, draws_at_random, replayed, ways_of
@@ -33,9 +35,15 @@ WEAKER = (
     f"oracle: replay, weaker than a formula: errors below what {RUNS} replays of the reference differ by that round at "
     f"random, {TIMES:g} times as coarsely as f32, are not seen, nor those where that may turn a decision"
 )
+EXACT = (
+    "oracle: replay: the reference calculates with integers alone, so that outputs are compared exactly; where it "
+    "raises, as for a division by zero, or divides the lowest integer by -1, nothing is judged"
+)
 REPLAYED = COMPUTED
 """The dtypes of float tensors for which kernels are compared with a replay: all that kernels calculate in."""
 _EXTENTS = (4, 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 100, 127, 128, 129, 255, 256, 257)
+_LONG = (320, 512, 1000, 1024, 2048, 4096)
+"""More extents for references of integers alone, which are run once for each case: sums of many overflow."""
 _MOST = 1 << 13
 """The most elements of a tensor, since each case is replayed some twenty times."""
 _TRIES = 16
@@ -48,25 +56,37 @@ element, which dropout keeps both times. Inputs that come with a reference are l
 _RANDOM = "draws at random, so no result of it is right or wrong: make what it draws an input"
 _COMPILED = 12
 """The number of sets of extents that cases have if the reference is compiled for each set, as in JAX."""
-_EXACT = 2**53
-"""The largest integer that is drawn: outputs are compared in float64, which has all integers up to it."""
+_LARGEST = 2**53
+"""The largest integer that is drawn beside floats: outputs are compared in float64, which has all integers up to it."""
+_MILD = 8
+"""The magnitude of integers with which a reference of integers alone is tried first."""
 
 
-def spans_of(dtype: str, shown: Shown | None) -> Sequence[Span]:
+def spans_of(dtype: str, shown: Shown | None, *, alone: bool = False) -> Sequence[Span]:
     """Return the ranges from which an integer tensor may be drawn, the widest first. Codes and integers of 16 bits are
-    numbers, and other integers places, unless examples show integers that are no places. If no example is negative, no
-    range is."""
+    numbers, and other integers places, unless examples show integers that are no places or the reference takes integers
+    `alone`. If no example is negative, no range is."""
     places = [Span(0), Span(1)]
     if dtype == "bool" or (shown is not None and (shown.low, shown.high) == (0, 1)):
         return [Span(0, 1)]  # flags
-    if dtype not in CODED and np.iinfo(dtype).bits > 16 and (shown is None or shown.are_places):
+    if not alone and dtype not in CODED and np.iinfo(dtype).bits > 16 and (shown is None or shown.are_places):
         return places
-    low, high = max(int(np.iinfo(dtype).min), -_EXACT), min(int(np.iinfo(dtype).max), _EXACT)
+    low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    if alone and (shown is None or shown.low < 0):  # without its lowest number, a dividend can be divided by -1
+        both = dict.fromkeys([(low, high), (low + 1 if low else low, high)])
+        return [*(Span(*each, skips_zero=skips) for each in both for skips in (False, True)), *places]
+    low, high = (low, high) if alone else (max(low, -_LARGEST), min(high, _LARGEST))
     if shown is None:
         return [Span(low, high), Span(low, high, skips_zero=True), *places]
     low = low if shown.low < 0 else min(shown.low, 0)
     ends = [(low, high), (shown.low, shown.high)]
     return [*(Span(*each, skips_zero=skips) for each in ends for skips in (False, True)), *places]
+
+
+def _mild(dtype: str) -> Span:
+    """Return the range of small integers other than zero, by which much can be divided or shifted."""
+    low = -_MILD if dtype != "bool" and np.iinfo(dtype).min < 0 else 1
+    return Span(0, 1) if dtype == "bool" else Span(low, _MILD, skips_zero=True)
 
 
 def accepted(spans: Sequence[Span], refusals: Callable[[Span], int]) -> Span:
@@ -179,14 +199,36 @@ class Meant:
         """The range from which each integer tensor is drawn: the widest one that the reference accepts."""
         integers = [name for name, dtype in self.dtypes.items() if dtype == "bool" or "int" in dtype]
         found = dict.fromkeys(integers, Span(0))
+        mild = {name: _mild(self.dtypes[name]) for name in integers}
+        if self.is_whole and not self._refusals(mild):
+            found = mild
 
         def refusals(name: str, span: Span) -> int:
             return self._refusals({**found, name: span})
 
         for name in integers:
-            candidates = spans_of(self.dtypes[name], self.asked.shown.get(name))
+            alone = self.is_whole and bool(self.asked.dims.get(name))  # a number may be the count of a loop
+            candidates = spans_of(self.dtypes[name], self.asked.shown.get(name), alone=alone)
             found[name] = accepted(candidates, partial(refusals, name))
         return found
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the reference takes tensors of integers and flags alone."""
+        return self.asked.library == "torch" and not any(
+            "float" in each or "complex" in each for each in self.dtypes.values()
+        )
+
+    @cached_property
+    def is_exact(self) -> bool:
+        """Whether the reference takes, makes and returns integers and flags alone, so that outputs must equal its own.
+        Raises ReplayError if it accepts no case."""
+        return self.is_whole and calculated(self.asked.call, next(self._taken(0)).arrays) is not None
+
+    @property
+    def guarantee(self) -> str:
+        """The sentence about what judging by this reference does not see."""
+        return EXACT if self.is_exact else WEAKER
 
     def _refusals(self, spans: Mapping[str, Span]) -> int:
         """Return the number of cases, of `_SPANNED`, with integers from these ranges for which the reference raises."""
@@ -269,13 +311,14 @@ class Meant:
             raise ReplayError(f"oracle='replay': {titled(self.asked.reference)}: {RETURNS_NONE}")
 
     def _returned(self, case: ReplayCase) -> Any:
-        return self.asked.call(**{name: tensor_of(each, case.dtype) for name, each in case.arrays.items()})
+        with undivided() if self.is_whole else nullcontext():
+            return self.asked.call(**{name: tensor_of(each, case.dtype) for name, each in case.arrays.items()})
 
     def replays(self, arrays: Mapping[str, NDArray[Any]]) -> Sequence[Replayed] | None:
         """Return the replayed outputs of a case; None if the reference raises, as for a singular matrix: inputs for
         which it is not meant are not judged."""
         try:
-            return replayed(self.ways, arrays)
+            return exact(self.asked.call, arrays, self.ways) if self.is_exact else replayed(self.ways, arrays)
         except Exception:  # a reference may raise anything
             return None
 
@@ -283,7 +326,8 @@ class Meant:
         counts, fixed = self.asked.counts, self.asked.fixed
         every = dict.fromkeys(dim for dims in self.asked.dims.values() for dim in dims)
         names = [dim for dim in every if dim not in counts]
-        sizes = {dim: max(self.multiple * dice.pick(_EXTENTS), self.least) for dim in names} | dict(fixed)
+        extents = (*_EXTENTS, *_LONG) if self.is_whole else _EXTENTS
+        sizes = {dim: max(self.multiple * dice.pick(extents), self.least) for dim in names} | dict(fixed)
         sizes |= {other: sizes[one] for one, other in self.square}
         sizes = completed(counts, grown(counts, sizes, fixed))
         while max((int(np.prod([sizes[dim] for dim in dims])) for dims in self.asked.dims.values()), default=0) > _MOST:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fuzz.core.base.capability import Capabilities
-from fuzz.core.base.case import Case, Origin, Output, Tensor, contiguous
+from fuzz.core.base.case import SPARE, Case, Origin, Output, Tensor, contiguous
 from fuzz.core.base.dtypes import NUMPY_DTYPE, from_bits, quantise
 from fuzz.core.base.text import counted
 from fuzz.core.base.verdict import Verdict
@@ -45,8 +45,6 @@ Shapes = Mapping[str, tuple[tuple[int, ...], str]]
 ABLE = Capabilities(dtypes=REPLAYED)
 NOTHING_PROMISED = Contract(platform="none")
 """The contract of replayed kernels: no formula judges them to which a contract could apply."""
-SPARE = "spare"
-"""The name of an input of one float that no kernel gets, since an op needs a float input with dimensions."""
 _CLEAR = 16
 """An element counts as judged if its allowed error is less than 1 / `_CLEAR` of the output's largest element. In a
 reference with random results, replays differ by as much as the elements themselves."""
@@ -93,7 +91,7 @@ def op_of(meant: Meant, name: str, seed: int) -> Op:
     for each in (each for each in dims if each not in floats):
         dtype = meant.dtypes[each]
         values = FLAGS if dtype == "bool" else CODES
-        are_places = dtype in INDICES and (meant.own is not None or meant.spans[each].high is None)
+        are_places = floats and dtype in INDICES and (meant.own is not None or meant.spans[each].high is None)
         inputs.append(
             Operand(each, dims[each], dtype=dtype, index=row) if are_places
             else Operand(each, dims[each], dtype=dtype, values=values)
@@ -219,7 +217,12 @@ class ReplayFailure:
         """The shapes and recipes of the inputs, and the dtype, as text."""
         words = (f"{name} {'x'.join(map(str, each)) or 'scalar'}" for name, each in self.shapes.items())
         drawn = first_of([f"{word} ({recipe})" for word, recipe in zip(words, self.recipes.values(), strict=True)])
-        return f"{drawn}, {dtype_of(self.case)}"
+        return ", ".join(filter(None, (drawn, self.dtype)))
+
+    @property
+    def dtype(self) -> str:
+        """The dtype of the floats; '' if the case has none."""
+        return "" if SPARE in self.case.inputs else dtype_of(self.case)
 
     @property
     def record(self) -> dict[str, Any]:
@@ -228,7 +231,7 @@ class ReplayFailure:
         return {
             "verdict": self.verdict.name, "said": self.words, "case": self.text,
             "shapes": {name: list(each) for name, each in self.shapes.items()},
-            "recipes": dict(self.recipes), "dtype": dtype_of(self.case),
+            "recipes": dict(self.recipes), "dtype": self.dtype,
             "place": place, "got": got, "expected": expected, "allowed": allowed,
         }  # fmt: skip
 
@@ -245,7 +248,8 @@ class ReplayOracle(CaseOracle):
     def replays(self) -> Sequence[Replayed] | None:
         """The replayed outputs; None if the reference raises."""
         found, dtype = self._replay.replays(self.case), dtype_of(self.case)
-        for output in (found or ()) if not self.case.params else ():  # only probes have parameters
+        rounded = [each for each in found or () if each.exact is None]
+        for output in rounded if not self.case.params else ():  # only probes have parameters
             with np.errstate(all="ignore"):
                 shares = (width_of(output, dtype) / np.abs(output.compared)).reshape(-1)
             shares = shares[:: len(shares) // _FLOORS + 1]
@@ -256,7 +260,8 @@ class ReplayOracle(CaseOracle):
         """Return the comparison of outputs with the replay."""
         wanted, rows = self.replays, [*self._replay.rows]
         outputs = zip(self.case.outputs.values(), bits, strict=True)
-        arrays = [from_bits(each, of.dtype, of.layout.shape)[rows or ...].astype(np.float64) for of, each in outputs]
+        arrays = [from_bits(each, of.dtype, of.layout.shape)[rows or ...] for of, each in outputs]
+        arrays = [each.astype(np.float64) if each.dtype.kind not in "iub" else each for each in arrays]
         names = [*self.case.outputs]
         return NOTHING if wanted is None else compared(wanted, arrays, dtype_of(self.case), names, rows)
 
@@ -298,6 +303,13 @@ def compared(
         if got.shape != one.value.shape:
             shapes = f"{list(got.shape)}, where the reference has {list(one.value.shape)}"
             return Comparison(f"{output} has the shape {shapes}")
+        if one.exact is not None:
+            known = np.isfinite(one.value)
+            judged += int(known.sum())
+            if (unequal := known & (got != one.exact)).any():
+                return _unequal(output, got, one.exact, unequal, judged)
+            continue
+        got = got.astype(np.float64)
         must, values = one.compared, got if one.places is None else one.places.elements(got)
         known, width = _known(one, dtype), width_of(one, dtype)
         judged += judged_in(one, dtype)
@@ -314,6 +326,15 @@ def compared(
             return _worst(output, got, one, width, np.where(wrong, share, -1.0), judged, rows)
         ratio = max(ratio, float(share.max(initial=0.0)))
     return Comparison("", judged, ratio)
+
+
+def _unequal(output: str, got: NDArray[Any], must: NDArray[Any], wrong: NDArray[Any], judged: int) -> Comparison:
+    """Return the comparison of integers that are not all equal, with the first one that is wrong."""
+    at = np.unravel_index(int(np.argmax(wrong)), got.shape)
+    place, is_got, value = f"{output}[{', '.join(str(int(each)) for each in at)}]", str(got[at]), str(must[at])
+    count = f"{int(wrong.sum()):,} of {counted(got.size, 'element is', 'elements are')} wrong"
+    words = f"{PHRASES[Verdict.FAIL_NUMERIC]}\n    {place} = {is_got}, must be {value}; {count}"
+    return Comparison(words, judged, math.inf, (place, is_got, value, "0"))
 
 
 def judged_in(one: Replayed, dtype: str) -> int:

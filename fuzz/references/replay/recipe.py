@@ -36,19 +36,33 @@ class Span:
         return "places" if self.high is None else f"integers from {self.low} to {self.high}"
 
     def draw(self, stream: Stream, shape: tuple[int, ...], places: int) -> NDArray[np.int64]:
-        """Return integers of that shape: uniform, close to 0, of all magnitudes, or the ends of the range."""
+        """Return integers of that shape: uniform, close to 0, of all magnitudes, or near the ends of the range and
+        powers of two. One tensor in four has only one or two numbers, each of them near an end or a power of two."""
         count, high = math.prod(shape), max(places - 1, 0) if self.high is None else self.high
         low = min(self.low, high)
         found = stream.integers(count, low, high)
         if self.high is not None:
             sizes = stream.child("sizes").integers(count, 0, (high - low).bit_length())
             near = stream.child("near").integers(count, max(low, min(-_NEAR, high)), min(high, max(_NEAR, low)))
-            ends = np.array([low, high])[stream.child("ends").integers(count, 0, 1)]
+            marks = _marks(low, high)
+            ends = marks[stream.child("ends").integers(count, 0, len(marks) - 1)]
             how = stream.child("how").integers(count, 0, 7)
-            found = np.select([how < 3, how < 5, how < 7], [found, np.clip(found >> sizes, low, high), near], ends)
+            found = np.select([how < 2, how < 4, how < 6], [found, np.clip(found >> sizes, low, high), near], ends)
+            if stream.child("few").integers(1, 0, 3)[0] == 0 and count:  # sums of one number overflow first
+                several = stream.child("several").integers(1, 1, 2)[0]
+                found = ends[stream.child("which").integers(count, 0, several - 1) % count]
             if self.skips_zero:
                 found = np.where(found == 0, 1 if high > 0 else -1, found)
         return found.reshape(shape)
+
+
+def _marks(low: int, high: int) -> NDArray[np.int64]:
+    """Return the numbers of a range at which integers wrap, saturate or change sign: powers of two of either sign with
+    their neighbours, and, as often as all of these, the ends."""
+    powers = (sign * 2**power + step for power in range(64) for sign in (1, -1) for step in (-1, 0, 1))
+    inside = sorted({each for each in powers if low <= each <= high})
+    ends = [low, low, min(low + 1, high), max(high - 1, low), high, high]
+    return np.array([*inside, *ends * max(len(inside) // len(ends), 1)])
 
 
 @dataclass(frozen=True)

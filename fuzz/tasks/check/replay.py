@@ -23,7 +23,7 @@ from fuzz.references.asked import AskedReference
 from fuzz.references.dims import UnreadableError
 from fuzz.references.examples import GIVEN as EXAMPLES
 from fuzz.references.parameters import name_of, titled
-from fuzz.references.replay.cases import REPLAYED, WEAKER, keeping, meant_of
+from fuzz.references.replay.cases import REPLAYED, keeping, meant_of
 from fuzz.references.replay.oracle import ABLE, NOTHING_PROMISED, Replay, ReplayFailure, op_of
 from fuzz.references.text import identifier
 from fuzz.report.wrapping import wrapped_text
@@ -67,7 +67,7 @@ class FunctionReplay:
         kept = f"kept as in {EXAMPLES}: {words}; any_values=True tries others" if words else ""
         named = {*(self._tensors if self._bound is None else self._bound), *self.asked.others}
         own = never_given(self.kernel, self.asked.name, named, self._tensors)
-        return self.asked.left_out, kept, own, WEAKER
+        return self.asked.left_out, kept, own, self.replay.meant.guarantee
 
     def wrong(self, tally: Tally, book: FindingBook, setup: CheckSetup) -> str:
         """Return the text about the first case that fails, or why nothing was judged; '' if all is right."""

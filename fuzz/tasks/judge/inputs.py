@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from fuzz.core.base.case import Case, Tensor
+from fuzz.core.base.case import SPARE, Case, Tensor
 from fuzz.core.base.draw import Draw
 from fuzz.core.base.dtypes import from_bits
 from fuzz.core.generate.realise import realise
@@ -54,12 +54,13 @@ def replay_expression(found: ReplayFailure, against: str) -> str:
 def _is_drawn(case: Case, recipe: ReplayRecipe) -> bool:
     """Return whether the recipe makes the inputs of a case; of inputs that come with a `Model` this is not checked."""
     made = given(recipe.arrays(), recipe.dtype)
-    return not made or all(name in made and made[name].tobytes() == each.bits for name, each in case.inputs.items())
+    kept = {name: each for name, each in case.inputs.items() if name != SPARE}
+    return not made or all(name in made and made[name].tobytes() == each.bits for name, each in kept.items())
 
 
 def _dict_of(case: Case, written: Callable[[Tensor], str]) -> str:
     """Return a dict of the inputs and parameters of a case; '' if an input cannot be written in this way."""
-    tensors = {name: written(each) for name, each in case.inputs.items()}
+    tensors = {name: written(each) for name, each in case.inputs.items() if name != SPARE}
     said = ", ".join([*(f"{name!r}: {each}" for name, each in tensors.items()), *_numbers(case)])
     return f"{{{said}}}" if all(tensors.values()) else ""
 

@@ -16,6 +16,7 @@ from fuzz.campaign.search.stopping import Interruption, SessionLimits
 from fuzz.campaign.starting import select_targets, writable
 from fuzz.core.adapters.python_kernel import PythonKernel
 from fuzz.core.adapters.target import Target
+from fuzz.core.base.case import SPARE
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.probe import GHOST, STREAM
 from fuzz.core.base.text import counted
@@ -25,8 +26,8 @@ from fuzz.findings.tally import TargetTally, never_decided
 from fuzz.references.dims import shapes_text
 from fuzz.references.examples import samples_of
 from fuzz.references.parameters import titled
-from fuzz.references.replay.cases import REPLAYED, WEAKER, Meant, ReplayCase, ReplayError, keeping, meant_of
-from fuzz.references.replay.oracle import ABLE, NOTHING_PROMISED, SPARE, Replay, Shapes, op_of
+from fuzz.references.replay.cases import REPLAYED, Meant, ReplayCase, ReplayError, keeping, meant_of
+from fuzz.references.replay.oracle import ABLE, NOTHING_PROMISED, Replay, Shapes, op_of
 from fuzz.report import console
 from fuzz.report.wrapping import wrapped_text
 from fuzz.tasks.judge.asked import Asked
@@ -130,7 +131,8 @@ class PreparedReplay:
             for place, each in enumerate(found)
         ]
         return SolutionRuling(
-            words, said, own.judged - own.gave_up, own.findings, largest_errors(own), failures,
+            words, said, own.judged - own.gave_up, own.findings,
+            {} if self.meant.is_exact else largest_errors(own), failures,
             "" if said == "right" or failures else reason, axes=axes_of(own), exam=exam,
             first_failure=first_failure(own), bugs=tuple(bugs),
         )  # fmt: skip
@@ -166,12 +168,13 @@ class ReplayJudge:
     @property
     def lines(self) -> Sequence[str]:
         """The lines about what is replayed, and what a replay does not see."""
-        return self.said, WEAKER
+        return self.said, self.prepared.meant.guarantee
 
     def run(self, seed: int, view: JudgeView, stop: Interruption) -> JudgeResults:
         """Judge cases, and return the results. Raises TaskError."""
         began, asked, own = time.monotonic(), self.prepared.asked, self.problem.own is not None
-        most = asked.replays if not (own and self.why) else stop.within(lambda: self.prepared.affordable(seed)) or 1
+        all_of_them = asked.cases if self.prepared.meant.is_exact else asked.replays
+        most = all_of_them if not (own and self.why) else stop.within(lambda: self.prepared.affordable(seed)) or 1
         laws = laws_of(self.prepared.targets) if most >= min(_PROBED, asked.replays) else ()
         with view.phases.timed("replay"):
             rulings, results = self.prepared.run(most, seed, laws, view.screen, asked.replay_s, stop)
@@ -188,7 +191,7 @@ class ReplayJudge:
         told = [text for kernel, each in rulings.items() for text in failures_told(kernel, each.failures)]
         return JudgeResults(
             self.said, cases, str(self.prepared.folder), rulings, probes, floors,
-            [*filter(None, unseen)], time.monotonic() - began, missed, WEAKER,
+            [*filter(None, unseen)], time.monotonic() - began, missed, self.prepared.meant.guarantee,
             told=[wrapped_text(each, view.width) for each in told],
         )  # fmt: skip
 
@@ -216,12 +219,15 @@ def replay_of(asked: Asked, problem: Statement, solutions: Solutions) -> Prepare
     if samples := samples_of(problem.draw) if problem.draw and not (problem.own or asked.any_values) else ():
         meant = keeping(meant, samples, problem.fixed)
     op = op_of(meant, problem.name, secrets.randbelow(2**32))
-    if op.main == SPARE:
-        raise ReplayError(f"{op.name}: it takes no tensor of floats that has dimensions")
-    check_calls(solutions, problem, [*meant.asked.dims], [each.name for each in op.outputs])
+    if op.main == SPARE and not meant.is_exact:
+        raise ReplayError(
+            f"{problem.name}: it takes no tensor of floats that has dimensions, and calculates with floats"
+        )
+    given = [each.name for each in op.inputs]
+    check_calls(solutions, problem, given, [each.name for each in op.outputs])
     place = writable(asked.output) / problem.name
     own = {name: solution for name, (_, solution) in solutions.items()}
-    write_solutions(place, problem, own, [*meant.asked.dims], [each.name for each in op.outputs])
+    write_solutions(place, problem, own, given, [each.name for each in op.outputs])
     targets = _targets(asked, problem, op, place, solutions)
     return PreparedReplay(asked, meant, op, solutions, place, targets, bool(problem.changed))
 

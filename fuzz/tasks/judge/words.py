@@ -11,6 +11,7 @@ from fuzz.core.adapters.target import Target
 from fuzz.core.base.text import counted
 from fuzz.findings.axes import text_of
 from fuzz.findings.tally import OTHER, Tally
+from fuzz.references.replay.cases import EXACT
 from fuzz.report.totals import and_more, by_reason, largest_text, never_text, partly_run_lines
 from fuzz.tasks.judge.ruling import FullSize, Ruling, SolutionRuling
 from oracles.ops import OPS
@@ -34,6 +35,7 @@ def summary(ruling: Ruling, elapsed: float, *, verbose: bool = False) -> str:
     floors = ", or ".join(f"{share:.1e} in {dtype}" for dtype, share in ruling.detection_floor.items())
     said = f"half of all outputs that are off by this share of their value are noticed: {floors}"
     floor = said if floors else "not known, as no output of an ordinary case is judged"
+    floor = "none: each integer that differs is noticed" if ruling.guarantee == EXACT else floor
     lines += [f"detection floor: {floor}"] if ruling.cases else []
     ran = f"{largest_text(ruling.largest)}; " if ruling.largest else ""
     lines += [f"{ran}{never_text(ruling.never_ran, larger=bool(ran))}"] if ran or ruling.never_ran else []

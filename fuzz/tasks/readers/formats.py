@@ -87,7 +87,7 @@ def _source(solution: str) -> str:
 
 
 _FLOATS = tuple(each.spelling for each in FORMATS.values())
-_KNOWN = (*SPELLED, "float4_e2m1", "int16")
+_KNOWN = (*SPELLED, "float4_e2m1")
 """The dtypes that a definition may state. For any other word the reference decides on the dtype."""
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fuzz.core.adapters.signature import belonging
+from fuzz.core.base.case import SPARE
 from fuzz.tasks.readers.source import (
     TaskError,
     UnreadSolutionsError,
@@ -59,8 +60,10 @@ class Solution:
 
     def written(self, statement: Statement, inputs: Sequence[str], outputs: Sequence[str]) -> Mapping[str, str]:
         """Return the texts of the solution's files. The function `judged` of the op's tensors is appended to one."""
+        inputs, spare = [each for each in inputs if each != SPARE], SPARE in inputs
         of = statement, inputs, outputs
         entry = calls_of(*of) if self.is_module else _of_function(self, inputs, outputs, statement)
+        entry = entry.replace(f"def {ENTRY}(", f"def {ENTRY}({SPARE}, ") if spare else entry
         return {**self.files, self.file: f"{self.files[self.file]}{_HEAD}{entry}"}
 
 

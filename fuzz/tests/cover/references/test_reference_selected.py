@@ -114,7 +114,7 @@ def unsorted(x: Any) -> Any:
 
 
 def shorts_of(x: Any) -> Any:
-    return x.round().to(torch.int16)
+    return x.round().to(torch.uint16)
 
 
 def short_again(x: Any) -> Any:
@@ -129,7 +129,7 @@ def decimals(x: Any) -> Any:
     ("reference", "said"),
     [
         (unsorted, "returns the largest elements in any order: write sorted=True"),
-        (shorts_of, "returns int16: outputs of integers are int8, int32, int64, bool, uint8"),
+        (shorts_of, "returns uint16: outputs of integers are int8, int32, int64, bool, uint8, int16"),
         (short_again, "goes on from float8_e4m3fn: formulas round to that at their end"),
         (decimals, "rounds to decimals"),
     ],
@@ -170,12 +170,12 @@ WITH_A_ROW = """
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
-row, plain = '    Integer("uint8", "uint8", 1, 0, 2**8 - 1),\\n', SourceFileLoader.get_code
+row, plain = '    Integer("int16", "int16", 2, -(2**15), 2**15 - 1),\\n', SourceFileLoader.get_code
 
 def with_a_row(loader, name):
     if name != "oracles.dtypes":
         return plain(loader, name)
-    more = row + '    Integer("int16", "int16", 2, -(2**15), 2**15 - 1),\\n'
+    more = row + '    Integer("uint16", "uint16", 2, 0, 2**16 - 1),\\n'
     return compile(Path(loader.path).read_text().replace(row, more), loader.path, "exec")
 
 SourceFileLoader.get_code = with_a_row
@@ -186,8 +186,8 @@ from fuzz.references.replay.cases import Span, spans_of
 def weighed(x, w):
     return x @ w.float()
 
-print(derive(weighed, "x=... k, w=k n", dtypes={"w": "int16"}).op.operand("w").values)
-print(spans_of("int16", None)[0] == Span(-(2**15), 2**15 - 1))
+print(derive(weighed, "x=... k, w=k n", dtypes={"w": "uint16"}).op.operand("w").values)
+print(spans_of("uint16", None)[0] == Span(0, 2**16 - 1))
 """
 
 
