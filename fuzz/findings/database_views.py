@@ -17,21 +17,18 @@ from fuzz.explain.attribute.history import Need
 from fuzz.explain.explanation import Explanation
 from fuzz.findings.codec import decoded
 from fuzz.findings.database import name_of
+from fuzz.findings.joined_buckets import JoinedBucket, joined_buckets
 from fuzz.findings.state import FINDINGS, StateError
 from fuzz.findings.tables import (
     AccuracyRow,
     BatchRow,
     BucketRow,
     CounterRow,
-    JoinRow,
     NightRow,
     PairsRow,
-    PassRow,
     SessionRow,
-    SightingRow,
     SliceRow,
     TargetRow,
-    home_of,
 )
 from fuzz.findings.tally import Decided
 from oracles.ops import OPS
@@ -200,7 +197,7 @@ def view(engine: Engine, night: int | None = None, findings: Path | None = None,
         for (target, law, _), compared in sorted(counts.get("twin", {}).items()):
             twins.setdefault(target, {})[law] = compared
         of_night = select(SessionRow).filter_by(night_id=number).order_by(SessionRow.id)
-        buckets = _buckets(transaction)
+        buckets = joined_buckets(transaction)
         return NightView(
             findings=findings or Path(engine.url.database or "").parent / FINDINGS,
             night=nights[number],
@@ -294,49 +291,7 @@ def _pace(transaction: Session, night: int) -> list[MinuteTotals]:
     return [MinuteTotals(*row) for row in rows]
 
 
-@dataclass(frozen=True)
-class _Joined:
-    """A bucket, with those that were merged into it by hand."""
-
-    row: BucketRow
-    seen: dict[int, Counter[str]]
-    """The number of failing runs by night and target."""
-    passed: set[int]
-    """The nights in which its case passed, and those of all that were merged into it."""
-    passed_night: int | None
-    """The latest of these nights."""
-
-
-def _buckets(transaction: Session) -> list[_Joined]:
-    """Return every bucket that was not merged into another one by hand."""
-    seen: dict[int, dict[int, Counter[str]]] = {}
-    for row in transaction.scalars(select(SightingRow)):
-        seen.setdefault(row.bucket_id, {}).setdefault(row.night_id, Counter())[row.target] += row.count
-    passed: dict[int, set[int]] = {}
-    for each in transaction.scalars(select(PassRow)):
-        passed.setdefault(each.bucket_id, set()).add(each.night_id)
-    rows = {row.signature: row for row in transaction.scalars(select(BucketRow).order_by(BucketRow.id))}
-    into = {row.signature: row.into for row in transaction.scalars(select(JoinRow)) if row.into in rows}
-    parts: dict[str, list[BucketRow]] = {}
-    for name in sorted(rows, key=lambda name: home_of(name, into) != name):  # each home before its guests
-        parts.setdefault(home_of(name, into), []).append(rows[name])
-    return [_joined(parts[name], seen, passed) for name in rows if name in parts]
-
-
-def _joined(
-    rows: Sequence[BucketRow], seen: Mapping[int, dict[int, Counter[str]]], passed: Mapping[int, set[int]]
-) -> _Joined:
-    if len(rows) == 1:
-        return _Joined(rows[0], seen.get(rows[0].id, {}), passed.get(rows[0].id, set()), rows[0].passed_night)
-    counts: dict[int, Counter[str]] = {}
-    for row in rows:
-        for night, targets in seen.get(row.id, {}).items():
-            counts.setdefault(night, Counter()).update(targets)
-    common = set.intersection(*(passed.get(row.id, set()) for row in rows))
-    return _Joined(rows[0], counts, common, max(common, default=None))
-
-
-def _of_night(buckets: Iterable[_Joined], night: int) -> list[BucketTotals]:
+def _of_night(buckets: Iterable[JoinedBucket], night: int) -> list[BucketTotals]:
     """Return the buckets that were seen up to this night, sorted by status."""
     found = []
     for each in buckets:
@@ -438,7 +393,7 @@ class Trends:
         return Counter(bug.status for bug in self.bugs)
 
 
-def trends(transaction: Session, nights: Sequence[NightTotals], buckets: Iterable[_Joined]) -> Trends:
+def trends(transaction: Session, nights: Sequence[NightTotals], buckets: Iterable[JoinedBucket]) -> Trends:
     """Return the trends of these nights, in order."""
     seen = [(each.row, set(each.seen), each.passed) for each in buckets if each.seen]
     bugs = [_history(row, failed, passes, nights) for row, failed, passes in seen]
