@@ -10,7 +10,7 @@ from fuzz.core.adapters.binding import Binding, Prototype, bound, parsed
 from fuzz.core.adapters.signature import Signature, completed
 from fuzz.core.base.capability import CONTIGUOUS_F32, Capabilities, DeclarationError, Strides
 from fuzz.core.base.kernel import Kernel
-from oracles.dtypes import DTYPES
+from oracles.dtypes import DTYPES, FORMATS
 from oracles.operand import AXIS
 from oracles.ops import OPS
 
@@ -58,15 +58,13 @@ class PrototypedKernel(Kernel):
     def _dtypes(self) -> tuple[str, ...]:
         """Return the dtypes of the first input. If its pointer has only one dtype, it need not be declared."""
         declared, argument = self.capabilities.dtypes, self.binding.tensors.get(OPS[self.op].main)
-        known = argument.type.dtypes if argument is not None else declared
+        known = declared if argument is None else tuple(each for each in argument.type.dtypes if each in FORMATS)
         if len(known) == 1 and declared == CONTIGUOUS_F32.dtypes:
             return known
         wrong = [dtype for dtype in declared if dtype not in known]
         if argument is not None and wrong:
-            raise DeclarationError(
-                f"capabilities.dtypes: {argument.name} is {argument.type}, not {wrong[0]}: declare some of "
-                f"{', '.join(known)}"
-            )
+            others = f": declare some of {', '.join(known)}" if known else ", nor of any dtype of floats"
+            raise DeclarationError(f"capabilities.dtypes: {argument.name} is {argument.type}, not {wrong[0]}{others}")
         return declared
 
     def _mixed(self, declared: set[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
