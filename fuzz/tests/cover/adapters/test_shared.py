@@ -136,7 +136,7 @@ _UNCLEAR: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("void f(const float *x, float *y, int n)", {"arguments": {"n": "x"}}, "arguments: n: x is a tensor, and n is "),
     ("void f(const float *x, const float *y, int n)", {}, "arguments: y: y is an output, and y"),
     ("void f(const short *x, short *y, int n)", {}, "capabilities.dtypes: x is const short *, not f32, nor of any "),
-    ("void f(const int *x, int *y, int n)", {}, "capabilities.dtypes: x is const int *, not f32, nor of any dtype of f"),
+    ("void f(const int *x, int *y, int n)", {}, "capabilities.dtypes: x is const int *, not f32, nor of any dt"),
     ("void f(const uint16_t *x, uint16_t *y, int n)", {},
      "capabilities.dtypes: x is const uint16_t *, not f32: declare some of f16, bf16"),
     ("void f(const float *x, float *y, int n)", {"capabilities": fuzz.Capabilities(axis="any")}, "capabilities.axis: "),
