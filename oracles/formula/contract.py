@@ -86,7 +86,7 @@ class Besides:
         return self if _ends(self) else self.ulp
 
     def over(self, low: Any, high: Any) -> Any:
-        """Return the error, in ulp of 1, for arguments between two numbers or arrays; 0 if none of them has it."""
+        """Return the error, in ulp of 1, for arguments between two numbers or arrays; 0 without one."""
         return self.ulp * ((low <= self.high) & (high >= self.low))
 
 
