@@ -70,7 +70,7 @@ class FunctionsOptions:
     library: Annotated[
         str, typer.Option("--library", help="Only these libraries (a glob): C, numpy, scipy, torch.")
     ] = "*"
-    stride: Annotated[int, typer.Option("--stride", min=1, help="The step between the numbers of f32 that are tried; 1: all.")] = 61
+    stride: Annotated[int, typer.Option("--stride", min=1, help="The step between numbers of f32. 1: all.")] = 61
     jobs: Annotated[int, typer.Option("-j", "--jobs", min=0, help="Most processes. 0: one per processor.")] = 0
     markdown: options.Markdown = False
     json: options.Json = None
