@@ -46,6 +46,7 @@ def test_sums_that_are_kept_in_16_bits_are_wrong() -> None:
     ("name", "why"),
     [
         ("uniform", "draws at random"),
+        ("new_empty_strided", "returns memory as it was"),
         ("arange", "takes no tensor"),
         ("nextafter", "depends on the dtype"),
         ("complex", "is of complex numbers"),
