@@ -65,7 +65,7 @@ def recognised(trial: FreshProcess, calls: Sequence[Case]) -> Recognised:
     this call itself, and makes each call a hundred times slower."""
     if trial.target.sanitizer:
         return Recognised(Need.NOTHING if trial.fails(()) else Need.UNKNOWN)
-    return recognise(trial.fails, trial.case, calls, trial.unsteady)
+    return recognise(trial.fails, trial.case, calls, trial.unsteady, trial.later, trial.first)
 
 
 def explain_findings(

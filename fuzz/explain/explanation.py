@@ -14,7 +14,7 @@ from fuzz.explain.rule.rule import Atom, Learned, Rule
 NO_SHRINK = "--no-shrink"
 """The option that turns off shrinking and the search for a rule."""
 
-VERSION = 4
+VERSION = 5
 """The version of the schema. It is raised by every change that a reader of the previous version would misunderstand."""
 
 
@@ -337,6 +337,33 @@ class Unsteady:
         return f"{results}: {place if self.of == 1 else which}"
 
 
+_SHORT = 80
+"""The most characters of what is said of earlier calls in a headline."""
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What must come before a failing call, in one process."""
+
+    calls: int
+    """The number of calls."""
+    said: str
+    """How each of them differs from the failing one, in words; '' if all are the same call."""
+    on: bool = False
+    """Whether each further call fails, too."""
+    seconds: float = 0.0
+    """The seconds after which the same call fails; 0 if time does not decide."""
+
+    def __str__(self) -> str:
+        """Return in words when the call fails."""
+        if self.seconds:
+            return f"when called again {self.seconds:g} s later"
+        if self.said:
+            after = f"after {counted(self.calls, 'earlier call')}"
+            return f"{after}: {self.said}" if len(self.said) <= _SHORT else after
+        return f"from call {self.calls + 1} on" if self.on else f"in call {self.calls + 1} of a process"
+
+
 @dataclass(frozen=True)
 class Explanation:
     """Everything that is known of a failure."""
@@ -383,6 +410,8 @@ class Explanation:
     """The condition that all failures share, if no rule is stated."""
     places: Places | None = None
     """The places of the bad elements."""
+    earlier: Earlier | None = None
+    """What must come before the failing call, if the case passes alone in a new process."""
     note: str = ""
     """The reason why nothing is explained, such as that the failure needs earlier calls."""
     explained: Literal["whole", "in part", "not yet"] = "not yet"

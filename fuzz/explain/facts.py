@@ -81,6 +81,7 @@ def explanation_of(finding: Finding, target: Target | None, note: str = "") -> E
         law=judgement.broken_law_name,
         reason=judgement.reason,
         verdicts=_others(finding),
+        earlier=finding.earlier,
         note=note,
     )
     try:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from fuzz.core.base.case import Case
 from fuzz.core.base.draw import Frame
 from fuzz.core.judge.judge import Judgement
-from fuzz.explain.explanation import Attribution, Counterfactual, Explanation, Mechanism, UnsetRead, Unsteady
+from fuzz.explain.explanation import Attribution, Counterfactual, Earlier, Explanation, Mechanism, UnsetRead, Unsteady
 from fuzz.explain.rule.rule import Rule
 from fuzz.explain.stages.conclusion import Conclusion
 from fuzz.explain.stages.counterfactuals import held_against
@@ -68,6 +68,8 @@ class Finding:
     those of all targets on the small case."""
     history: tuple[Case, ...] = ()
     """The calls that must come before the case, in one process."""
+    earlier: Earlier | None = None
+    """What must come before the case, in words; None if it fails alone, or if that is not known."""
     diagnosis: Diagnosis | None = None
     told: Explanation | None = None
     """The explanation of an earlier session, in place of a diagnosis."""

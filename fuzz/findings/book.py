@@ -147,7 +147,8 @@ class FindingBook:
         from fuzz.explain.attribute.history import need_line
 
         bucket.need, bucket.note = found.need, need_line(found, bucket.case)
-        self._keep(bucket, replace(bucket.found, history=found.history), bucket.source, pending=False)
+        needing = replace(bucket.found, history=found.history, earlier=found.earlier(bucket.case))
+        self._keep(bucket, needing, bucket.source, pending=False)
 
     def open(self, source: Bucket, findings: Sequence[Finding]) -> Bucket:
         """Return a new bucket for findings that were counted in `source`."""

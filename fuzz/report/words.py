@@ -75,6 +75,7 @@ def what_is_wrong(told: Explanation) -> str:
         if told.mechanism.kind not in ("ignores", "keeps", "loses"):  # other mechanisms say when, too
             return what
     what += ", not the same each time" if told.unsteady is not None else ""
+    what += f" {told.earlier}" if told.earlier is not None else ""
     return f"{what} {_when(told.rule)}" if told.rule is not None else what
 
 

@@ -409,7 +409,9 @@ class NightTriage:
             with WorkerPool([target], bounded=False) as pool:
                 trial = FreshProcess(pool, target, bucket.case, bucket.judgement)
                 calls = self.before(bucket.judgement)
-                found = recognise(self._in_time(trial.fails), bucket.case, calls, trial.unsteady)
+                found = recognise(
+                    self._in_time(trial.fails), bucket.case, calls, trial.unsteady, trial.later, trial.first
+                )
             if found.need is not Need.NOTHING:
                 self._keep_need(bucket, found)
                 return

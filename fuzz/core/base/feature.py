@@ -15,17 +15,18 @@ About = Literal["case", "values", "scale", "parameter", "target"]
 """What a feature is about. Features about `values` of a tensor, or about `scale`, the size of values that a parameter
 is compared with, hide a failure more often than they cause one. A `parameter` is printed with them, but hides none."""
 Kind = Literal[
-    "extent", "rank", "outer extent", "remainder", "quotient", "power of two", "product", "in blocks", "compared",
-    "beyond the first", "among the outer", "axis", "axis is first", "after the axis", "dtype", "dtype and that of",
-    "stride of 0", "step", "rows of", "rank of", "furthest", "strides", "layout", "address", "address of rows",
-    "presence", "in place", "in part", "shift", "over later", "over earlier", "span", "one buffer", "parameter",
-    "scale", "NaN", "infinity", "zero", "negative zero", "subnormal", "zero row", "ordinary row", "ordinary value",
-    "equal elements", "ones", "squares", "infinities", "after NaN", "magnitude", "magnitudes", "largest element",
-    "of rows", "mean of rows", "place", "unset flag", "set flag", "one everywhere", "largest place", "missing place",
-    "empty piece", "beside", "size", "over size", "in ulp", "change in ulp", "of two", "remainder of two",
-    "change of two", "twin at", "twin's", "as the twin's", "target", "invalid", "index", "from the end", "in tail",
-    "in tail along", "n", "rows", "row remainder", "next to a power", "tail", "equal extents", "tile", "extents",
-    "alias", "memory", "alignment", "byte", "stack", "recipe", "big",
+    "extent", "rank", "outer extent", "remainder", "quotient", "power of two", "product", "ratio", "in blocks",
+    "compared", "beyond the first", "among the outer", "axis", "axis is first", "after the axis", "dtype",
+    "dtype and that of", "stride of 0", "step", "rows of", "rank of", "furthest", "strides", "layout", "address",
+    "address of rows", "presence", "in place", "in part", "shift", "over later", "over earlier", "span", "one buffer",
+    "parameter", "scale", "threads", "NaN", "infinity", "zero", "negative zero", "subnormal", "zero row",
+    "ordinary row", "ordinary value", "equal elements", "pattern", "row pattern", "first row pattern", "ones",
+    "squares", "infinities", "after NaN", "magnitude", "magnitudes", "largest element", "of rows", "mean of rows",
+    "place", "unset flag", "set flag", "one everywhere", "largest place", "missing place", "empty piece", "beside",
+    "size", "over size", "in ulp", "change in ulp", "of two", "remainder of two", "change of two", "twin at", "twin's",
+    "as the twin's", "target", "invalid", "index", "from the end", "in tail", "in tail along", "n", "rows",
+    "row remainder", "next to a power", "tail", "equal extents", "tile", "extents", "alias", "memory", "alignment",
+    "byte", "stack", "recipe", "big",
 ]  # fmt: skip
 
 
@@ -122,7 +123,7 @@ def answer_words(kind: Feature, answers: Iterable[Answer]) -> list[str]:
 
 
 _OPPOSITE: Mapping[str, str] = {"=": "!=", ">": "<=", "<": ">="}
-_RESIDUE, _MEMORY, _PRODUCT, _FURTHEST, _RATIO, _QUANTILE = 1.2, 1.05, 1.1, 1.15, 1.3, 1.35
+_RESIDUE, _MEMORY, _PRODUCT, _FURTHEST, _RATIO, _QUANTILE, _PATTERN, _FIRST = 1.2, 1.05, 1.1, 1.15, 1.3, 1.35, 1.1, 1.25
 _COMPARED = 1.16  # costlier than 'layout of x != contiguous', since transposed inputs are often not square
 _KEPT = ("rounding {0} to the dtype of {2} changes it by another factor than the twin's",
          "rounding {0} to the dtype of {2} changes it by the same factor as the twin's")  # fmt: skip
@@ -135,6 +136,7 @@ KINDS: Mapping[Kind, Topic] = {
     "quotient": Topic("{0} / {2}", "number"),
     "power of two": Topic("{0} is a power of two", yes="{0} is a power of two", no="{0} is not a power of two"),
     "product": Topic("{0} * {2}", "size", cost=_PRODUCT),
+    "ratio": Topic("{0} / {2}", "quantile", cost=_QUANTILE),
     "in blocks": Topic("{0} * next_power_of_2({2})", "size", cost=_RATIO),
     "compared": Topic("{0} {1} {2}", cost=_COMPARED, yes="{0} {1} {2}", no="{0} {opposite} {2}"),
     "beyond the first": Topic("{0} > extent 0 of the {0}", yes="{0} > the first extent", no="{0} = the first extent"),
@@ -176,6 +178,7 @@ KINDS: Mapping[Kind, Topic] = {
                       "{0} and {2} are one buffer", "{0} and {2} are two buffers"),
     "parameter": Topic("{0}", "number", "parameter", label="{0} value"),
     "scale": Topic("{0}", "number", "scale"),
+    "threads": Topic("threads", yes="it runs on several threads", no="it runs on one thread"),
     "NaN": Topic("a NaN in {0}", "word", "values", 1.0, "{0} has a NaN", "{0} has no NaN"),
     "infinity": Topic("an infinity in {0}", "word", "values", 1.0, "{0} has an infinity", "{0} has no infinity"),
     "zero": Topic("a zero in {0}", "word", "values", 1.0, "{0} has a zero", "{0} has no zero"),
@@ -189,6 +192,10 @@ KINDS: Mapping[Kind, Topic] = {
                           "{0} has a value that is finite and not 0", "no value of {0} is finite and not 0"),
     "equal elements": Topic("a row of equal elements in {0}", "word", "values", 1.0,
                           "{0} has a row of equal elements", "no row of {0} has equal elements"),
+    "pattern": Topic("{0} {1}", "word", "values", _PATTERN, "{0} is {1}", "{0} is not {1}"),
+    "row pattern": Topic("a row of {0} {1}", "word", "values", _PATTERN, "a row of {0} is {1}", "no row of {0} is {1}"),
+    "first row pattern": Topic("the first row of {0} {1}", "word", "values", _FIRST,
+                             "the first row of {0} is {1}", "the first row of {0} is not {1}"),
     "ones": Topic("{0} of ones", "word", "values", 1.0, "{0} is 1 everywhere", "{0} is not 1 everywhere"),
     "squares": Topic("a sum of squares beyond f32", "word", "values", 1.0,
                    "a sum of squares overflows f32", "no sum of squares overflows f32"),

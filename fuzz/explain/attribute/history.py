@@ -16,7 +16,7 @@ from fuzz.core.base.probe import unprobed, without_probe
 from fuzz.core.base.text import counted
 from fuzz.core.base.validity import check_case
 from fuzz.core.execute.spent import Spent
-from fuzz.explain.explanation import Unsteady
+from fuzz.explain.explanation import Earlier, Unsteady
 from fuzz.explain.shrink.reduction import Reduction, reduced_case
 
 Fails = Callable[[Sequence[Case]], bool]
@@ -28,6 +28,10 @@ _SECONDS = 60.0
 _REPEATED = 1024
 """The number of calls of the case itself that are tried if a worker's kept calls (the latest 256) do not show the
 failure. So many calls may overflow a counter, fill a buffer, or switch to faster code."""
+_LATER_S = 3.0
+"""The seconds after which a call is tried again if no earlier calls show the failure. Chosen."""
+_COUNTED = 64
+"""The number of calls of the case itself among which one is sought that fails alone, as every seventh may."""
 _MANY = 8
 """If more earlier calls than this are needed, perhaps only their number matters."""
 
@@ -52,6 +56,16 @@ class Recognised:
     """Whether each call after the history fails too; tried with further calls of the case itself."""
     unsteady: Unsteady | None = None
     """How often the same call gives another result, if the failure does not repeat because of this."""
+    seconds: float = 0.0
+    """The seconds after its first call in a new process at which the case fails; 0 if time does not decide."""
+
+    def earlier(self, case: Case) -> Earlier | None:
+        """Return what must come before the case, in words; None if that is not known."""
+        if self.need is not Need.HISTORY and not self.seconds:
+            return None
+        is_same = all(call.digest == case.digest for call in self.history)
+        said = "" if is_same else _listed(self.history, case)
+        return Earlier(len(self.history), said, self.on, self.seconds)
 
 
 @dataclass
@@ -68,10 +82,17 @@ class _Asked:
 
 
 def recognise(
-    fails: Fails, case: Case, before: Sequence[Case], changing: Callable[[], Unsteady | None] = lambda: None
+    fails: Fails,
+    case: Case,
+    before: Sequence[Case],
+    changing: Callable[[], Unsteady | None] = lambda: None,
+    later: Callable[[float], bool] = lambda seconds: False,
+    first: Callable[[int], int] = lambda calls: 0,
 ) -> Recognised:
     """Return whether `case` fails alone, fails only after some of the calls `before` it, or does not fail again.
-    `changing` returns how the result of the same call varies; if it does, a failure after other calls is chance."""
+    `changing` returns how the result of the same call varies; if it does, a failure after other calls is chance.
+    `later` returns whether the case fails that many seconds after its first call in a new process, and `first` which
+    of so many calls of the case in a new process is the first that fails."""
     if fails(()):
         return Recognised(Need.NOTHING)
     unsteady = changing()
@@ -82,8 +103,12 @@ def recognise(
     if shown is None and fails(()):
         return Recognised(Need.NOTHING, calls=len(before))  # it comes and goes by itself, without earlier calls
     repeated = _repeated(trials, case, _REPEATED if shown is None else len(shown))
+    if repeated is None and shown is None and (number := first(_COUNTED)) > 1 and trials((case,) * (number - 1)):
+        repeated = (case,) * (number - 1)
     if repeated is None and shown is None:
-        return Recognised(Need.UNKNOWN, calls=len(before))
+        return Recognised(
+            Need.UNKNOWN, calls=len(before), seconds=_LATER_S if all(later(_LATER_S) for _ in range(2)) else 0.0
+        )
     history = repeated or simplest_calls(trials, fewest_calls(trials, shown or ()), case)
     return Recognised(Need.HISTORY, history, len(before), _goes_on(trials, case, history))
 
@@ -189,6 +214,9 @@ def need_line(found: Recognised, case: Case) -> str:
         on = f", and from call {len(found.history) + 1} on" if found.on else ""
         why = "so it keeps state from call to call, or reads memory that an earlier call left its values in"
         return f"{history_line(found.history, case, how)}{on}; {why}"
+    if found.seconds:
+        why = "so it looks at a clock, or at what else time changes"
+        return f"needs time: passes in a fresh process, fails there {found.earlier(case)}; {why}"
     if found.unsteady is not None:
         causes = "threads that race give such results, memory that nobody set, and numbers that are drawn"
         return f"comes and goes: {found.unsteady}; {causes}"
@@ -206,9 +234,12 @@ def need_line(found: Recognised, case: Case) -> str:
 
 def history_line(history: Sequence[Case], case: Case, how: str) -> str:
     """Return a sentence with the calls before the case, each by how it differs from it; equal ones are counted."""
-    count = counted(len(history), "earlier call")
+    return f"{how} after {counted(len(history), 'earlier call')}: {_listed(history, case)}"
+
+
+def _listed(history: Sequence[Case], case: Case) -> str:
     told = [(differences(call, case), len(list(equal))) for call, equal in groupby(history)]
-    return f"{how} after {count}: " + "; ".join(f"{what}, {n} times" if n > 1 else what for what, n in told)
+    return "; ".join(f"{what}, {n} times" if n > 1 else what for what, n in told)
 
 
 def differences(call: Case, case: Case) -> str:

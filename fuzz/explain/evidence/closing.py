@@ -12,6 +12,7 @@ from fuzz.core.base.draw import Draw, Frame
 from fuzz.core.base.feature import Feature, Kind
 from fuzz.core.generate import storage
 from fuzz.core.generate import variations as vary
+from fuzz.core.generate.given import given_rows, rows_of, stored
 from fuzz.explain.rule.bounds import Tried, gaps, is_close, plainest
 from fuzz.explain.rule.rule import Atom, Rule, Traits
 from oracles.dtypes import SINGLE, form
@@ -73,6 +74,7 @@ def _rescaled(atom: Atom, gap: tuple[float, float], tried: Tried, known: Known) 
     ways = (
         (finite, vary.scaled, (0.0, _STEP), _STEP / 2),
         (finite, vary.scaled, (0.0, -_STEP), _STEP / 2),  # the values of no dtype can all grow that far
+        (finite, scaled_row, (0.0, -_STEP), _STEP / 2),
         (purest, vary.blended, (-2 * _STEP, -_STEP), 0.0),
     )
     for end, change, powers, least in ways:
@@ -137,6 +139,17 @@ _STEP = 4.0
 """The step in powers of two by which an input is scaled, to see how a trait follows."""
 
 
+def scaled_row(draw: Draw, name: str, power: float) -> Draw:
+    """Return the draw with one row of an input, that of the largest magnitude, multiplied by 2^power."""
+    part = draw.part(name)
+    assert part.given is not None
+    with np.errstate(all="ignore"):
+        values = rows_of(part.given).astype(np.float64)
+        values[np.abs(values).max(axis=-1, initial=0.0).argmax()] *= np.exp2(power)
+        given = given_rows(stored(values, part.given.dtype))
+    return draw.with_parts(replace(part, given=given))
+
+
 def _divided(base: Draw, atom: Atom, rest: Rule, gap: tuple[float, float], known: Known) -> Iterator[Draw]:
     """Yield draws for points in a gap, each moved on until the other conditions hold."""
     limit, nearest = gap
@@ -159,6 +172,8 @@ def _divided(base: Draw, atom: Atom, rest: Rule, gap: tuple[float, float], known
 
 FACTORS = (2, 3, 4, 8, 16, 32, 64, 128, 256)
 """The extents that are tried for one of two dimensions if their product matters."""
+_SECOND = 512
+"""The second extent where the ratio of two matters: with a small one, ratios are far from each other."""
 
 
 def _vary(base: Draw, trait: Feature, value: float) -> Draw | None:
@@ -172,6 +187,11 @@ def _of_product(base: Draw, trait: Feature, value: float) -> Draw | None:
     dims, whole = (trait.subject, str(trait.operand)), int(value)
     first = next((each for each in reversed(FACTORS) if whole % each == 0), 1)
     return with_extents(base, dict(zip(dims, (first, whole // first), strict=True)))
+
+
+def _of_ratio(base: Draw, trait: Feature, value: float) -> Draw | None:
+    """Return the base with another ratio of two extents."""
+    return with_extents(base, {trait.subject: round(value * _SECOND), str(trait.operand): _SECOND})
 
 
 def with_extents(base: Draw, extents: Mapping[str, int]) -> Draw | None:
@@ -206,7 +226,7 @@ def _of_parameter(base: Draw, trait: Feature, value: float) -> Draw | None:
 
 
 _EDITS: Mapping[Kind, Callable[[Draw, Feature, float], Draw | None]] = {
-    "extent": _of_extent, "product": _of_product, "in blocks": _of_blocks, "furthest": _of_furthest,
+    "extent": _of_extent, "product": _of_product, "ratio": _of_ratio, "in blocks": _of_blocks, "furthest": _of_furthest,
     "parameter": _of_parameter, "scale": _of_parameter,
 }  # fmt: skip
 """The function that gives a draw another value for a feature, by the feature's kind."""

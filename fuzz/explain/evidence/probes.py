@@ -10,7 +10,7 @@ from itertools import product as product_of
 from typing import TypeVar
 
 from fuzz.core.adapters.target import Target, lane_counts
-from fuzz.core.base.case import CACHE_LINE, Guard
+from fuzz.core.base.case import CACHE_LINE, THREADS, Guard
 from fuzz.core.base.draw import Draw, Shift
 from fuzz.core.base.stream import Stream
 from fuzz.core.generate import storage
@@ -37,6 +37,8 @@ _LONG_ODD = (1027, 4099, 8195, 16387)
 _AROUND = 70
 """The number of lengths after a long one that are probed: all remainders modulo 64."""
 _FURTHER = (96, 128, 192, 255, 256, 300, 511, 512, 768, 1000, 1024, 1500, 2048, 3000, 4096)
+_LIKE = 24
+"""The number of draws that `some_changed` returns. Chosen, not measured."""
 _STEPPED = 5
 """The fewest elements of a row in which a step between elements shows."""
 _ROWS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 64)
@@ -99,6 +101,7 @@ def changed(base: Draw, target: Target, *, law: bool = False) -> Iterator[Draw]:
     several = [vary.sized(base, rows) for rows in (3,) if rank > 1]  # a tensor of rank 1 is one row
     one_and_three = [vary.sized(base, rows) for rows in (1, 3) if rows == 1 or rank > 1]
     several = several or [base]
+    yield from [base.with_params(**{THREADS: 1})] if THREADS in base.params else []
     yield from _of_sizes(base)
     grids = {name: base.part(name).placement.layout for name in storage.grids(base)}
     classes = classes_of(max(len(base.shape(name)) for name in grids))
@@ -143,6 +146,13 @@ def changed(base: Draw, target: Target, *, law: bool = False) -> Iterator[Draw]:
             yield storage.laid_out(ranked, dict.fromkeys(grids, layout))
             yield from (storage.laid_out(ranked, {name: layout}) for name in grids)
     yield vary.sized(base, vary.batch_of(base), 2, 0)
+
+
+def some_changed(base: Draw, target: Target, key: int) -> list[Draw]:
+    """Return a few of the draws with one change; the key decides which."""
+    every = list(changed(base, target))
+    one_in = -(-len(every) // _LIKE)
+    return every[key % one_in :: one_in]
 
 
 def _of_sizes(base: Draw) -> Iterator[Draw]:

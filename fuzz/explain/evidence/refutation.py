@@ -9,7 +9,7 @@ from itertools import zip_longest
 
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.case import Case
-from fuzz.core.base.draw import Draw
+from fuzz.core.base.draw import Draw, Frame
 from fuzz.core.base.feature import Feature
 from fuzz.core.base.stream import Stream
 from fuzz.core.generate import storage
@@ -18,7 +18,7 @@ from fuzz.core.generate.menus import menus_of
 from fuzz.core.generate.search import Search, batches
 from fuzz.explain.evidence import probes
 from fuzz.explain.evidence.closing import Known, closing, float32
-from fuzz.explain.rule.bounds import HELD, Tried, held_against
+from fuzz.explain.rule.bounds import HELD, Tried, missing_alone
 from fuzz.explain.rule.inducer import Induced
 from fuzz.explain.rule.rule import Rule, Traits
 from fuzz.explain.rule.traits import size_traits
@@ -32,6 +32,8 @@ _EACH_RIVAL, _EACH_ATOM, _INSIDE, _OUTSIDE = 2, 3, 12, 8
 outside it. A condition that hardly a case was held against gets as many as it lacks."""
 _INSIDE_HIDDEN = 36
 """The most cases inside the rule if values are known to hide the failure, since others may too."""
+_MISSING = 4
+"""The passing cases around which draws are made if few miss a condition alone."""
 _MOST_RIVALS = 14
 """The most rivals whose thresholds are tried in one round."""
 _NEAR = (-65, -33, -17, -8, -2, -1, 0, 1, 2, 3, 5, 8, 12, 17, 31, 33, 64, 100, 129, 257)
@@ -60,9 +62,19 @@ def refuting(
     combined = probes.combined(base, target, menu, count, key, law=law)
     sized = _sized(base, target, [*rules, *induced.rivals], menu, key)
     valued = () if law else _valued(base, menu, key)
-    draws = (draw for each in zip_longest(valued, combined, sized) for draw in each if draw is not None)
+    beside = () if law else _beside(rules, tried, target, key)
+    draws = (draw for each in zip_longest(valued, combined, sized, beside) for draw in each if draw is not None)
     pool = [(draw, traits) for draw in draws if (traits := known(draw))]
     yield from _telling(induced, pool, tried, _INSIDE_HIDDEN if hidden else _INSIDE)
+
+
+def _beside(rules: Sequence[Rule], tried: Tried, target: Target, key: int) -> Iterator[Draw]:
+    """Yield draws around passing cases that miss one condition alone, where few cases do."""
+    for rule in rules:
+        for atom in rule.atoms:
+            missing = [case for case in missing_alone(atom, rule, tried) if Frame(case).fits()]
+            for case in missing[:_MISSING] if len(missing) < HELD else ():
+                yield from probes.some_changed(vary.filled(vary.base_of(case)), target, key)
 
 
 def searched(target: Target, key: int) -> Iterator[Case]:
@@ -93,7 +105,7 @@ def _telling(induced: Induced, pool: Sequence[tuple[Draw, Traits]], tried: Tried
         for atom in rule.atoms:
             rest = Rule(tuple(each for each in rule.atoms if each is not atom))
             misses = (p for p, (_, traits) in enumerate(pool) if not held[p] and rest.holds(traits))
-            take(misses, max(_EACH_ATOM, HELD - held_against(atom, rule, tried)))
+            take(misses, max(_EACH_ATOM, HELD - len(missing_alone(atom, rule, tried))))
     for rule in (learned.rule, *learned.others):
         _take_both(take, pool, [p for p, (_, traits) in enumerate(pool) if rule.holds(traits)], inside)
     _take_both(take, pool, [place for place, inside in enumerate(held) if not inside], _OUTSIDE)

@@ -43,10 +43,11 @@ class Probed(NamedTuple):
 Tried = Sequence[Probed]
 
 
-def held_against(atom: Atom, rule: Rule, tried: Tried) -> int:
-    """Return the number of passing cases that meet all conditions of a rule except `atom`."""
+def missing_alone(atom: Atom, rule: Rule, tried: Tried) -> list[Case]:
+    """Return the passing cases that meet all conditions of a rule except `atom`."""
     others = Rule(tuple(each for each in rule.atoms if each is not atom))
-    return sum(not each.failed and others.holds(each.traits) and not atom.holds(each.traits) for each in tried)
+    passing = (each for each in tried if not each.failed and not atom.holds(each.traits))
+    return [each.case for each in passing if others.holds(each.traits)]
 
 
 def gaps(rule: Rule, tried: Tried) -> Iterator[tuple[Atom, Rule, tuple[float, float]]]:

@@ -29,6 +29,8 @@ _AGAINST = 8
 """The number of failures that one pass inside an alternative outweighs. Whatever hides a failure now and then makes
 some probes pass inside a true rule, so a rule without any would be too narrow. Chosen, not measured."""
 _MOST_RIVALS = 64
+_PURE_DRAWN, _FEWEST = 0.5, 10
+"""The same among cases of a search, whose values hide more; and the fewest such cases that count. Chosen."""
 _PURE = 0.7
 """The least share of failures among the probes inside a rule after conditions were dropped."""
 
@@ -68,23 +70,32 @@ def induce(probes: Sequence[Traits], failed: Sequence[bool], given: int | None =
     return Induced(single, tuple(_rivals(best, everything, table)))
 
 
-def loosened(rule: Rule, probes: Sequence[Traits], failed: Sequence[bool]) -> Rule:
+Results = tuple[Sequence[Traits], Sequence[bool]]
+"""The traits of probes, and whether each failed."""
+
+
+def loosened(rule: Rule, near: Results, drawn: Results = ((), ())) -> Rule:
     """Return the rule without the conditions that only tell what hides the failure now and then, such as a huge eps.
-    The exact limits of hiding depend on everything else, so they do not help to recognise the failure."""
+    The exact limits of hiding depend on everything else, so they do not help to recognise the failure. Such a condition
+    stays if without it many cases that a search has `drawn` would be covered and pass: the probes `near` a failure may
+    have its values all alike."""
+
+    def share(atoms: tuple[Atom, ...], of: Results, least: int = 1) -> float:
+        held = [bad for traits, bad in zip(*of, strict=True) if Rule(atoms).holds(traits)]
+        return sum(held) / len(held) if len(held) >= least else 1.0
 
     def pure(atoms: tuple[Atom, ...]) -> float:
-        held = [bad for traits, bad in zip(probes, failed, strict=True) if Rule(atoms).holds(traits)]
-        return sum(held) / max(len(held), 1)
+        return min(share(atoms, near), share(atoms, drawn, _FEWEST) / _PURE_DRAWN * _PURE)
 
     def without(left_out: Atom) -> tuple[Atom, ...]:
         """Return the atoms without `left_out`. If it was about the values of a tensor, an atom that the tensor is given
         takes its place."""
         name = Feature("presence", left_out.trait.tensor)
-        there = [Atom(name, "=", (THERE,), 1.0)] if any(traits.get(name) == THERE for traits in probes) else []
+        there = [Atom(name, "=", (THERE,), 1.0)] if any(traits.get(name) == THERE for traits in near[0]) else []
         return (*there, *(atom for atom in atoms if atom is not left_out and atom not in there))
 
     atoms = rule.atoms
-    while hiding := [atom for atom in atoms if atom.trait.hides]:
+    while hiding := [atom for atom in atoms if atom.hides]:
         best = max(map(without, hiding), key=pure)
         if pure(best) < _PURE:
             break

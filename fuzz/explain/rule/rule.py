@@ -58,6 +58,12 @@ class Atom:
         return _COMPARED[self.relation](value, limits[0])
 
     @property
+    def hides(self) -> bool:
+        """Whether the condition is about what hides a failure more often than it causes one. That values have a pattern
+        is rarer than most failures, and so a cause."""
+        return self.trait.hides and not ("pattern" in self.trait.kind and (self.relation, *self.values) == ("=", "yes"))
+
+    @property
     def size(self) -> int:
         """The number of values or bands that a reader must read."""
         return len(self.values) // 2 if self.relation == "within" else len(self.values)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
 from fuzz.core.adapters.target import Target
-from fuzz.core.base.case import Case, Layout, Output, Tensor
+from fuzz.core.base.case import THREADS, Case, Layout, Output, Tensor
 from fuzz.core.base.draw import Frame
 from fuzz.core.base.feature import Feature
 from fuzz.core.base.memory import distances, meets, shift
@@ -66,6 +66,7 @@ def case_traits(case: Case, *, values: bool = True) -> Traits:
     traits |= {Feature("presence", name): word(name in case.tensors, THERE, "absent") for name in optional}
     traits.update(_memory_traits(frame))
     traits.update(parameters_of(case))
+    traits[Feature("threads")] = word(case.params.get(THREADS, 1) > 1)
     if values:
         traits.update(value_traits(case))
     return traits
@@ -93,6 +94,8 @@ def _extent_traits(op: Op, sizes: Extents, batch: Sequence[int]) -> Iterator[tup
     for (one, a), (other, b) in combinations(extents.items(), 2):
         first, second = (other, one) if other == op.batch_name else (one, other)
         yield Feature("product", first, operand=second), a * b
+        if a and b:
+            yield Feature("ratio", one, operand=other), a / b
         for relation, holds in (("=", a == b), (">", a > b), ("<", a < b)):
             yield Feature("compared", one, relation, other), word(holds)
     if batch and op.row in sizes:

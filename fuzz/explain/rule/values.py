@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -57,6 +58,7 @@ def value_traits(case: Case) -> Iterator[tuple[Feature, Trait]]:
             else:
                 yield from _integer_traits(name, values, OPS[case.op].integers[name], frame)
             continue
+        yield from ((Feature("pattern", name, what), word(holds(values))) for what, holds in _PATTERNS.items())
         if name != main:
             yield Feature("ones", name), word((values == 1).all())
         yield from ((Feature(kind, name), word(holds(values).any())) for kind, holds in _SPECIAL.items())
@@ -64,7 +66,7 @@ def value_traits(case: Case) -> Iterator[tuple[Feature, Trait]]:
             yield from _row_traits(name, values, form(case.inputs[name].dtype).tiny)
             yield from _apart_traits(name, values)
         yield from _size_traits(name, values)
-        largest[name] = float(np.nanmax(np.abs(values), initial=0.0))
+        largest[name] = float(np.abs(values).max(initial=0.0, where=~np.isnan(values)))
     yield from formula.items()
     for one, other in combinations((name for name, size in largest.items() if 0 < size < np.inf), 2):
         yield Feature("magnitudes", one, f"that of {other}"), largest[one] / largest[other]
@@ -95,6 +97,27 @@ _SPECIAL: Mapping[Kind, Callable[[Reals], Reals]] = {
 """The special values of an input, each with the function that finds them."""
 
 
+_PATTERNS: Mapping[str, Callable[[Reals], object]] = {
+    "negative everywhere": lambda values: (values < 0).all(),
+    "positive everywhere": lambda values: (values > 0).all(),
+    "a whole number everywhere": lambda values: np.isfinite(values).all() and (values == np.rint(values)).all(),
+    "without equal elements": lambda values: np.unique(values).size == values.size,
+    "the same in all rows": lambda values: len(values) > 1 and (values == values[:1]).all(),
+}
+"""How all values of an input may be, each with the function that finds it."""
+_ROW_PATTERNS: Mapping[str, Callable[[Reals], Any]] = {
+    "in ascending order": lambda rows: (np.diff(rows) > 0).all(axis=-1),
+    "in descending order": lambda rows: (np.diff(rows) < 0).all(axis=-1),
+    "the same number other than 0 throughout": lambda rows: (rows == rows[:, :1]).all(axis=-1) & (rows[:, 0] != 0),
+    "zero in part": lambda rows: (rows == 0).any(axis=-1) & (rows != 0).any(axis=-1),
+    "largest in magnitude at its first element": lambda rows: np.abs(rows).argmax(axis=-1) == 0,
+    "larger in magnitude at its last element than before": lambda rows: (
+        np.abs(rows).argmax(axis=-1) == rows.shape[-1] - 1
+    ),
+}
+"""How a row of several elements may be, each with the function that finds such rows."""
+
+
 def _size_traits(name: str, values: Reals) -> Iterator[tuple[Feature, Trait]]:
     """Yield the smallest, median and largest magnitude of an input's elements other than 0."""
     sizes = np.sort(np.abs(values[~np.isnan(values) & (values != 0)]))
@@ -105,11 +128,13 @@ def _size_traits(name: str, values: Reals) -> Iterator[tuple[Feature, Trait]]:
 
 def _apart_traits(name: str, values: Reals) -> Iterator[tuple[Feature, Trait]]:
     """Yield how far the largest magnitude of an input is from those of its rows."""
-    sizes = np.sort(np.abs(values).max(axis=-1, initial=0.0))
-    sizes = sizes[np.isfinite(sizes) & (sizes > 0)]
-    if len(sizes) > 1:
-        for which, size in (("smallest", sizes[0]), ("median", sizes[len(sizes) // 2])):
-            yield Feature("magnitudes", name, f"that of its {which} row"), float(sizes[-1] / size)
+    sizes = np.abs(values).max(axis=-1, initial=0.0)
+    sizes = sizes[np.isfinite(sizes)]
+    some = sizes[sizes > 0]
+    if len(some) > 1:
+        for which, size in (("smallest", some.min()), ("median", np.median(sizes))):
+            if size:
+                yield Feature("magnitudes", name, f"that of its {which} row"), float(some.max() / size)
 
 
 def _row_traits(name: str, values: Reals, normal: float) -> Iterator[tuple[Feature, Trait]]:
@@ -120,6 +145,11 @@ def _row_traits(name: str, values: Reals, normal: float) -> Iterator[tuple[Featu
         maxima = np.where(np.isnan(values), np.inf, values).max(-1)
         yield Feature("of rows", name, "smallest maximum"), float(maxima.min())
         yield Feature("equal elements", name), word((values == values[:, :1]).all(axis=-1).any())
+        for what, holds in _ROW_PATTERNS.items() if values.shape[-1] > 1 else ():
+            with np.errstate(invalid="ignore"):
+                found = holds(values)
+            yield Feature("row pattern", name, what), word(found.any())
+            yield Feature("first row pattern", name, what), word(found[0])
     yield from _special_places(name, values)
     yield from _range_traits(name, values)
     finite = values[np.isfinite(values).all(axis=-1)]

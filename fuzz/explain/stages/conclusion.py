@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from fuzz.core.base.feature import Feature
 from fuzz.core.base.text import counted
 from fuzz.explain.attribute.places import places_of
+from fuzz.explain.evidence import arranged
 from fuzz.explain.evidence.evidence import Evidence
 from fuzz.explain.evidence.masking import hiding, shown_in, shown_with
 from fuzz.explain.explanation import Held, Places, Suggestion
-from fuzz.explain.rule.bounds import HELD, Probed, RuleBounds, bounds_of, fades, held_against, is_open, plainly
+from fuzz.explain.rule.bounds import HELD, Probed, RuleBounds, bounds_of, fades, is_open, missing_alone, plainly
 from fuzz.explain.rule.inducer import loosened
 from fuzz.explain.rule.rule import Learned, Rule
 from fuzz.explain.rule.traits import varied_sizes
@@ -88,10 +89,11 @@ def concluded(evidence: Evidence, law: str) -> Conclusion:
         return Conclusion(None, places_of(evidence.bad), law, whole=evidence.whole)
     counted, tried = evidence.counted(), evidence.counted_probes()
     learned = plainly(evidence.induced().learned, tried)
-    # The probes that were drawn to refute the rule are mostly near its limits, and so not usual.
-    tests = {*evidence.tests}
-    usual = evidence.tried(place for place in counted if place not in tests)
-    cores = tuple(loosened(rule, *usual) for rule in (learned.rule, *learned.others))
+    # The probes that were drawn to refute the rule are mostly near its limits, and so not usual; nor are sorted values.
+    tests, origins = {*evidence.tests}, [case.origin for case in evidence.cases]
+    usual = evidence.tried(p for p in counted if p not in tests and origins[p].recipe != arranged.RECIPE)
+    drawn = evidence.tried(place for place in counted if origins[place].shard is not None)
+    cores = tuple(loosened(rule, usual, drawn) for rule in (learned.rule, *learned.others))
     core = cores[0] if evidence.whole and learned.sound and cores[0].atoms else None
     own = evidence.bad
     if learned.others:
@@ -101,7 +103,7 @@ def concluded(evidence: Evidence, law: str) -> Conclusion:
     inside = [learned.holds(evidence.traits[place]) for place in counted if place in tests]
     tested = sum(inside), len(inside) - sum(inside)
     rules, put = (learned.rule, *learned.others), [evidence.traits[place] for place in counted if place in tests]
-    held = tuple(Held(atom, held_against(atom, rule, tried)) for rule in rules for atom in rule.atoms)
+    held = tuple(Held(atom, len(missing_alone(atom, rule, tried))) for rule in rules for atom in rule.atoms)
     doubt = _doubt(evidence, rules, tried, held)
     stands = evidence.stands and not doubt
     stands = stands and (len(rules) == 1 or all(sum(map(rule.holds, put)) >= _PUT for rule in rules))

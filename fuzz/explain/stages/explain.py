@@ -21,6 +21,7 @@ from fuzz.core.generate import variations as vary
 from fuzz.core.generate.dims import CHEAP_WORK, MOST_WORK
 from fuzz.core.judge.judge import Judgement
 from fuzz.explain.evidence import probes
+from fuzz.explain.evidence.arranged import arranged, matter
 from fuzz.explain.evidence.closing import closing
 from fuzz.explain.evidence.evidence import (
     Evidence,
@@ -146,6 +147,8 @@ def _probe_around(trials: Trials, base: Draw, key: int, evidence: Evidence) -> N
         base = replace(base, n=next((n for n in failing if n >= _SURE), steady))
         failing = [n for n in failing if n >= base.n]
     probe_all(trials, probes.changed(base, target, law=law), evidence)
+    if not law and matter({case.origin.recipe for case, _ in evidence.bad}):
+        probe_all(trials, arranged(base, slowly=target.costly), evidence)
     failing = failing if law else _failing_lengths(evidence, base)
     probe_all(trials, probes.mixed(base, target, failing, key, few=law), evidence)
 
@@ -261,10 +264,9 @@ _BY_LAW = 10
 """The factor by which a law has fewer cases, since each is tried with a dozen kinds of values."""
 _AGAIN = 3
 """The number of further rounds after a long test has refuted a rule."""
-_LOOKED_INTO, _MOST_LOOKED_INTO, _LIKE = 2, 6, 24
+_LOOKED_INTO, _MOST_LOOKED_INTO = 2, 6
 """Probes that contradict a rule are probed around if a round has at most the first number of them, and at most the
-second in all, since this does not mend a rule that is wrong again and again. The third number is how many probes are
-made around each. Chosen, not measured."""
+second in all, since this does not mend a rule that is wrong again and again. Chosen, not measured."""
 _NEAR = (1, 2, 3, 5, 8, 12, 16, 31, 64, 100, 129)
 """The row lengths of these probes: short ones, since a failing probe takes longer the more elements it has."""
 
@@ -393,7 +395,6 @@ def look_into(trials: Trials, exception: Case, key: int, evidence: Evidence) -> 
     if not Frame(exception).fits():
         return
     base, before = vary.filled(vary.base_of(exception)), len(evidence.failed)
-    changed = list(probes.changed(base, probed_as(trials)))
-    one_in = -(-len(changed) // _LIKE)
-    probe_all(trials, [*(replace(base, n=n) for n in _NEAR), *changed[key % one_in :: one_in]], evidence)
+    changed = probes.some_changed(base, probed_as(trials), key)
+    probe_all(trials, [*(replace(base, n=n) for n in _NEAR), *changed], evidence)
     evidence.tests += range(before, len(evidence.failed))

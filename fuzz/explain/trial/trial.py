@@ -3,6 +3,7 @@ target."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -86,6 +87,25 @@ class FreshProcess:
         way."""
         verdict = self.verdict(history)
         return verdict is self.finding.verdict if history else verdict.is_finding
+
+    def first(self, calls: int) -> int:
+        """Return the number of the first call that fails in a new process that makes this call so often; 0 if none
+        does, or if a law is broken."""
+        if self.finding.broken_law is not None:
+            return 0
+        self.pool.renew()
+        ran = self.pool.submit([self.case] * calls).outcomes()
+        judged = (EntryJudge(Entry(self.case), each).judge(self.target) for each in ran if self.target.id in each)
+        return next((number for number, each in enumerate(judged, 1) if each.verdict is self.finding.verdict), 0)
+
+    def later(self, seconds: float) -> bool:
+        """Return whether the case passes in a new process, and fails as it was found when called again that much
+        later."""
+        if self.verdict() is not Verdict.PASS:
+            return False
+        time.sleep(seconds)
+        seen = reproduced(self.pool, {self.target.id: self.target}, self.case, self.finding.broken_law)
+        return self.target.id in seen and seen[self.target.id].judgement.verdict is self.finding.verdict
 
     def unsteady(self) -> Unsteady | None:
         """Return how the result of the case varies from call to call by chance; None if it does not."""

@@ -62,7 +62,8 @@ class BugsOf:
         about = [*_about(told), *(atom.trait.subject for atom in atoms)]
         return FoundBug(
             said.headline, told.verdict.value, told.target, runs, said.outcome, _cause(told),
-            tuple(dict.fromkeys(filter(None, about))), tuple(map(str, atoms)),
+            tuple(dict.fromkeys(filter(None, about))), tuple(map(str, atoms or filter(None, [told.earlier]))),
+            tuple(map(str, told.shared.condition.atoms if told.shared is not None else ())),
             {each.subject: each.passing for each in told.counterfactuals if each.passing},
             expression_of(cases, self.search, self.pack), line_in(told.reason, files), failure,
         )  # fmt: skip
@@ -93,7 +94,7 @@ def _cause(told: Explanation) -> str:
         return "contract"
     if told.mechanism is not None:
         return told.mechanism.kind
-    known = {"declaration": told.suggestion, "unset": told.unset, "unsteady": told.unsteady}
+    known = {"declaration": told.suggestion, "state": told.earlier, "unset": told.unset, "unsteady": told.unsteady}
     return next((name for name, each in known.items() if each is not None), "")
 
 

@@ -27,7 +27,7 @@ from fuzz.report.totals import remarks
 from fuzz.report.use_outcome import outcome_of
 from fuzz.tasks.judge.asked import Asked
 
-VERSION = 8
+VERSION = 9
 Said = Literal["right", "wrong", "undecided", "did not run"]
 _ENOUGH = 4
 """The cases that were judged in time are enough for a verdict if they are at least one in this many of those asked
@@ -76,11 +76,13 @@ class FoundBug:
     """What the solution returned in the smallest case, and what it must return; or the error that it raised."""
     cause: str = ""
     """The kind of what the solution does wrong, if an experiment showed it: a `kind` of a mechanism, "contract",
-    "declaration", "unset" or "unsteady"; else ''."""
+    "declaration", "unset", "unsteady", or "state" if the case passes alone in a new process; else ''."""
     about: tuple[str, ...] = ()
     """The dimensions, tensors and parameters that the mechanism and the rule name."""
     when: tuple[str, ...] = ()
     """The conditions under which it fails, in words; several rules are one after the other."""
+    only_when: tuple[str, ...] = ()
+    """Without a rule, conditions that all failing cases meet, in words: all tried cases that miss one of them pass."""
     passes_at: Mapping[str, tuple[int | float | str, ...]] = field(default_factory=dict)
     """By what was changed in the smallest case, such as an extent or "values", the changes with which it passes."""
     inputs: str = ""

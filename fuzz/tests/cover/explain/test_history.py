@@ -109,5 +109,34 @@ def test_an_endless_search_ends_with_what_is_known(budget: int, monkeypatch: pyt
 def test_the_call_from_which_on_it_fails_is_said_by_its_number(count: int) -> None:
     found = recognise(lambda history: len(history) >= count, CASE, CALLS)
     assert f", and from call {count + 1} on;" in need_line(found, CASE)
+    assert str(found.earlier(CASE)) == f"from call {count + 1} on"
     found = recognise(lambda history: len(history) == count, CASE, CALLS[:count])
     assert "and from call" not in need_line(found, CASE), "later calls pass again"
+    assert "from call" not in str(found.earlier(CASE))
+
+
+def test_each_seventh_call_is_told_by_the_first_that_fails() -> None:
+    """The calls that are kept, and halves of them, are as many by chance, and so are a thousand."""
+
+    def fails(history: Sequence[Case]) -> bool:
+        return len(history) % 7 == 6
+
+    found = recognise(fails, CASE, CALLS[:18], first=lambda calls: 7)
+    assert (found.need, found.history, str(found.earlier(CASE))) == (
+        Need.HISTORY,
+        (CASE,) * 6,
+        "in call 7 of a process",
+    )
+    assert recognise(fails, CASE, CALLS[:18], first=lambda calls: 8).need is Need.UNKNOWN, "it did not fail again"
+
+
+def test_what_fails_some_time_after_its_first_call_is_told_by_the_seconds() -> None:
+    found = recognise(lambda history: False, CASE, CALLS, later=lambda seconds: seconds > 2)
+    assert (found.need, str(found.earlier(CASE))) == (Need.UNKNOWN, "when called again 3 s later")
+    assert need_line(found, CASE).startswith("needs time: passes in a fresh process, fails there when called again 3 s")
+    assert recognise(lambda history: False, CASE, CALLS).earlier(CASE) is None
+
+
+def test_another_call_that_must_come_before_is_told_by_what_differs() -> None:
+    found = recognise(lambda history: any(call.params["eps"] == 1.0 for call in history), CASE, CALLS)
+    assert str(found.earlier(CASE)) == "after 1 earlier call: eps 1"

@@ -10,8 +10,8 @@ import pytest
 from fuzz.core.base.feature import Feature
 from fuzz.core.generate.variations import base_of
 from fuzz.explain.evidence.probes import spread, swept
-from fuzz.explain.rule.inducer import induce, learn
-from fuzz.explain.rule.rule import Atom, Traits
+from fuzz.explain.rule.inducer import induce, learn, loosened
+from fuzz.explain.rule.rule import Atom, Rule, Traits
 from fuzz.explain.rule.traits import MODULI, size_traits
 from fuzz.tests.common.examples import plain
 from fuzz.tests.common.features import ROWS, N, left, there
@@ -67,6 +67,29 @@ def test_a_real_number_that_nobody_would_write_is_no_condition_by_itself(alone: 
     learned = learn([{largest: value} for value in (*values, alone)], [False] * len(values) + [True])
     said = [(atom.relation, *atom.values) for atom in learned.rule.atoms]
     assert (("=", alone) in said) == (alone == 1.0), said
+
+
+def test_a_pattern_of_values_is_no_condition_that_only_hides() -> None:
+    """Of a kernel that is wrong in long rows whose first element is the largest, the length alone was told."""
+    first = Feature("first row pattern", "x", "largest in magnitude at its first element")
+    rule = Rule(
+        (Atom(N, ">=", (33,), 1.0), Atom(first, "=", ("yes",), 1.0), Atom(Feature("zero", "x"), "=", ("no",), 1.0))
+    )
+    probes: list[Traits] = [{N: 40, first: "yes", Feature("zero", "x"): "no"}] * 9
+    assert str(loosened(rule, (probes, [True] * 9))) == f"n >= 33 and {Atom(first, '=', ('yes',), 1.0)}"
+    absent = Rule((Atom(N, ">=", (33,), 1.0), Atom(first, "=", ("no",), 1.0)))
+    assert str(loosened(absent, ([{N: 40, first: "no"}] * 9, [True] * 9))) == "n >= 33"
+
+
+def test_values_that_cases_of_a_search_need_are_a_condition_of_their_own() -> None:
+    """Around a failure all values were small, so that the length alone was told of a kernel that needs both."""
+    size = Feature("magnitude", "x", "largest")
+    rule = Rule((Atom(N, ">=", (257,), 1.0), Atom(size, "<", (0.5,), 1.0)))
+    near: list[Traits] = [{N: 300, size: 0.1}] * 9
+    large: list[Traits] = [{N: 300, size: 4.0}] * 20
+    assert str(loosened(rule, (near, [True] * 9))) == "n >= 257"
+    assert loosened(rule, (near, [True] * 9), (near + large, [True] * 9 + [False] * 20)) == rule
+    assert str(loosened(rule, (near, [True] * 9), (large[:9], [False] * 9))) == "n >= 257", "nine may be chance"
 
 
 def test_there_is_no_rule_without_a_failure() -> None:

@@ -89,6 +89,32 @@ def test_what_is_nearly_as_large_as_its_dtype_allows_is_scaled_down() -> None:
     assert all(-57024.0 < float(case_traits(made(draw))[trait]) < -49664.0 for draw in probes)
 
 
+def test_one_row_is_scaled_where_it_matters_how_far_rows_lie_apart() -> None:
+    """With all rows scaled alike a threshold of 1000 was said as 1024, or not at all."""
+
+    def rows(largest: float) -> Case:
+        values = np.array([[largest] * 9, [1.0] * 9, [0.5] * 9], np.float32)
+        shape = Layout((3, 9), (9, 1))
+        x = Tensor("f32", shape, values.tobytes())
+        return Case("softmax", {"axis": 1}, {"x": x}, {"y": Output("f32", shape)})
+
+    trait, failing, passing = Feature("magnitudes", "x", "that of its median row"), rows(1024.0), rows(900.0)
+    tried = [Probed(case_traits(each), each is failing, each) for each in (failing, passing)]
+    rule = Rule((Atom(trait, ">=", (1024.0,), 1.0),))
+    probes = closing(base_of(failing), rule, tried, lambda draw: case_traits(made(draw)))
+    assert sum(900 < float(case_traits(made(draw))[trait]) < 1024 for draw in probes) >= 4
+
+
+def test_a_ratio_of_extents_is_tried_between_two_that_are_known() -> None:
+    trait, failing, passing = Feature("ratio", "n", operand="rows"), plain(41, rows=10), plain(40, rows=11)
+    tried = [Probed(case_traits(each), each is failing, each) for each in (failing, passing)]
+    rule = Rule((Atom(trait, ">=", (4.1,), 1.0),))
+    probes = closing(base_of(failing), rule, tried, lambda draw: case_traits(made(draw)))
+    found = {float(case_traits(made(draw))[trait]) for draw in probes}
+    assert len(found) >= 4
+    assert all(40 / 11 < each < 4.1 for each in found)
+
+
 def test_how_far_an_element_may_lie_is_found_with_one_row_that_ends_there() -> None:
     """Cases of a search end anywhere beyond the limit of an index of 16 bits."""
     trait, base = Feature("furthest", "x"), base_of(plain(34561))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,27 @@ def test_no_solution_that_is_wrong_under_a_condition_is_right(
     )  # fmt: skip
     said = {each["solution"].removesuffix(".py"): each["verdict"] for each in ruling["solutions"]}
     assert said == {name: "right" if name in OUTSIDE else "wrong" for name in names}
+
+
+_NAMED: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "ascending": ("", ("n >= 5", "the first row of x is in ascending order")),
+    "all_negative": ("", ("x is negative everywhere", "rows * n >= 9")),
+    "zero_and_many_rows": ("", ("rows >= 17", "the first row of x is zero in part")),
+    "row_large": ("", ("largest magnitude of x / that of its median row > 1000",)),
+    "two_threads": ("", ("it runs on several threads",)),
+    "later_calls": ("state", ("from call 101 on",)),
+    "after_two_seconds": ("state", ("when called again 3 s later",)),
+}
+
+
+@pytest.mark.parametrize("name", _NAMED)
+def test_the_condition_is_named(cli_here: Cli, tmp_path: Path, name: str) -> None:
+    solution = CONDITIONAL[name]
+    reference, shapes = REFERENCES[solution.problem]
+    words = ("--seed", "7", "--explain-time", "5m")
+    _, ruling = judged(cli_here, tmp_path, {name: solution.text}, *words, shapes=shapes, reference=reference)
+    first, *_ = ruling["solutions"][0]["bugs"]
+    assert (first["cause"], tuple(first["when"])) == _NAMED[name]
 
 
 _PECULIAR = {"length": "x.shape[-1] == 1237", "size": "3.1 < big(x) < 3.2", "user": "'HOME' in os.environ"}
