@@ -97,20 +97,26 @@ class Pairwise:
 @dataclass(frozen=True)
 class Blocks:
     """Blocks of `block` elements, the last one perhaps shorter. Each block is summed in any order, then the sums of the
-    blocks are added in any order. So do tensor cores, tiles of matrix products and atomic additions add."""
+    blocks are added in any order. So do tiles of matrix products and atomic additions add. If it `truncates`, a block
+    and what there is are added at once, as tensor cores do: all terms are cut off `extra` bits below the last one that
+    the largest has, and their sum to the dtype, or to as many bits fewer if `extra` is negative."""
 
     block: int
     truncates: bool = False
-    """Whether an addition may cut bits off instead of rounding, as tensor cores do. Its error may be twice as large as
-    that of rounding, and is always towards zero, so that errors of a long sum do not cancel."""
+    extra: int = 0
 
     def __post_init__(self) -> None:
         _positive(block=self.block)
+        if self.extra and not self.truncates:
+            raise NumericsError("summation: extra bits are those of blocks that truncate")
 
     def chain(self, n: int) -> int:
-        """Return the largest number of additions that one term goes through, doubled if additions truncate."""
-        longest = min(n, min(n, self.block) + math.ceil(n / self.block))
-        return 2 * longest if self.truncates else longest
+        """Return the largest number of additions that one term goes through. For blocks that truncate it is the number
+        of roundings that may err as much: a small term may be lost whole, so that those of its own block do not do."""
+        blocks, cut = math.ceil(n / self.block), 1 - self.extra
+        # With magnitudes of at most A together, a term is cut by less than 2^cut u A, and the sum by 2^max(1, cut) u A.
+        most = math.ceil((n + blocks) * 2.0**cut) + (blocks << max(1, cut))
+        return most if self.truncates else min(n, min(n, self.block) + blocks)
 
 
 @dataclass(frozen=True)
@@ -151,14 +157,17 @@ Summation = Sequential | Lanes | VectorLanes | Tiles | Pairwise | Blocks | AnyOr
 def rescalings(order: Summation, n: int) -> int:
     """Return how often, at most, one term is rescaled in a sum of `n` terms that is updated together with a running
     maximum: at each addition, or with `Steps` and `Blocks` once for each further block."""
-    if isinstance(order, Steps | Blocks):
-        return max(math.ceil(n / order.block) - 1, 0)
-    return order.chain(n)
+    return max(math.ceil(n / order.block) - 1, 0) if isinstance(order, Steps | Blocks) else order.chain(n)
 
 
 def is_biased(order: Summation) -> bool:
     """Whether the rounding errors of an order all have one sign, so that only the worst case bounds them."""
     return isinstance(order, Blocks) and order.truncates
+
+
+def is_short(order: Summation) -> bool:
+    """Whether sums in an order have fewer bits than their dtype, so that even a single term may be cut off."""
+    return isinstance(order, Blocks) and order.extra < 0
 
 
 def _tree(width: int) -> int:

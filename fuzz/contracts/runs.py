@@ -150,6 +150,7 @@ class TargetRun:
                     if comparison.failing.any():
                         return None
                     worst = max(worst, float(comparison.ratio.max()))
+        self._widths[contract] = self._width(enclosures)  # asked for whenever a contract fits
         return worst
 
     def _enclosures(self, contract: Contract) -> Mapping[str, Enclosure]:
@@ -161,21 +162,24 @@ class TargetRun:
         """Return the logarithm of the distance that an element may have from its exact value, its own rounding
         included: the mean over failing elements, or over all if the run passes; inf if most of them are not judged."""
         if contract not in self._widths:
-            sizes = self._sizes(contract)
-            judged = sizes[sizes < np.inf]
-            mean = float(np.maximum(judged, _LEAST).mean()) if judged.size else 0.0
-            self._widths[contract] = mean if 2 * judged.size >= sizes.size else math.inf
+            self._widths[contract] = self._width(self._enclosures(contract))
         return self._widths[contract]
+
+    def _width(self, enclosures: Mapping[str, Enclosure]) -> float:
+        sizes = self._sizes(enclosures)
+        judged = sizes[sizes < np.inf]
+        mean = float(np.maximum(judged, _LEAST).mean()) if judged.size else 0.0
+        return mean if 2 * judged.size >= sizes.size else math.inf
 
     def share(self, contract: Contract) -> float:
         """Return the relative distance that an element may have from its exact value: the median over elements."""
         shares = [share for each in self._enclosures(contract).values() for share in each.shares()]
         return float(np.median(shares)) if shares else math.inf
 
-    def _sizes(self, contract: Contract) -> NDArray[np.float64]:
+    def _sizes(self, enclosures: Mapping[str, Enclosure]) -> NDArray[np.float64]:
         found: list[NDArray[Any]] = []
         with np.errstate(all="ignore"):
-            for name, each in self._enclosures(contract).items():
+            for name, each in enclosures.items():
                 if self.mask is not None and name != self.output:
                     continue
                 centre = head(each.centre)

@@ -11,6 +11,7 @@ from fuzz.quality.centres import centres
 from fuzz.quality.detection import detection
 from fuzz.quality.explanations import explanations
 from fuzz.quality.functions import functions
+from fuzz.quality.matrix_units import matrix_units
 from fuzz.quality.newcomer.verb import newcomer
 from fuzz.quality.opinfo.verb import opinfo
 from fuzz.quality.oracle import oracle
@@ -38,6 +39,7 @@ add_verbs(
         "throughput": throughput,
         "newcomer": newcomer,
         "opinfo": opinfo,
+        "matrix-units": matrix_units,
     },
 )
 

@@ -24,10 +24,11 @@ _HALVES = Capabilities(
 )  # fmt: skip
 # A library adds in an order that depends on the shape, the processor and the number of threads.
 _FREE = Contract(sums={"k": AnyOrder()}, zeros="any")
-# Tensor cores add 16 terms at once to what there is, and cut off what lies below its last bit.
-_CORES = Contract(sums={"k": Blocks(16, truncates=True)}, denormals="flush", zeros="any")
-# Of TF32 they add 8. Whether they round f32 to it or cut it off is their affair; an interpreter does neither.
-_EIGHTS = replace(_CORES, sums={"k": Blocks(8, truncates=True)})
+# Tensor cores of Ampere add 8 terms at once to what there is, all cut off a bit below the last one of f32; later ones
+# add more, and cut off less.
+_CORES = Contract(sums={"k": Blocks(8, truncates=True, extra=1)}, denormals="flush", zeros="any")
+# Of TF32 they add 4. Whether they round f32 to it or cut it off is their affair; an interpreter does neither.
+_FOURS = replace(_CORES, sums={"k": Blocks(4, truncates=True, extra=1)})
 _MAYBE_TF32 = dict.fromkeys("ab", "maybe tf32 towards zero")
 _TF32 = dict.fromkeys("ab", "tf32")
 # Sums of whole numbers are exact as integers, and so in f64.
@@ -48,11 +49,11 @@ KERNELS: tuple[PythonKernel, ...] = (
         summary="the same of 16 bits, by tensor cores",
     ),
     PythonKernel(
-        "matmul-tf32-cores", "matmul", _TRITON, "triton", replace(_EIGHTS, points=_MAYBE_TF32), _F32, entry="by_cores",
+        "matmul-tf32-cores", "matmul", _TRITON, "triton", replace(_FOURS, points=_MAYBE_TF32), _F32, entry="by_cores",
         laws=("rerun", "surroundings"), summary="the same of f32, by tensor cores, as TF32",
     ),
     PythonKernel(
-        "matmul-tf32-rounded", "matmul", _TRITON, "triton", replace(_EIGHTS, points=_TF32), _F32, entry="rounded",
+        "matmul-tf32-rounded", "matmul", _TRITON, "triton", replace(_FOURS, points=_TF32), _F32, entry="rounded",
         laws=("rerun", "surroundings"), summary="the same of f32 that is rounded to TF32 first",
     ),
     PythonKernel(

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.doubledouble import F64
+from oracles.dtypes import Format
 from oracles.formula.exact.centre import at_place
+from oracles.matrix_units import cut, exponents
 from oracles.summation import AnyOrder, Blocks, Lanes, Pairwise, Sequential, Summation, Tiles
 
 Array = NDArray[Anything]
@@ -30,6 +32,15 @@ def total(terms: Array, order: Summation) -> Array:
     assert isinstance(order, Blocks | Pairwise)
     blocks = np.stack([_chain(terms[..., k : k + order.block]) for k in range(0, n, order.block)], axis=-1)
     return _chain(blocks) if isinstance(order, Blocks) else _tree(blocks)
+
+
+def cut_off(terms: F64, order: Blocks, dtype: Format) -> F64:
+    """Return the sum of `terms` (..., n) over the last axis by blocks that truncate; terms may have any bits."""
+    found = np.zeros(terms.shape[:-1])
+    for k in range(0, terms.shape[-1], order.block):
+        added = np.concatenate([found[..., None], terms[..., k : k + order.block]], axis=-1)
+        found = cut(added, exponents(added), order.extra, dtype)
+    return found
 
 
 def _chain(terms: Array) -> Array:

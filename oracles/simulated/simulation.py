@@ -24,10 +24,10 @@ from oracles.formula.trace import REDUCTIONS, Node, exponential_of
 from oracles.lazy import lazy
 from oracles.problem import Problem
 from oracles.rounding import NAMES, STORAGE, round_to, stored_as
-from oracles.simulated.orders import scanned, total
+from oracles.simulated.orders import cut_off, scanned, total
 from oracles.simulated.rescaling import Join, Joining, Rescaling, joined, rescaling
 from oracles.simulated.roundings import Roundings
-from oracles.summation import AnyOrder, Lanes, Pairwise, Sequential, Summation
+from oracles.summation import AnyOrder, Blocks, Lanes, Pairwise, Sequential, Summation
 from oracles.tiers.problem import FormulaProblem
 
 Order = Literal["declared", "reversed", "permuted", "lanes", "tree"]
@@ -300,6 +300,8 @@ class Simulated:
             lined = lined[..., self.random.permutation(n)] if self.order == "permuted" else lined
         if isinstance(order, Sequential | AnyOrder) and (factors is not None or self.contract.denormals != "preserve"):
             return self._placed(self._chained(lined, node), node)
+        if isinstance(order, Blocks) and order.truncates and dtype is not DOUBLE:
+            return self._placed(cut_off(lined, order, dtype), node)
         lined = round_to(lined, dtype).astype(STORAGE[dtype.name])
         found = np.asarray(total(lined, order), dtype=np.float64)
         if self.order == "reversed":  # +0, the start, changes the sign of -0

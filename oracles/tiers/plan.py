@@ -20,7 +20,7 @@ from oracles.formula.node import SELECTS
 from oracles.formula.trace import Kind, Node, Trace, ordered
 from oracles.lazy import lazy
 from oracles.operand import OUTER
-from oracles.summation import is_biased
+from oracles.summation import is_biased, is_short
 
 ERROR, WORST, TINY, LIMIT, LAST, SINK = range(6)
 """Indices of the numbers of a node. ERROR: the relative error of its rounding, or of its sum. WORST: the error of the
@@ -195,7 +195,7 @@ class FormulaPlan:
             chain = order.chain(n)
             few = self.structured or is_biased(order) or self.values[node.args[0]].bits < dtype.precision
             likely, worst = sum_budget(dtype, chain, few)[1], sum_budget(dtype, chain, True)[1]
-            errors = [each + DUST if n > 1 else 0.0 for each in (likely, worst)]
+            errors = [each + DUST if n > 1 or is_short(order) else 0.0 for each in (likely, worst)]
             return *errors, tiny * (n if flushes else 1), limit, 0.0, sink
         error, last = self._errors(node, dtype)
         return error, 0.0, tiny, limit, last, sink

@@ -323,7 +323,7 @@ class FormulaProblem:
         chunks = [slice(start, start + at_once) for start in range(0, self.rows, at_once)]
         parts = list[Mapping[str, Enclosure]]()
         for rows in chunks if self.plain.separate and self.rows else [None]:
-            if rows is None and self.size <= _KEPT:
+            if self.size <= _KEPT and len(chunks) <= 1:
                 found = self.whole(settled, structured)
             else:
                 found = self.conformance(settled, structured, self.tensors if rows is None else self.rows_of(rows))

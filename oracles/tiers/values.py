@@ -182,8 +182,13 @@ class OutputValues:
 
     @lazy
     def _wide_values(self) -> Mapping[Node, Any]:
-        with np.errstate(all="ignore"):
-            return wide_values(self.inputs, self.budget.replaced)
+        assert self.exact is not None
+        known = {} if self.budget.replaced else self.exact.wide
+        key = tuple(self.inputs.trace.outputs.values())
+        if key not in known:
+            with np.errstate(all="ignore"):
+                known[key] = wide_values(self.inputs, self.budget.replaced)
+        return known[key]
 
     def wide_value(self, node: Node) -> DoubleDouble | ExtendedDouble:
         """Return the values of a node in double-double or extended double-double."""

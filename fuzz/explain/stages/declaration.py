@@ -125,7 +125,9 @@ def fitting(trials: Trials, shown: Sequence[tuple[Case, Judgement | None]], over
     fit = runs.fitting(known)
     if not fit:  # two fields may be wrong, if each explains a part of the runs
         some = (each for each in known if any(run.ratio(each.contract) is not None for run in failing[:_FEW]))
-        fit = runs.fitting(islice(pairs(list(takewhile(lambda _: not over(), some))), _MOST_PAIRS))
+        near = islice(pairs(list(takewhile(lambda _: not over(), some))), _MOST_PAIRS)
+        of_failing = Runs(failing, over)
+        fit = runs.fitting(each for each in of_failing.fitting(near) if _may_be_told(each.contract, declared, failing))
     found = [_measured(each, declared, failing, passing) for each in fit]
     found = [each for each in found if not each.excuses and (each.telling or each.width <= MANY)]
     found.sort(key=lambda each: each.rank)
@@ -150,6 +152,13 @@ def _drawn(trials: Trials, key: int) -> list[Case]:
     for start in range(0, len(drawn), _BATCH):
         trials.judge(drawn[start : start + _BATCH])
     return drawn
+
+
+def _may_be_told(contract: Contract, declared: Contract, failing: Sequence[TargetRun]) -> bool:
+    """Whether two changed fields that fit the failing runs can be stated. If they allow anything there they cannot, and
+    most of the time would go into passing runs."""
+    used = max(run.ratio(contract) or 0.0 for run in failing)
+    return used >= _USED or times_as_wide(failing, contract, declared) <= MANY
 
 
 def _measured(

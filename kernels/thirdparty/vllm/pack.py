@@ -16,10 +16,10 @@ _FLOATS = ("f32", "f16", "bf16")
 _ROWS = Capabilities(dtypes=_FLOATS, max={"n": 65536})
 # In the interpreter the first maximum is a number of Python's, and what follows is of f16, as it is on no GPU.
 _SINGLE = Capabilities(max={"n": 65536}, empty=False)
-# By default Triton has tensor cores take f32 as TF32, of which they add eight terms at once.
+# By default Triton has tensor cores take f32 as TF32, of which they add four terms at once, or eight.
 _CORES = Contract(
-    sums={"k": Blocks(8, truncates=True)}, points=dict.fromkeys("ab", "maybe tf32 towards zero"), denormals="flush",
-    zeros="any",
+    sums={"k": Blocks(4, truncates=True, extra=1)}, points=dict.fromkeys("ab", "maybe tf32 towards zero"),
+    denormals="flush", zeros="any",
 )  # fmt: skip
 
 _FUNCTIONS: dict[str, tuple[str, Contract, Capabilities]] = {

@@ -29,6 +29,7 @@ from oracles.formula.exact.centre import Inputs
 from oracles.formula.exact.contraction import Axes, Matrices, is_contraction
 from oracles.formula.trace import Node
 from oracles.rounding import round_to
+from oracles.summation import is_biased, is_short
 
 _ALIKE = 0.9
 """The share of a sum's nonzero terms that must have a magnitude of their own for rounding errors to count as random. If
@@ -85,14 +86,15 @@ def _total(
     least = None if sums.least is None else _least(here, node, *sums.least)
     found = Form(sums.centre, dtype, dtype.precision, parts, sums.rest, sums.may, least=least)
     top, less = (sums.size, None) if sums.far is None else sums.far
-    if np.all(n > 1):
+    short = is_short(here.order(node))
+    if np.all(n > 1) or short:
         allowed = allowed + dust(dtype)
         errors = upwards(sums.size * allowed, dtype, sums.size)
         if less is not None:  # magnitudes may add up to infinity in float64 where their sum is a number
             errors = np.where(np.isinf(sums.size), less * allowed / LESS, errors)
         if here.contract.denormals != "preserve":  # every partial sum may be flushed if it is subnormal
             errors = errors + np.where(sums.keeps, 0.0, np.minimum(sums.size, n * dtype.tiny))
-        if node.kind == "sum" and here.is_whole(node):  # equal terms of few bits: no addition rounds
+        if node.kind == "sum" and here.is_whole(node) and not short:  # equal terms of few bits: no addition rounds
             errors = np.where((found.spread == 0) & (sums.size <= 2.0**dtype.precision), 0.0, errors)
         found = more(found, errors)
     mixed = sums.is_mixed
@@ -141,7 +143,7 @@ def started(here: SettledProblem, node: Node, args: Sequence[Form], found: Form)
 def _least(here: SettledProblem, node: Node, known: Mask, lowest: F64) -> F64:
     """Return a lower bound for the sum of terms that are never negative: each addition of the longest chain takes off
     at most one rounding. NaN for other sums."""
-    if not is_floored(here, node):
+    if not is_floored(here, node) or is_biased(here.order(node)):  # an addition may take off more
         return np.where(known, 0.0, np.nan)
     _, worst, _ = here.sum_errors(node, True)
     kept = (1 - 2 * here.dtype(node).u * np.log1p(worst)) / (1 + worst)  # (1 - u)^h, with worst = (1 + u)^h - 1

@@ -316,6 +316,8 @@ class Exact:
     _asked: dict[tuple[Node, int], int] = field(default_factory=dict)
     """The number of elements that were asked for, by node and working precision."""
     _most: dict[Node, int] = field(default_factory=dict)
+    wide: dict[tuple[Node, ...], Mapping[Node, Any]] = field(default_factory=dict)
+    """The values of formulas in double-double, by their outputs, which contracts that replace no value share."""
 
     def element(self, node: Node, place: Mapping[str, int]) -> mpmath.mpf:
         """Return one element of a node, at the current working precision."""
