@@ -101,6 +101,8 @@ def judge(options: JudgeOptions) -> Exit:
 
     For example: kernelfuzz judge mine.py --against reference.py --shapes 'x=... n, w=n'
     """
+    # Else torch's threads spin while they wait for each other, which beside other work takes most of the time.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from fuzz.core.base.errors import UsageError
     from fuzz.tasks.judge.asked import JudgeRequest
 

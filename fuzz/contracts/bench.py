@@ -17,7 +17,7 @@ from fuzz.core.base.dispatch import Dispatch
 from fuzz.core.base.draw import GIVEN, Draw, Part
 from fuzz.core.base.dtypes import numbers, quantise
 from fuzz.core.base.outcome import Outcome, Status
-from fuzz.core.execute.batch import Pool
+from fuzz.core.execute.batch import Pool, outcomes_on
 from fuzz.core.generate.dims import LARGE_WORK
 from fuzz.core.generate.menus import usual
 from fuzz.core.generate.variations import extended, made, rank_of, sized
@@ -92,10 +92,10 @@ class SumBench:
         """Yield the target's outcome of each case. Raises UnmeasurableError if the target does not accept a case."""
         at_once = max(1, _MOST // max(1, self.like.elements))
         for start in range(0, len(cases), at_once):
-            for each in self.pool.submit(cases[start : start + at_once]).outcomes():
-                if self.target.id not in each:
+            for each in outcomes_on(self.target.id, self.pool, cases[start : start + at_once]):
+                if each is None:
                     raise UnmeasurableError("it does not take such a case")
-                yield each[self.target.id]
+                yield each
 
     def outputs(self, cases: Sequence[Case]) -> list[Arrays]:
         """Return the outputs of each case in float64, with an axis for each dimension of the formula. Raises

@@ -16,7 +16,7 @@ from fuzz.core.adapters.target import NotRun, Target
 from fuzz.core.base.case import Case, CaseError
 from fuzz.core.base.draw import GIVEN, Draw
 from fuzz.core.base.outcome import Outcome
-from fuzz.core.execute.batch import Pool
+from fuzz.core.execute.batch import Pool, outcomes_on
 from fuzz.core.generate.given import given_rows
 from fuzz.core.generate.search import Search, batches
 from fuzz.core.generate.storage import grids
@@ -274,10 +274,8 @@ def gathered(pool: Pool, target: Target, seed: int, most: int, over: Callable[[]
         if number % _BESIDE == 0:
             cases += _telling(cases)
         cases = [case for case in cases if kernel.capability.accepts(case)][: most - cases_run]
-        outcomes = (each.get(target.id) for each in pool.submit(cases).outcomes())
-        runs = [
-            TargetRun(case, each, target=target) for case, each in zip(cases, outcomes, strict=True) if each is not None
-        ]
+        outcomes = zip(cases, outcomes_on(target.id, pool, cases), strict=True)
+        runs = [TargetRun(case, each, target=target) for case, each in outcomes if each is not None]
         found += [run for run in runs if run.query(target.contract) is not None]
         cases_run += len(cases)
         if cases_run >= most or over() or number >= most:

@@ -146,10 +146,11 @@ _TORCH_KERNELS = (
         devices=("cpu",), summary="torch.nn.functional.rms_norm",
     ),
     PythonKernel(
-        # corpora/historical, torch-infinity: inf - inf in its running mean makes NaN of a row with an infinity.
+        # corpora/historical, torch-infinity: inf - inf in its running mean makes NaN of a row with an infinity. A
+        # squared distance from it overflows in rows whose squares do not, such as 9.22e18, 1.44e18, -9.22e18 in f32.
         "functional-running-mean", "rms_norm", _SOURCE, "torch",
-        replace(_FREE, nonfinite="unspecified"), _FUNCTIONAL, entry="functional",
-        devices=("cuda",), summary="the same, as it is on a GPU",
+        replace(_FREE, nonfinite="unspecified", algorithm={"rstd": ("formula", "running mean")}), _FUNCTIONAL,
+        entry="functional", devices=("cuda",), summary="the same, as it is on a GPU",
     ),
     PythonKernel(
         # Only elementwise operations, each rounded correctly: nothing about a row depends on anything but the row.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oracles.formula.trace import Node, Outputs, avg, point, rsqrt
+from oracles.formula.trace import Node, Outputs, avg, extent, point, rsqrt, welford_mean, welford_squares
 from oracles.op import Op
 from oracles.operand import Flip, Operand, Parameter
 
@@ -31,6 +31,12 @@ def root(x: Node, eps: Node) -> Node:
     return rsqrt(point(mean_square) + point(eps))
 
 
+def _running(x: Node, eps: Node) -> Node:
+    """Return `root` by the row's running mean and its squared distances, as a kernel does that also makes variances."""
+    mean = welford_mean(x, "n")
+    return rsqrt(welford_squares(x, "n") / extent("n") + mean * mean + eps)
+
+
 OP = Op(
     rms_norm,
     inputs=(X, WEIGHTS),
@@ -39,6 +45,9 @@ OP = Op(
     aliases=(("y", "x"),),
     flips=(Flip(("x",), ("y",)),),
     scaling={"x": 1, "rstd": -1},
-    algorithms={"y": {"weight first": lambda x, rstd, w=None: x * rstd if w is None else x * w * rstd}},
+    algorithms={
+        "y": {"weight first": lambda x, rstd, w=None: x * rstd if w is None else x * w * rstd},
+        "rstd": {"running mean": _running},
+    },
     summary="rows divided by their root mean square, times a weight",
 )

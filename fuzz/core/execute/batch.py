@@ -130,3 +130,8 @@ class Pool(Protocol):
     def submit(self, cases: Sequence[Case], without: Collection[str] = (), for_all: Collection[int] = ()) -> Batch: ...
 
     def renew(self) -> None: ...
+
+
+def outcomes_on(target: str, pool: Pool, cases: Sequence[Case]) -> list[Outcome | None]:
+    """Return the outcome of each case on one target of a pool, None where it does not take the case."""
+    return [each.get(target) for each in pool.submit(cases, pool.statuses.keys() - {target}).outcomes()]

@@ -262,6 +262,8 @@ def read_statement(asked: Asked) -> tuple[Statement, Derived]:
             break  # which extents a module refuses need not be known
         if best is not None and problem.tier == best[1].tier:
             continue
+        if (elements := problem.least_elements) > MOST_WORK:
+            raise UnreadStatementError(f"each case takes too long: it has a tensor of {elements:,} elements", problem)
         try:
             found = derived(problem, asked.values, any_values=asked.any_values)
         except TaskError as error:

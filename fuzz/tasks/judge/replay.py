@@ -176,6 +176,7 @@ class ReplayJudge:
         all_of_them = asked.cases if self.prepared.meant.is_exact else asked.replays
         most = all_of_them if not (own and self.why) else stop.within(lambda: self.prepared.affordable(seed)) or 1
         laws = laws_of(self.prepared.targets) if most >= min(_PROBED, asked.replays) else ()
+        spent = time.process_time()
         with view.phases.timed("replay"):
             rulings, results = self.prepared.run(most, seed, laws, view.screen, asked.replay_s, stop)
         seen, cases = results.replay, results.replay.cases
@@ -192,7 +193,7 @@ class ReplayJudge:
         return JudgeResults(
             self.said, cases, str(self.prepared.folder), rulings, probes, floors,
             [*filter(None, unseen)], time.monotonic() - began, missed, self.prepared.meant.guarantee,
-            told=[wrapped_text(each, view.width) for each in told],
+            told=[wrapped_text(each, view.width) for each in told], spent_s=time.process_time() - spent,
         )  # fmt: skip
 
 

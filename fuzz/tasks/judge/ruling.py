@@ -326,10 +326,13 @@ class JudgeResults:
     """The exit code, if it differs from the verdict's."""
     untried: Collection[str] = ()
     """The kernels that refuse the shapes of all cases."""
+    spent_s: float = 0.0
+    """The processor seconds that a replay took."""
 
     def is_enough(self, asked: Asked, *, own: bool) -> bool:
-        """Whether the cases are enough for a verdict: a quarter of those asked for, or one at a task's `own` shapes."""
-        if own:
+        """Whether the cases are enough for a verdict: a quarter of those asked for, or of the time that a replay may
+        take; at a task's `own` shapes one."""
+        if own or (self.guarantee and self.spent_s * _ENOUGH >= asked.replay_s):
             return any(each.judged for each in self.rulings.values())
         return self.cases * _ENOUGH >= (asked.replays if self.guarantee else asked.cases)
 

@@ -66,6 +66,12 @@ class Statement:
     kept: str = ""
     """The extents that do not vary, and why; "" if only the extents of weights do not."""
 
+    @property
+    def least_elements(self) -> int:
+        """The number of elements that the largest stated tensor has in each case: all, where extents vary, are 1."""
+        tensors = [dims.lower().split() for dims in (self.shapes or {}).values()]
+        return max((math.prod(self.fixed.get(dim, 1) for dim in each) for each in tensors), default=0)
+
     def takes(self, sizes: Mapping[str, int]) -> bool:
         """Return whether the reference takes tensors of zeros with these extents."""
         import torch

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import cast
+from collections.abc import Collection
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
-from fuzz.contracts.runs import TargetRun, times_as_wide
+from fuzz.contracts.measuring import measured
+from fuzz.contracts.runs import TargetRun, gathered, times_as_wide
+from fuzz.core.adapters.target import NotRun
 from fuzz.core.base.outcome import Outcome, Status
+from fuzz.core.execute.batch import Batch
+from fuzz.tasks.check.function import OwnProcess
 from fuzz.tests.common.handmade import a_case, dense
+from fuzz.tests.common.measured import undeclared
 from oracles.formula.contract import Contract
 
 ONE, OTHER = Contract("f32"), Contract("f64")
@@ -70,3 +76,21 @@ def test_an_element_strays_by_half_of_what_is_allowed_where_another_contract_all
     assert strays[values > 0.35].all()
     assert strays[values < 0.34].mean() < 0.1
     assert not len(run.strays(declared, declared, 1.5))
+
+
+def test_what_is_measured_of_one_target_runs_on_no_other_of_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measuring each of 24 solutions would run the cases of all on all."""
+    submit, left_out = OwnProcess.submit, list[Collection[str]]()
+
+    def noted(self: OwnProcess, cases: Any, without: Collection[str] = (), for_all: Collection[int] = ()) -> Batch:
+        left_out.append(without)
+        return submit(self, cases, without, for_all)
+
+    monkeypatch.setattr(OwnProcess, "submit", noted)
+    pool, target = undeclared(lambda x: x.sum(-1), lambda x: x.sum(-1), "x=... n")
+    pool.statuses = {**pool.statuses, "another": NotRun("it only has a name")}
+    assert measured(pool, target, target.contract).text
+    measuring = len(left_out)
+    assert gathered(pool, target, 1, 8, lambda: False)
+    assert 0 < measuring < len(left_out)
+    assert all("another" in each and target.id not in each for each in left_out)

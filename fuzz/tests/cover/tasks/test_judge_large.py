@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from fuzz.campaign.search.stopping import Interruption
 from fuzz.references.replay.cases import meant_of
 from fuzz.references.replay.oracle import op_of
 from fuzz.references.rerun import FINE, RUNS, Ways
@@ -17,9 +20,10 @@ from fuzz.tasks.judge import judging, own
 from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.judging import read_statement
 from fuzz.tasks.judge.own import own_statement
-from fuzz.tasks.judge.replay import PreparedReplay, menus_of
+from fuzz.tasks.judge.replay import PreparedReplay, ReplayJudge, menus_of
+from fuzz.tasks.judge.ruling import JudgeView, SolutionRuling
 from fuzz.tasks.readers.formats import statements_of
-from fuzz.tasks.readers.statement import UnreadStatementError
+from fuzz.tasks.readers.statement import Statement, UnreadStatementError
 
 _MODEL = """
 import torch
@@ -109,6 +113,35 @@ def test_no_case_is_begun_after_the_time_for_all(tmp_path: Path, monkeypatch: py
     assert replay.run(20, 1, (), Console(quiet=True))[1].replay.cases == 20
     monkeypatch.setattr("fuzz.tasks.judge.replay.time.process_time", lambda: float(next(seconds)))
     assert replay.run(20, 1, (), Console(quiet=True), 1.5)[1].replay.cases == 1
+
+
+def test_a_quarter_of_the_time_of_a_replay_is_enough_for_a_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A matrix product of 4096 by 4096 was undecided with any limit of time: a case takes ten seconds."""
+    meant = meant_of(lambda x: x * 2, "x=b n", None, {}, "finite", ("f32",))
+    asked, seconds, view = _asked(tmp_path), count(), JudgeView(Console(quiet=True), 80, False)
+    replay = PreparedReplay(replace(asked, replays=2), meant, op_of(meant, "it", 1), {}, tmp_path, ())
+    monkeypatch.setattr("fuzz.tasks.judge.replay.time.process_time", lambda: float(next(seconds)))
+    found = ReplayJudge(Statement("it", lambda x: x), "", replay).run(1, view, Interruption())
+    assert (found.cases, found.spent_s > 0.0) == (2, True)
+    for judged, spent, enough in ((2, 15.0, True), (2, 14.0, False), (0, 15.0, False)):
+        mine = SolutionRuling("mine.py", "right", judged, 0, {}, (), "")
+        each = replace(found, spent_s=spent, rulings={"mine": mine})
+        assert each.is_enough(asked, own=False) == enough
+    assert not replace(each, cases=1, guarantee="").is_enough(asked, own=False)
+
+
+def test_a_task_whose_smallest_case_is_too_large_for_a_formula_is_replayed(tmp_path: Path) -> None:
+    """To read it took 20 s, and then no case came to an end."""
+    axes = {"M": {"type": "var"}, **{dim: {"type": "const", "value": 4096} for dim in "NK"}}
+    inputs = {name: {"shape": list(dims), "dtype": "float16"} for name, dims in (("a", "MK"), ("b", "NK"))}
+    outputs = {"y": {"shape": ["M", "N"], "dtype": "float16"}}
+    said = {"name": "gemm", "axes": axes, "inputs": inputs, "outputs": outputs}
+    (tmp_path / "gemm.json").write_text(json.dumps({**said, "reference": "def run(a, b): return a @ b.T"}))
+    with pytest.raises(UnreadStatementError, match="it has a tensor of 16,777,216 elements") as refused:
+        read_statement(replace(_asked(tmp_path), against=str(tmp_path / "gemm.json")))
+    assert refused.value.statement.fixed == {"n": 4096, "k": 4096}
 
 
 def test_more_time_is_taken_for_more_cases_alone(tmp_path: Path) -> None:

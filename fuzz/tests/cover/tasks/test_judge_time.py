@@ -22,7 +22,7 @@ from fuzz.tasks import replay
 from fuzz.tasks.judge import formula, judging
 from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.readers.source import TaskError
-from fuzz.tests.conftest import HANG_S, Cli
+from fuzz.tests.conftest import HANG_S, Cli, run_cli
 
 _REFERENCE = "def halved(x):\n    return x / 2\n"
 _BRANCHES = "def halved(x):\n    return x / 2 if x.sum() > 0 else x\n"
@@ -180,3 +180,12 @@ def test_a_sooner_limit_leaves_no_library_half_imported(tmp_path: Path, monkeypa
         stop.within(lambda: importlib.import_module("imported_slowly"), 0.0)
         assert stop.is_over
     assert (tmp_path / "ended").exists()
+
+
+def test_threads_of_torch_sleep_while_they_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside other work threads that spin take most of the time: a replay of an LSTM took ten times as long."""
+    monkeypatch.delenv("OMP_WAIT_POLICY")  # the tests' own
+    (tmp_path / "reference.py").write_text(_REFERENCE)
+    (tmp_path / "mine.py").write_text(_RIGHT)
+    words = ("mine.py", "--against", "reference.py", "--shapes", "x=n", "--max-cases", "1")
+    assert "GOMP_SPINCOUNT = '0'" in run_cli(tmp_path, "judge", *words, OMP_DISPLAY_ENV="VERBOSE").stderr
