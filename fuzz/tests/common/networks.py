@@ -410,5 +410,69 @@ NETWORKS = {
         ("conv.bias, padding=1", "None, padding=1"),
         "[num_classes]",
     ),
+    "gru": Network(
+        3,
+        """
+    def __init__(self, inner, hidden, layers):
+        super().__init__()
+        self.gru = nn.GRU(inner, hidden, layers, batch_first=True)
+
+    def forward(self, x, h):
+        y, last = self.gru(x, h)
+        return y, last
+""",
+        "batch_size = 10\nsteps = 64\ninner = 64\nhidden = 64\nlayers = 2\n"
+        "[torch.randn(batch_size, steps, inner), torch.randn(layers, batch_size, hidden)]",
+        """
+    def forward(self, x, h):
+        gru, ends = self.gru, []
+        for layer in range(gru.num_layers):
+            wi, wh = getattr(gru, f"weight_ih_l{layer}"), getattr(gru, f"weight_hh_l{layer}")
+            bi, bh = getattr(gru, f"bias_ih_l{layer}"), getattr(gru, f"bias_hh_l{layer}")
+            state, rows, given = h[layer], [], x @ wi.T + bi
+            for step in range(x.shape[1]):
+                a, b, c = given[:, step].chunk(3, 1)
+                p, q, s = (state @ wh.T + bh).chunk(3, 1)
+                r, z = (a + p).sigmoid(), (b + q).sigmoid()
+                n = (c + r * s).tanh()
+                state = n + z * (state - n)
+                rows.append(state)
+            x = torch.stack(rows, 1)
+            ends.append(state)
+        return x, torch.stack(ends)
+""",
+        ("c + r * s", "c + r * (s - bh[-64:]) + bh[-64:]"),
+        "[inner, hidden, layers]",
+    ),
+    "encoder_layer": Network(
+        3,
+        """
+    def __init__(self, width, heads, hidden):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(width, heads)
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.up, self.down = nn.Linear(width, hidden), nn.Linear(hidden, width)
+
+    def forward(self, x):
+        x = self.norm1(x + self.attention(x, x, x, need_weights=False)[0])
+        return self.norm2(x + self.down(F.relu(self.up(x))))
+""",
+        "batch_size = 4\nsteps = 64\nwidth = 64\nheads = 4\nhidden = 128\n[torch.randn(steps, batch_size, width)]",
+        """
+    def forward(self, x):
+        steps, batch, width = x.shape
+        heads = self.attention.num_heads
+        parts = (x @ self.attention.in_proj_weight.T + self.attention.in_proj_bias).chunk(3, -1)
+        q, k, v = (each.reshape(steps, batch * heads, -1).transpose(0, 1) for each in parts)
+        weights = torch.softmax(q @ k.transpose(1, 2) / (width // heads) ** 0.5, -1)
+        y = (weights @ v).transpose(0, 1).reshape(steps, batch, width)
+        y = y @ self.attention.out_proj.weight.T + self.attention.out_proj.bias
+        x = F.layer_norm(x + y, (width,), self.norm1.weight, self.norm1.bias)
+        y = (x @ self.up.weight.T + self.up.bias).clamp(0) @ self.down.weight.T + self.down.bias
+        return F.layer_norm(x + y, (width,), self.norm2.weight, self.norm2.bias)
+""",
+        ("/ (width // heads) ** 0.5", "/ width**0.5"),
+        "[width, heads, hidden]",
+    ),
 }  # fmt: skip
 """The tasks by name."""
