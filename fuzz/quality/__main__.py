@@ -6,6 +6,7 @@ import typer
 
 from fuzz.cli.exits import leave
 from fuzz.cli.options import add_verbs
+from fuzz.quality.array_api import array_api
 from fuzz.quality.calibrate.verb import calibrate
 from fuzz.quality.centres import centres
 from fuzz.quality.detection import detection
@@ -40,6 +41,7 @@ add_verbs(
         "newcomer": newcomer,
         "opinfo": opinfo,
         "matrix-units": matrix_units,
+        "array-api": array_api,
     },
 )
 

@@ -60,7 +60,7 @@ def mutants(problem: FormulaProblem, contract: Contract) -> Iterator[ScaledMutan
             yield _term_of(trace, node)
         elif node.kind in ("add", "subtract") and any(each.kind == "tensor" for each in ordered([node])):
             yield from _summands_of(trace, node)  # a value made of positions alone says where, not how much
-        elif node.kind == "function" and not node.is_exact:
+        elif node.kind == "pair" or (node.kind == "function" and not node.is_exact):
             dtype = form(contract.dtypes.get(trace.names.get(node, ""), contract.compute))
             yield ScaledMutant(f"{_text(trace, node)} off by k ulp", trace, node, _off_by_ulp(dtype), range(24))
         elif node.kind == "parameter" and problem.parameters[node.label] and trace.uses[node]:

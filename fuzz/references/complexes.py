@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from fuzz.references.dims import Dim, Pair, UnreadableError
-from fuzz.references.elementwise import hypot, rule
+from fuzz.references.elementwise import rule
 from fuzz.references.lines import of_dims, template
 from fuzz.references.maps import single
 from fuzz.references.reading import Reader
@@ -139,9 +139,13 @@ def _size(reader: Reader, of: Complex) -> Value:
 @rule(f"{COMPLEX}abs")
 def _absolute(reader: Reader, self: Complex) -> Value:
     if self.real is not None and self.imag is not None:
-        size: Value = hypot(reader, self.real, self.imag)
-        return size
+        return reader.each("f.hypot(a, b)", "size", a=self.real, b=self.imag)
     return reader.each("abs(a)", "size", a=whole(reader, self.real or self.imag))
+
+
+@rule(f"{COMPLEX}angle")
+def _angle(reader: Reader, self: Complex) -> Value:
+    return reader.each("f.atan2(b, a)", "angle", a=whole(reader, self.real), b=whole(reader, self.imag))
 
 
 @rule(f"{COMPLEX}exp")

@@ -37,6 +37,7 @@ FUNCTIONS: Mapping[str, str] = {
     "add": "self + alpha * other", "sub": "self - alpha * other", "rsub": "other - alpha * self",
     "mul": "self * other", "div.Tensor": "self / other", "div.Scalar": "self / other",
     "maximum": "f.where(self < other, other, self)", "minimum": "f.where(other < self, other, self)",
+    "atan2": "f.atan2(self, other)", "hypot": "f.hypot(self, other)",
     "addcmul": "self + value * tensor1 * tensor2",
     "addcdiv": "self + value * tensor1 / tensor2",
     "floor_divide": "f.floor(self / other)",
@@ -154,18 +155,6 @@ def fmod(reader: Reader, self: Value, other: Value | Number) -> Value:
     return reader.each("a - b * cut", "rest", a=self, b=other, cut=cut)
 
 
-@rule("hypot")
-def hypot(reader: Reader, self: Value, other: Value) -> Value:
-    """Return the root of a sum of two squares, calculated so that the squares neither overflow nor underflow."""
-    given = {
-        name: reader.each("abs(a)", "size", a=each) for name, each in zip("ab", reader.met(self, other), strict=True)
-    }
-    large = reader.each("f.where(a < b, b, a)", "large", **given)
-    ratio = reader.each("f.where(a == b, 1.0, f.where(a < b, a, b) / large)", "ratio", **given, large=large)
-    text = "f.where((a == float('inf')) | (b == float('inf')), float('inf'), large * f.sqrt(1.0 + ratio * ratio))"
-    return reader.each(text, "size", **given, large=large, ratio=ratio)
-
-
 LERP = {"from_start": "a + t * (b - a)", "from_end": "b - (b - a) * (1.0 - t)", "shares": "(1.0 - t) * a + t * b"}
 """Three algorithms for a blend of a and b."""
 
@@ -198,7 +187,7 @@ def clamped(reader: Reader, self: Value, min: Any, max: Any) -> Value:  # noqa: 
 def power(reader: Reader, self: Value | Number, exponent: Value | Number) -> Value:
     """Return a power."""
     if isinstance(exponent, Value):
-        return reader.each("f.exp(b * f.log(a))", "power", a=self, b=exponent)
+        return reader.each("f.pow(a, b)", "power", a=self, b=exponent)
     assert isinstance(self, Value)
     known = {0.5: "f.sqrt(x)", -0.5: "f.rsqrt(x)", -1: "1.0 / x", 1: "x", 0: "1.0"}
     if exponent in known:

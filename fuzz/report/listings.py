@@ -17,6 +17,7 @@ from fuzz.report.console import PlainTable
 from fuzz.report.platforms import platforms_table
 from oracles.elementary.function import Elementary, FunctionFamily
 from oracles.elementary.functions import records
+from oracles.elementary.of_two import OfTwo
 from oracles.op import Op
 from oracles.operand import Operand, Parameter
 from oracles.ops import OPS
@@ -132,8 +133,8 @@ def functions_table(path: Path | None) -> PlainTable:
     return PlainTable(("function", "accuracy", "what it is"), rows)
 
 
-def _call(of: Elementary | FunctionFamily) -> str:
-    more = f", {of.constant}" if isinstance(of, FunctionFamily) else ""
+def _call(of: Elementary | FunctionFamily | OfTwo) -> str:
+    more = f", {of.constant}" if isinstance(of, FunctionFamily) else ", other" if isinstance(of, OfTwo) else ""
     return f"f.{of.name}(value{more})"
 
 

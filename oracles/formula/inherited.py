@@ -25,7 +25,7 @@ def _root(x: Node) -> Node:
 
 
 def _pow(node: Node) -> Node:
-    exponent = Node("constant", value=node.value, low=node.low)
+    exponent = node.args[1] if node.kind == "pair" else Node("constant", value=node.value, low=node.low)
     return (exponent * node.args[0].apply("log2")).apply("exp2")
 
 
@@ -55,7 +55,7 @@ def inherited(graph: Trace, names: Collection[str]) -> Trace:
 
 def expression(node: Node, names: Collection[str]) -> Node:
     """Return the expression in place of a node, if it is one of the functions in `names`; else the node."""
-    if node.kind != "function" or node.label not in names:
+    if node.kind not in ("function", "pair") or node.label not in names:
         return node
     found = _pow(node) if node.label == "pow" else EXPRESSIONS[node.label](*node.args)
     made = {each: each for each in ordered(node.args)}

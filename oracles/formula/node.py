@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Kind = Literal[
     "tensor", "parameter", "constant", "extent", "position",
-    "add", "subtract", "multiply", "divide", "negate", "function",
+    "add", "subtract", "multiply", "divide", "negate", "function", "pair",
     "sum", "max", "dot", "welford_mean", "welford_squares", "online", "online_dot",
     "where", "at_most", "less", "point", "take", "scan", "ranked", "place", "within",
 ]  # fmt: skip
@@ -29,6 +29,8 @@ EITHER, FIRST, LAST = 0.0, 1.0, 2.0
 """Which place is chosen if several elements are equal: any of their places, the first, or the last."""
 SELECTS: tuple[Kind, ...] = ("ranked", "place")
 COMPARED: tuple[Kind, ...] = ("at_most", "less")
+OF_TWO = ("atan2", "hypot", "pow")
+"""The names of the functions of two values, see `oracles.formula.pairs`."""
 TOLD: tuple[Kind, ...] = ("at_most", "less", "place")
 """Kinds of nodes whose values are conditions or places."""
 
@@ -66,7 +68,7 @@ class Node:
     @property
     def operation(self) -> str:
         """Return the name of the elementary function, or else the kind."""
-        return self.label if self.kind == "function" else self.kind
+        return self.label if self.kind in ("function", "pair") else self.kind
 
     @lazy
     def is_exact(self) -> bool:
@@ -176,6 +178,11 @@ def lifted(value: Operand) -> Node:
 def of_two(kind: Kind, a: Operand, b: Operand) -> Node:
     args = lifted(a), lifted(b)
     return Node(kind, args, args[0].dims | args[1].dims)
+
+
+def paired(name: str, a: Operand, b: Operand) -> Node:
+    """Return the node of a function of two values."""
+    return replace(of_two("pair", a, b), label=name)
 
 
 def chosen(mask: Operand, value: Operand, other: Operand) -> Node:

@@ -33,6 +33,7 @@ from oracles.formula.node import (
     EITHER,
     FIRST,
     LAST,
+    OF_TWO,
     READS,
     REDUCTIONS,
     SELECTS,
@@ -43,6 +44,7 @@ from oracles.formula.node import (
     chosen,
     lifted,
     ordered,
+    paired,
 )
 from oracles.formula.shares import Shares, shares_of
 from oracles.lazy import lazy
@@ -71,10 +73,13 @@ def __getattr__(name: str) -> Callable[..., Node]:
 
 @cache
 def elementary(name: str) -> Callable[..., Node]:
-    """Return a Python function that makes the node of an elementary function from a value; a family has a constant."""
+    """Return a Python function that makes the node of an elementary function from a value; a family has a constant, and
+    some functions take a second value."""
 
-    def of(value: Operand, constant: float = 0.0) -> Node:
-        return lifted(value).apply(name, float(constant))
+    def of(value: Operand, other: Operand = 0.0) -> Node:
+        if name in OF_TWO and (name != "pow" or isinstance(other, Node)):
+            return paired(name, value, other)
+        return lifted(value).apply(name, float(other))
 
     of.__name__ = of.__qualname__ = name
     of.__doc__ = f"Elementwise: `kernelfuzz list functions` says what {name} is."

@@ -177,6 +177,8 @@ class Simulated:
             return self._quotient(node, args)
         if node.kind == "function":
             return self._rounding.function(node.function, args[0], dtype)
+        if node.kind == "pair":
+            return self._rounding.erring(step(node, args, Float64(), self.inputs), node.label, dtype)
         if node.kind in ("welford_mean", "welford_squares", "online"):
             return self._updated(node, args[0])
         if node.kind == "scan":

@@ -226,7 +226,7 @@ def _origin(budget: Budget, node: Node) -> Mask:
     for arg in node.args:
         centre = budget.forms[arg].centre
         before = ~np.isfinite(centre)
-        if node.kind in ("divide", "function"):  # a pole is no overflow
+        if node.kind in ("divide", "function", "pair"):  # a pole is no overflow
             before = before | (centre == 0)
         if node.kind in REDUCED:
             before = np.logical_or.reduce(before, budget.inputs.axes(node), keepdims=True)

@@ -164,6 +164,10 @@ class OutputValues:
         if node.kind == "function":
             own_bound = (node.function.double if wide else node.function.float64).bound
             relative = max(relative, own_bound.relative)
+        if node.kind == "pair":
+            from oracles.formula import pairs
+
+            relative = max(relative, pairs.own_bound(wide).relative)
         share = self.budget.own_share(wide)
         share = share if np.ndim(share) == 0 else self.shaped(output, np.asarray(share))
         own = width * (share + SAME) + np.abs(quick) * (2 * relative) + lost

@@ -1,5 +1,6 @@
 """The tables of errors that standards accept, as rows of platforms that a contract may name: `platform="wgsl"`. Their
-ulp is that of the exact result, and none is larger than what a contract calls an ulp. The numbers are those for f32."""
+ulp is that of the exact result, and none is larger than what a contract calls an ulp. The numbers are those for f32,
+except in `opencl-f16`."""
 
 from __future__ import annotations
 
@@ -27,6 +28,7 @@ _SHADED: Mapping[str, tuple[Within | Besides, ...]] = {
     "sin": (Within(0.5, low=-math.pi, high=math.pi), Besides(4096.0)),  # 2^-11
     "cos": (Within(0.5, low=-math.pi, high=math.pi), Besides(4096.0)),
     "atan": (Within(4096.0),),
+    "atan2": (Within(4096.0),),
 }
 """What Vulkan and WGSL have alike."""
 _INHERITED = {
@@ -40,11 +42,13 @@ _INHERITED_BY_WGSL = {
 _POLYNOMIAL = 6.77e-5 * 2.0**23
 """The absolute error of an arcsine or arccosine, in ulp of 1, for kernels that calculate a polynomial."""
 _FULL = {
-    "acos": 4, "acosh": 4, "asin": 4, "asinh": 4, "atan": 5, "atanh": 5, "cbrt": 2, "cos": 4, "cosh": 4, "exp": 3,
-    "exp2": 3, "exp10": 3, "expm1": 3, "log": 3, "log2": 3, "log10": 3, "log1p": 2, "pow": 16, "rsqrt": 2, "sin": 4,
-    "sinh": 4, "sqrt": 3, "tan": 5, "tanh": 5,
+    "acos": 4, "acosh": 4, "asin": 4, "asinh": 4, "atan": 5, "atan2": 6, "atanh": 5, "cbrt": 2, "cos": 4, "cosh": 4,
+    "exp": 3, "exp2": 3, "exp10": 3, "expm1": 3, "hypot": 4, "log": 3, "log2": 3, "log10": 3, "log1p": 2, "pow": 16,
+    "rsqrt": 2, "sin": 4, "sinh": 4, "sqrt": 3, "tan": 5, "tanh": 5,
 }  # fmt: skip
 """The ulp of OpenCL's full profile."""
+_HALF = {**dict.fromkeys(_FULL, 2.0), "pow": 4.0, "rsqrt": 1.0, "sqrt": 0.5, "divide": 0.5}
+"""The ulp of OpenCL's functions of f16, for kernels that calculate in f16; 0 of its ulp is correctly rounded."""
 _FAST: Mapping[str, tuple[Within | Besides, ...]] = {
     **{name: (Within(4096.0),) for name in ("acos", "asin", "atan")},
     **{name: (Within(3.0, growth=2.0),) for name in ("exp", "exp2")},  # 3 + floor(|2 x|)
@@ -71,6 +75,7 @@ def _facts() -> Iterator[Fact]:
         yield from (Fact(name, about, value, _RELAXED) for about, values in fast.items() for value in values)
         yield from (Fact(name, about, Within(ulp), _UNTESTED) for about, ulp in _ERRORS.items())
         yield Fact(name, "divide", Within(2.5), "OpenCL C specification, relative error as ULP values: x / y")
+    yield from (Fact("opencl-f16", about, Within(ulp), f"{_OPENCL}, half") for about, ulp in _HALF.items())
     yield Fact("opencl-relaxed", "tan", Inherited("sin(x) / cos(x)"), f"{_RELAXED}, derived")
     yield Fact("opencl-relaxed", "pow", Inherited("exp2(p log2(x))"), f"{_RELAXED}, derived")
     yield Fact("opencl-relaxed", "NaN and infinities", Unspecified(), "OpenCL C specification: -cl-finite-math-only")

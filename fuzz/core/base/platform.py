@@ -117,8 +117,12 @@ class Platform:
     @cached_property
     def accuracy(self) -> Mapping[str, Within]:
         """The documented bounds of functions that are wider than a contract's default ones, by name."""
+        return self._wider(self.documented)
+
+    def _wider(self, names: Collection[str]) -> Mapping[str, Within]:
+        """Return the documented bounds of these functions alone: a record is loaded for each."""
         plain = Contract()
-        wider = {name: bound.wider(plain.bound(name)) for name, bound in self.documented.items()}
+        wider = {name: bound.wider(plain.bound(name)) for name, bound in self.documented.items() if name in names}
         return {name: bound for name, bound in wider.items() if bound != plain.bound(name)}
 
     @cached_property
@@ -157,7 +161,7 @@ class Platform:
         inherited = tuple(dict.fromkeys((*contract.inherited, *self.inherited(used))))
         used |= parts_of(inherited)
         said = () if widens else (*contract.accuracy, *contract.absolute)
-        accuracy = {name: bound for name, bound in self.accuracy.items() if name in used and name not in said}
+        accuracy = self._wider(used - {*said})
         absolute = {name: error for name, error in self.absolute.items() if name in used and name not in said}
         if widens:
             accuracy = {name: bound.wider(contract.bound(name)) for name, bound in accuracy.items()}

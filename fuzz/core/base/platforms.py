@@ -24,7 +24,7 @@ _CUDA, _FAST = "cuda", "cuda --use_fast_math"
 _GUIDE = "CUDA C++ Programming Guide, mathematical functions"
 _NVCC = "CUDA compiler driver NVCC"
 _LIBDEVICE = f"{_GUIDE}: {{0}}f within {{1}} ulp; Triton has libdevice flush (nvvm-reflect-ftz)"
-_CUDA_ULP = {"erf": 2, "atan": 2, "expm1": 1, "log1p": 1}
+_CUDA_ULP = {"erf": 2, "atan": 2, "expm1": 1, "log1p": 1, "atan2": 3, "hypot": 3}
 _PLAIN_CUDA_ULP = {"exp": 2, "exp2": 2, "log": 1, "log2": 1, "sin": 2, "cos": 2, "tanh": 2, "pow": 4}
 """CUDA's documented bounds in ulp: `_CUDA_ULP` for functions that --use_fast_math does not change, `_PLAIN_CUDA_ULP`
 for those that it replaces."""
@@ -72,7 +72,7 @@ FACTS: tuple[Fact, ...] = (
     ),
     *(
         Fact(_TRITON, name, Within(ulp + 0.5, flushes=True), _LIBDEVICE.format(name, ulp))
-        for name, ulp in {"sin": 2, "cos": 2, "tanh": 2, "erf": 2, "atan": 2, "pow": 4, "expm1": 1, "log1p": 1}.items()
+        for name, ulp in {**_CUDA_ULP, "sin": 2, "cos": 2, "tanh": 2, "pow": 4}.items()
     ),
     Fact(_TRITON, "sums", InAnyOrder(), "the Triton documentation of tl.sum and tl.dot promises no order"),
     Fact(
@@ -128,6 +128,10 @@ FACTS: tuple[Fact, ...] = (
     Fact(_NUMPY, "exp", Within(3.0), "NumPy's vectorised f32 functions, as their source says: within 2.52 ulp"),
     Fact(_NUMPY, "log", Within(4.0), "NumPy's vectorised f32 functions, as their source says: within 3.83 ulp"),
     Fact(_NUMPY, "rsqrt", Within(2.0), "there is none: it is a root and a division, or an estimate with a step"),
+    *(  # measured with AVX-512 of 12 million pairs: 3.26 and 1.14
+        Fact(_NUMPY, name, Within(4.5), "NumPy has Intel's SVML for vectors of AVX-512, within 4 ulp")
+        for name in ("atan2", "pow")
+    ),
     Fact(_NUMPY, "sums", InAnyOrder(), "numpy.sum, notes: pairwise along the fast axis, and one by one along others"),
     *(
         Fact(_C, name, Within(ulp), _GLIBC.format(name, seen))
@@ -146,7 +150,8 @@ FACTS: tuple[Fact, ...] = (
     ),
     *(
         Fact(_SHARED, name, Within(4.5), "GNU C Library manual: libmvec, which a library may call, within 4 ulp")
-        for name in ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "expm1", "log1p", "atan", "pow")
+        for name in ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "expm1", "log1p", "atan", "pow",
+                     "atan2", "hypot")
     ),
     Fact(_SHARED, "sums", InAnyOrder(), "nobody sees how a compiled library adds: -ffast-math lets it choose"),
     Fact(_SHARED, "products", Usual("rounded or not, where a sum takes them"), "the same, of what it contracts"),

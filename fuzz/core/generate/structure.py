@@ -83,7 +83,7 @@ def powers(op: Op) -> Names:
         for node in graph.nodes:
             if node.kind in _PRODUCTS:
                 found |= codes & _inputs(node.args[:1]) & _inputs(node.args[1:])
-            elif node.kind == "function":
+            elif node.kind in ("function", "pair"):
                 found |= codes & _inputs(node.args)
     return frozenset(found)
 

@@ -29,7 +29,7 @@ _REPEATED = 1024
 """The number of calls of the case itself that are tried if a worker's kept calls (the latest 256) do not show the
 failure. So many calls may overflow a counter, fill a buffer, or switch to faster code."""
 _LATER_S = 3.0
-"""The seconds after which a call is tried again if no earlier calls show the failure. Chosen."""
+"""The seconds after which a call is tried again. Chosen."""
 _COUNTED = 64
 """The number of calls of the case itself among which one is sought that fails alone, as every seventh may."""
 _MANY = 8
@@ -99,6 +99,9 @@ def recognise(
     if unsteady is not None:
         return Recognised(Need.UNKNOWN, calls=len(before), unsteady=unsteady)
     trials = _Asked(fails)
+    # Many calls take a while, too, so that time is tried before their number.
+    if not trials((case,)) and all(later(_LATER_S) for _ in range(2)):
+        return Recognised(Need.UNKNOWN, calls=len(before), seconds=_LATER_S)
     shown = next((calls for calls in _windows(before) if trials(calls)), None)
     if shown is None and fails(()):
         return Recognised(Need.NOTHING, calls=len(before))  # it comes and goes by itself, without earlier calls
@@ -106,9 +109,7 @@ def recognise(
     if repeated is None and shown is None and (number := first(_COUNTED)) > 1 and trials((case,) * (number - 1)):
         repeated = (case,) * (number - 1)
     if repeated is None and shown is None:
-        return Recognised(
-            Need.UNKNOWN, calls=len(before), seconds=_LATER_S if all(later(_LATER_S) for _ in range(2)) else 0.0
-        )
+        return Recognised(Need.UNKNOWN, calls=len(before))
     history = repeated or simplest_calls(trials, fewest_calls(trials, shown or ()), case)
     return Recognised(Need.HISTORY, history, len(before), _goes_on(trials, case, history))
 

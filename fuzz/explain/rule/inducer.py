@@ -29,7 +29,7 @@ _AGAINST = 8
 """The number of failures that one pass inside an alternative outweighs. Whatever hides a failure now and then makes
 some probes pass inside a true rule, so a rule without any would be too narrow. Chosen, not measured."""
 _MOST_RIVALS = 64
-_PURE_DRAWN, _FEWEST = 0.5, 10
+_PURE_DRAWN, _FEWEST = 0.5, 4
 """The same among cases of a search, whose values hide more; and the fewest such cases that count. Chosen."""
 _PURE = 0.7
 """The least share of failures among the probes inside a rule after conditions were dropped."""

@@ -429,7 +429,7 @@ def spelled(graph: Trace, node: Node, depth: int = _DEPTH) -> str:
         return args[0]
     if node.kind == "negate":
         return f"-{args[0]}"
-    called = node.label if node.kind == "function" else _CALLED.get(node.kind, node.kind)
+    called = node.label if node.kind in ("function", "pair") else _CALLED.get(node.kind, node.kind)
     if node.kind == "scan" and node.args[1].kind == "constant":
         called = "product of "
     return f"{called}{inside if called.endswith(' ') else f'({inside})'}"

@@ -37,7 +37,7 @@ _TEXTS: Mapping[str, str] = {
     "logistic": FUNCTIONS["sigmoid"], "cbrt": "f.cbrt(self)",
     "add": "self + other", "add_any": "self + other", "sub": "self - other", "mul": "self * other",
     "max": FUNCTIONS["maximum"], "min": FUNCTIONS["minimum"], "floor_divide": "f.floor(self / other)",
-    "remainder": "self - other * f.floor(self / other)",
+    "remainder": "self - other * f.floor(self / other)", "atan2": FUNCTIONS["atan2"],
 }  # fmt: skip
 
 

@@ -430,9 +430,13 @@ def of_triton(kernel: Callable[..., Any]) -> Sequence[Any]:
 
 def spared(target: Target, kernel: Callable[..., Any]) -> Target:
     """Return the target, limited to small cases if Triton's interpreter runs functions of the kernel's module: each
-    program takes milliseconds there."""
+    program takes milliseconds there. Raises CheckError if the interpreter cannot be used here."""
     if not (triton := of_triton(kernel)):
         return target
-    from fuzz.core.transport.python.attest import is_interpreted
+    from fuzz.core.transport.python.attest import is_interpreted, loop_fault_here
 
-    return replace(target, size_limit=SMALL, slow=True) if is_interpreted(triton) else target
+    if not is_interpreted(triton):
+        return target
+    if fault := loop_fault_here():
+        raise CheckError(fault)
+    return replace(target, size_limit=SMALL, slow=True)

@@ -14,6 +14,7 @@ from oracles.lazy import ReadWhenAsked
 
 if TYPE_CHECKING:
     from oracles.elementary.function import Elementary, FunctionFamily
+    from oracles.elementary.of_two import OfTwo
 
 NAMES = tuple(sorted(each.name for each in iter_modules(__path__)))
 """The names of all functions."""
@@ -26,7 +27,7 @@ def function(name: str, constant: float = 0.0, low: float = 0.0) -> Elementary:
 
 
 @cache
-def records() -> ReadWhenAsked[Elementary | FunctionFamily]:
+def records() -> ReadWhenAsked[Elementary | FunctionFamily | OfTwo]:
     """Return the records by name. Reading one raises ImportError if its file has no record, and TypeError if the record
     lacks a field."""
     return ReadWhenAsked(NAMES, _record)
@@ -38,8 +39,8 @@ def members() -> Mapping[str, Elementary]:
     return {f"{each.name} {value:.6g}" if value else each.name: each.of(value, 0.0) for each, value in pairs}
 
 
-def _record(name: str) -> Elementary | FunctionFamily:
-    found: Elementary | FunctionFamily | None = getattr(import_module(f"{__name__}.{name}"), "FUNCTION", None)
+def _record(name: str) -> Elementary | FunctionFamily | OfTwo:
+    found: Elementary | FunctionFamily | OfTwo | None = getattr(import_module(f"{__name__}.{name}"), "FUNCTION", None)
     if found is None or found.name != name:
         raise ImportError(f"{__name__}.{name}: its FUNCTION must be the record of an elementary function called {name}")
     return found

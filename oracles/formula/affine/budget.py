@@ -472,6 +472,10 @@ class Budget(SettledProblem):
     def _step(self, node: Node, args: Sequence[Form], *, last: bool = False) -> Form:
         if node.kind in REDUCED:
             found = REDUCED[node.kind](self, node, args)
+        elif node.kind == "pair":
+            from oracles.formula.affine.paired import paired
+
+            found = paired(self, node, args, last)
         else:
             found = OPERATIONS[node.kind](self, node, args, last)
             if node.kind in ("add", "subtract") and self.contract.addend != "last":

@@ -192,6 +192,10 @@ class SettledProblem:
             of = function("exp") if node.kind == "online" else node.function
             bound = of.double.bound if wide else of.float64.bound
             share = bound.relative / (2 * u * self.contract.ulp(of.name))
+        if node.kind == "pair":
+            from oracles.formula.pairs import own_bound
+
+            return own_bound(wide).relative / (2 * u * self.contract.ulp(node.label))
         if node.kind in REDUCTIONS and node.kind != "max":
             n = self.inputs.count(self.inputs.axes(node))
             if np.all(n > 1):

@@ -53,6 +53,10 @@ class Signs:
     def mirrored(self, node: Node, value: Form, zeros_have_signs: bool) -> Mask | None:
         """Return the mask of infinities with the sign of a zero, which differs between kernels, as in 1 / (a + b): a
         sum that starts from 0.0 is never -0. None: nowhere."""
+        if node.kind == "pair":
+            from oracles.formula.affine.paired import depends_on_zeros
+
+            return depends_on_zeros(node, self.forms, self)
         poles = np.isinf(value.centre) & (True if value.may is None else ~value.may)
         if node.kind not in ("divide", "function") or not poles.any():
             return None
@@ -121,6 +125,10 @@ class Signs:
             return args[0]
         if kind == "function":
             return self._of_function(node, args[0])
+        if kind == "pair":
+            from oracles.formula.affine.paired import sign_of_zero
+
+            return sign_of_zero(node, self.forms, args)
         if kind in ("sum", "max", *CONTRACTIONS):
             axes = self.inputs.axes(node)
             if kind in CONTRACTIONS and is_contraction(args[0].shape, args[1].shape, axes):

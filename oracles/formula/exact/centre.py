@@ -176,6 +176,10 @@ def step(node: Node, args: list[Values], arithmetic: Arithmetic, inputs: Inputs)
         return args[0]
     if kind == "function":
         return arithmetic.apply(node.function, args[0])
+    if kind == "pair":
+        from oracles.formula.exact.paired import paired  # loaded only if a formula has one
+
+        return paired(node, args, arithmetic, lambda each, given: step(each, given, arithmetic, inputs))
     if kind == "sum":
         return along(arithmetic.total, args[0], inputs.axes(node))
     if kind == "max":
@@ -270,6 +274,11 @@ def elements(
             return step(node, args, arithmetic, inputs)
         # The node lacks the dimensions that it reduces, so that they are fixed in no argument.
         args = [other(node, place, fixed, partial(value, arg, fixed)) for place, arg in enumerate(node.args)]
+        if node.kind == "pair":
+            from oracles.formula.exact.paired import with_sign
+
+            leaf = partial(inputs.leaf, fixed=fixed)
+            args = [with_sign(arg, each, leaf) for arg, each in zip(node.args, args, strict=True)]
         return step(node, args, arithmetic, inputs)
 
     def taken(node: Node, fixed: Fixed) -> Values:

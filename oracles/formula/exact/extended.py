@@ -100,4 +100,6 @@ def _leaves_range(node: Node, values: Mapping[Node, Any]) -> bool:
         return bool(zero.any())
     if node.kind == "function" and node.function.sign != "any" and not node.function.is_exact:
         return bool((zero & (values[node.args[0]].high != 0)).any())
+    if node.kind == "pair":
+        return bool((zero & (values[node.args[0]].high != 0)).any())
     return node.kind in _VANISHING and bool(zero.any())

@@ -318,8 +318,8 @@ def _call(name: str) -> Callable[..., Any]:
         return lambda x, y: operation(x, y, alpha=3)
     if name in ("addcmul", "addcdiv"):
         return lambda x, y: operation(x, x, y, value=0.5)
-    if name in ("mul", "div.Tensor", "maximum", "minimum", "hypot", "logaddexp", "logaddexp2", "floor_divide", "fmax",
-                "fmin", "heaviside", "ldexp"):  # fmt: skip
+    if name in ("mul", "div.Tensor", "maximum", "minimum", "hypot", "atan2", "logaddexp", "logaddexp2", "floor_divide",
+                "fmax", "fmin", "heaviside", "ldexp"):  # fmt: skip
         return lambda x, y: operation(x, y)
     return lambda x: operation(x, *more.get(name, ()))
 

@@ -332,3 +332,14 @@ def test_a_check_that_passed_says_how_large_its_cases_were_and_what_never_ran(
     assert max(b * n for b, n in shapes) == elements
     fuzz.check(_Scaled(), reference=_doubled, shapes={"x": "b n"}, max_cases=3, arrays="torch")
     assert "never ran: larger cases, several threads, autograd, evaluation mode" in capsys.readouterr().err
+
+
+def test_a_kernel_is_not_accused_where_tritons_interpreter_cannot_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triton 3.6 with NumPy 2.4: each program with a loop ends in a TypeError, whatever its author wrote."""
+    program = type("JITFunction", (), {"__module__": "triton.runtime.jit"})()
+    attested = "fuzz.core.transport.python.attest"
+    monkeypatch.setattr(f"{attested}.is_interpreted", lambda functions: program in functions)
+    monkeypatch.setattr(f"{attested}.loop_fault_here", lambda: "Triton's interpreter cannot loop with NumPy")
+    kernel = eval("lambda x: (program, x * 2)[1]", {"program": program})
+    with pytest.raises(fuzz.CheckError, match="cannot loop with NumPy"):
+        fuzz.check(kernel, reference=lambda x: x * 2, max_cases=4)

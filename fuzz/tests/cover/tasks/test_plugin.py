@@ -87,7 +87,7 @@ def test_functions_are_checked_where_they_are(suite: Suite, pytester: pytest.Pyt
     shown.assert_outcomes(passed=4, failed=7)
     text = shown.stdout.str()
     for expected in (
-        r"CheckFailed: FAIL  lambda  wrong ",
+        r"CheckFailed: FAIL  lambda  ignores weight",
         r"found by      pytest 'test_mine.py::test_wrong' --kernelfuzz-seed \d+",
         r"reproduce     kernelfuzz repro \S*\.pytest_cache/d/kernelfuzz/lambda-fail_\w+-\w+\.json --pack test_mine.py ",
         r"CheckFailed: FAIL  wild  reads or writes outside its tensors",
@@ -95,10 +95,10 @@ def test_functions_are_checked_where_they_are(suite: Suite, pytester: pytest.Pyt
         r"CheckFailed: FAIL  lambda  leaves elements as they were",
         r"CheckFailed: FAIL  raising  crashes",
         r"RuntimeError: of no use \(test_mine.py line \d+\)",
-        r"CheckError: <lambda>: parameter 'gamma' is nothing that it can be called with: rms_norm has x, weight, y, ",
+        r"CheckError: <lambda>: parameter 'gamma' is nothing that it can be called with: did you mean 'weight'\? ",
         r"CheckError: op='rmsnorm': name the op that it is a kernel of: rms_norm, fused_add_rms_norm",
         r"CheckFailed: NOTHING RAN: no target matches 'torch-norm@cuda'; there are torch-norm@cpu",
-        r"\nnorm passed: 8 cases on torch-norm@cpu in [\d.]+ s, extents in f32 up to [\d,]+ \(.*\), f16 up to ",
+        r"\nnorm passed: 8 cases on torch-norm@cpu in [\d.]+ s, extents in \w+ up to [\d,]+ \(",
         r"\n  never ran: larger cases, ",
         r"\nnot exercised, as no kernel of rms_norm declares it: rstd \(takes\); ",
     ):
@@ -193,8 +193,9 @@ def test_too_little_time_shows_the_failure_and_the_option(suite: Suite, pytester
     for given, done in (("0.1s", r"(?!)"), ("0.6s", r"when n mod 64 = 63\b|no simple rule says when")):
         shown = suite("--kernelfuzz-explain-time", given, here=True)
         shown.assert_outcomes(failed=1)
-        told = r"the time for all|in time; --kernelfuzz-explain-time gives more"
-        assert re.search(f"{told}|{done}", shown.stdout.str())
+        told = r"the time for all|no rule was found in time"
+        text = " ".join(re.sub("(?m)^E +", "", shown.stdout.str()).split())
+        assert re.search(f"{told}|{done}", text)
     unwanted = suite(here=True).stdout.str()
     assert "CheckFailed: FAIL  norm  " in unwanted
     assert "the time for all" not in unwanted
@@ -278,7 +279,7 @@ def test_nothing_that_is_said_is_wider_than_the_terminal(
     shown.assert_outcomes(failed=1)
     told = [line for line in shown.outlines if re.match(r"E  |not exercised|  ", line)]
     wide = [line for line in told if len(line) > 80]
-    assert all(re.match(r"E? +(reproduce|case file|found by) ", line) for line in wide), wide
+    assert all(re.match(r"E? +(reproduce |found by |kept/\S+$)", line) for line in wide), wide
     first = told.index(next(line for line in told if "CheckFailed: " in line))
     assert re.fullmatch(
         r"E +fuzz.CheckFailed: FAIL  a_kernel_of_the_softmax_of_rows  wrong NaN or +", f"{told[first]} "
@@ -291,7 +292,7 @@ def test_nothing_that_is_said_is_wider_than_the_terminal(
 def test_progress_is_shown_on_the_terminal_of_pytest_below_its_line(suite: Suite, pytester: pytest.Pytester) -> None:
     """The terminal is one of our own: its size and its words are known."""
     every_time = "from fuzz.report import progress\nprogress._LIVE_INTERVAL = 0.0\n"  # however fast it runs
-    pytester.makeconftest("from fuzz.tasks.check import check\ncheck._PATIENCE_S = 0.0\n" + every_time)
+    pytester.makeconftest("from fuzz.tasks.check import check\ncheck.PATIENCE_S = 0.0\n" + every_time)
     pytester.makepyfile(test_mine=_PASSING.replace("range(12)", "range(1)").replace("max_cases=2", "max_cases=60"))
     ours, theirs = os.openpty()
     words = [sys.executable, "-m", "pytest", "-p", "fuzz.pytest_plugin", "-q", "test_mine.py"]

@@ -34,7 +34,6 @@ _NAMED: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "row_large": ("", ("largest magnitude of x / that of its median row > 1000",)),
     "two_threads": ("", ("it runs on several threads",)),
     "later_calls": ("state", ("from call 101 on",)),
-    "after_two_seconds": ("state", ("when called again 3 s later",)),
 }
 
 
