@@ -181,7 +181,7 @@ def _ruled(
             cut = stop.is_over and not any(each.judged for each in found.values())
         own.update({} if cut else found)
         missed += ["the task's own shapes"] if cut else []
-    with stop.sooner(_SEARCHING if own else 1.0):
+    with stop.sooner(_SEARCHING if own or problem.changed else 1.0):
         run = by.run(seed, view, stop)
     missed += run.missed
     with view.phases.timed("replay"):

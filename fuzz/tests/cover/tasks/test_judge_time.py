@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -121,6 +122,28 @@ def _judged_while_one_hangs(
     words = ("--against", "ref.py", *shapes, "--seed", "1", "--max-cases", "8", "--json", "--trusted")
     done = cli_here("judge", "mine.py", *words, "--max-time", _LIMIT)
     return done.returncode, json.loads(done.stdout)
+
+
+def test_time_is_left_for_the_full_size_of_a_task_whose_batch_was_made_smaller(
+    cli_here: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What fails with a smaller batch alone is undecided: a network without its biases was."""
+    shares, sooner = list[float](), Stopping.sooner
+
+    def noted(self: Stopping, share: float) -> AbstractContextManager[None]:
+        shares.append(share)
+        return sooner(self, share)
+
+    monkeypatch.setattr("fuzz.tasks.judge.own._CALL_S", 0.0)
+    monkeypatch.setattr(Stopping, "sooner", noted)
+    (tmp_path / "ref.py").write_text(
+        _TASK.replace("class", "batch_size = 6\n\n\nclass").replace("rand(6,", "rand(batch_size,")
+    )
+    (tmp_path / "mine.py").write_text(_WRONG)
+    words = ("--against", "ref.py", "--seed", "1", "--max-cases", "2", "--json", "--trusted", "--own-shapes")
+    ruling = json.loads(cli_here("judge", "mine.py", *words, "--max-time", _LIMIT).stdout)
+    assert ruling["solutions"][0]["full_size"]["verdict"] == "wrong"
+    assert shares[-1] == 0.75
 
 
 def test_no_case_has_more_than_a_quarter_of_the_time(
