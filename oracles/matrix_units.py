@@ -1,6 +1,6 @@
 """The matrix units of accelerators, bit by bit: how one instruction adds products to what there is.
 
-Vendors document none of it. The rows are what others measured and published, and `python3 -m fuzz.quality attest`
+Vendors document none of it. The rows are what others measured and published, and `python3 -m fuzz.quality matrix-units`
 measures the unit of the machine at hand. All that is calculated here is exact in float64.
 """
 

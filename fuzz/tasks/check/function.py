@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial, wraps
 from importlib.util import find_spec
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -423,8 +423,11 @@ def of_numpy(function: Callable[..., Any], made: Maker) -> Callable[..., Any]:
 
 
 def of_triton(kernel: Callable[..., Any]) -> Sequence[Any]:
-    """Return the Triton functions in the module of a kernel's function."""
+    """Return the Triton functions in the module of a kernel's function, and in modules that it imports."""
     near = [*getattr(inspect.unwrap(kernel), "__globals__", {}).values()]
+    for module in [each for each in near if isinstance(each, ModuleType)]:
+        if module.__name__.partition(".")[0] not in ("torch", "triton"):  # they have functions of their own
+            near += vars(module).values()
     return [each for each in near if type(each).__module__.startswith("triton.")]
 
 

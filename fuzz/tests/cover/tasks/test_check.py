@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -340,6 +341,9 @@ def test_a_kernel_is_not_accused_where_tritons_interpreter_cannot_be_used(monkey
     attested = "fuzz.core.transport.python.attest"
     monkeypatch.setattr(f"{attested}.is_interpreted", lambda functions: program in functions)
     monkeypatch.setattr(f"{attested}.loop_fault_here", lambda: "Triton's interpreter cannot loop with NumPy")
-    kernel = eval("lambda x: (program, x * 2)[1]", {"program": program})
-    with pytest.raises(fuzz.CheckError, match="cannot loop with NumPy"):
-        fuzz.check(kernel, reference=lambda x: x * 2, max_cases=4)
+    module = ModuleType("mine")
+    module.program = program  # type: ignore[attr-defined]
+    for near in {"program": program}, {"mine": module}:
+        kernel = eval("lambda x: x * 2", near)
+        with pytest.raises(fuzz.CheckError, match="cannot loop with NumPy"):
+            fuzz.check(kernel, reference=lambda x: x * 2, max_cases=4)
