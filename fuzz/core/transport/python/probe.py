@@ -7,6 +7,7 @@ from typing import Any
 import torch
 import triton
 import triton.language as tl
+from triton.runtime.interpreter import InterpretedFunction
 
 _SIZE = 16
 
@@ -72,7 +73,10 @@ def launched(device: str) -> Any:
 
 
 def loop_fault() -> str:
-    """Return what is wrong with loops whose ends are arguments, as in old interpreters with a new NumPy, or ''."""
+    """Return what is wrong with loops whose ends are arguments, as in old interpreters with a new NumPy, or ''. Nothing
+    is known in a process that compiles the programs of this file."""
+    if not isinstance(_copy_in_steps, InterpretedFunction):
+        return ""
     x, out = torch.ones(2 * _SIZE), torch.zeros(2 * _SIZE)
     try:
         _copy_in_steps[(1,)](x, out, 2 * _SIZE, SIZE=_SIZE)

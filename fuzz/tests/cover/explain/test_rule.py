@@ -70,7 +70,7 @@ def test_a_real_number_that_nobody_would_write_is_no_condition_by_itself(alone: 
 
 
 def test_a_pattern_of_values_is_no_condition_that_only_hides() -> None:
-    """Of a kernel that is wrong in long rows whose first element is the largest, the length alone was told."""
+    """A kernel that is wrong in long rows whose first element is the largest was told by its length alone."""
     first = Feature("first row pattern", "x", "largest in magnitude at its first element")
     rule = Rule(
         (Atom(N, ">=", (33,), 1.0), Atom(first, "=", ("yes",), 1.0), Atom(Feature("zero", "x"), "=", ("no",), 1.0))
