@@ -59,6 +59,7 @@ def one_at_a_time(of: MatrixUnit, a: F64, b: F64, start: float, dtype: str) -> f
     return math.copysign(float(kept * Fraction(2) ** last), total)
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(("of", "dtype"), CUTTING, ids=name)
 def test_an_instruction_returns_what_integers_of_any_length_give(of: MatrixUnit, dtype: str) -> None:
     tiny = point_form(dtype).least

@@ -159,6 +159,7 @@ def test_an_error_is_right_up_to_what_the_contract_says(name: str, ulp: float) -
 CONTRACTS: tuple[tuple[str, Denormals], ...] = (("f32", "preserve"), ("f32", "flush"), ("bf16", "preserve"))
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(("compute", "denormals"), CONTRACTS)
 @pytest.mark.parametrize("name", OF_TWO)
 def test_simulated_kernels_are_right_whatever_their_operands_err_by(

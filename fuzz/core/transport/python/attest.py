@@ -27,7 +27,6 @@ def attested(spec: Spec, kernel: LoadedKernel, library: Any) -> str:
     return "\n".join(f"{name}={value}" for name, value in _facts(spec, kernel, library))
 
 
-@cache
 def loop_fault_here() -> str:
     """Return why Triton's interpreter cannot be used here, or '' if it can."""
     import numpy as np

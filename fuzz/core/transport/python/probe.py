@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -72,6 +73,7 @@ def launched(device: str) -> Any:
     return compiled
 
 
+@cache
 def loop_fault() -> str:
     """Return what is wrong with loops whose ends are arguments, as in old interpreters with a new NumPy, or ''. Nothing
     is known in a process that compiles the programs of this file."""
