@@ -25,7 +25,7 @@ from oracles.summation import AnyOrder, Blocks, Summation
 Multiply = Callable[[F64, F64, str], F64]
 """A product of matrices whose elements are of a dtype, accumulated in f32 as the GPU does."""
 _SIZE = 32
-"""Products are of matrices of so many rows and columns."""
+"""The number of rows and columns of the matrices that are multiplied."""
 _LONG = 4096
 """The length of the sums whose errors are compared with what contracts allow."""
 _OTHERS = tuple(Blocks(block, True, extra) for block in (4, 8, 16, 32, 64) for extra in (-11, -10, -9, 0, 1, 2, 3))

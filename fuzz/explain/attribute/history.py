@@ -91,8 +91,8 @@ def recognise(
 ) -> Recognised:
     """Return whether `case` fails alone, fails only after some of the calls `before` it, or does not fail again.
     `changing` returns how the result of the same call varies; if it does, a failure after other calls is chance.
-    `later` returns whether the case fails that many seconds after its first call in a new process, and `first` which
-    of so many calls of the case in a new process is the first that fails."""
+    `later` returns whether the case fails that many seconds after its first call in a new process, and `first` the
+    number of the first call that fails, of a number of calls of the case in a new process."""
     if fails(()):
         return Recognised(Need.NOTHING)
     unsteady = changing()

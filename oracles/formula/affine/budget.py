@@ -68,9 +68,8 @@ class Budget(SettledProblem):
         with np.errstate(all="ignore"):
             for node in self.inputs.trace.nodes:
                 form = self._form(found, node) if node.args else self._leaf(node)
-                mirrored = signs.mirrored(node, form, self.contract.zeros == "ieee")
-                if mirrored is not None:  # values made from it may be anything
-                    found.mirrored[node] = mirrored
+                if (mirrored := signs.mirrored(node, form, self.contract.zeros == "ieee")) is not None:
+                    found.mirrored[node] = mirrored  # values made from it may be anything
                     form = replace(form, may=marked(form.may, mirrored))
                 found.forms[node] = shared(form) if node in self.inputs.trace.joined else form
         for form in found.forms.values():
@@ -405,8 +404,7 @@ class Budget(SettledProblem):
         form, error = read.forms[arg], self._error(read, arg)
         value = form.centre
         for site in ((arg, None), (node, place)):
-            held = read.held.get(site)
-            if held is not None:
+            if (held := read.held.get(site)) is not None:
                 value, error = np.where(np.isnan(held), value, held), np.where(np.isnan(held), error, 0.0)
         if not error.any():
             return Near(value)
@@ -459,9 +457,8 @@ class Budget(SettledProblem):
 
     def _may_start(self, node: Node) -> bool:
         """Whether a sum in another dtype may start with the other operand."""
-        return node.kind in ADDING and any(
-            self.starts(arg) and self.dtype(arg) is not self.dtype(node) for arg in node.args
-        )
+        may = (self.starts(arg) and self.dtype(arg) is not self.dtype(node) for arg in node.args)
+        return node.kind in ADDING and any(may)
 
     def _is_formed_anew(self, node: Node) -> bool:
         return node.kind == "multiply" and self.is_fused(node) and len(self.inputs.trace.uses[node]) > 1
@@ -484,9 +481,8 @@ class Budget(SettledProblem):
 
     def _beside(self, node: Node, args: Sequence[Form], found: Form) -> Form:
         """Return the form with edges or marks where numbers overflow or are NaN."""
-        if self.contract.nonfinite == "ieee":
-            return carried(self, node, args, found)
-        return self._marked(node, args, found)
+        ends = self.contract.nonfinite == "ieee"
+        return carried(self, node, args, found) if ends else self._marked(node, args, found)
 
     def _marked(self, node: Node, args: Sequence[Form], form: Form) -> Form:
         """Return the form, marked where it became infinite or NaN at this node although no argument is, and where an
