@@ -112,7 +112,7 @@ class Blocks:
 
     def chain(self, n: int) -> int:
         """Return the largest number of additions that one term goes through. For blocks that truncate it is the number
-        of roundings that may err as much: a small term may be lost whole, so that those of its own block do not do."""
+        of roundings that may err as much, which is larger: each addition may lose a small term of any block whole."""
         blocks, cut = math.ceil(n / self.block), 1 - self.extra
         # With magnitudes of at most A together, a term is cut by less than 2^cut u A, and the sum by 2^max(1, cut) u A.
         most = math.ceil((n + blocks) * 2.0**cut) + (blocks << max(1, cut))

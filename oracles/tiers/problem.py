@@ -40,7 +40,7 @@ from oracles.tiers.values import dependent
 _CHUNK = 1 << 15
 """The elements of the first input that are enclosed at once: intermediate values fit into a processor's caches."""
 _KEPT = 1 << 20
-"""The most elements of an array with all dimensions for which values of a problem without separate rows are kept."""
+"""The most elements of an array with all dimensions for which values of a problem that is not divided are kept."""
 
 
 class FormulaProblem:
@@ -320,10 +320,11 @@ class FormulaProblem:
     ) -> Mapping[str, Enclosure]:
         """Return the enclosures of some outputs, calculated for a few rows at a time if rows are separate."""
         settled, at_once = self.settled(contract), max(1, _CHUNK // max(1, self.length))
-        chunks = [slice(start, start + at_once) for start in range(0, self.rows, at_once)]
+        starts = range(0, self.rows, at_once) if self.plain.separate and self.rows > at_once else ()
+        chunks: Sequence[slice | None] = [slice(start, start + at_once) for start in starts] or [None]
         parts = list[Mapping[str, Enclosure]]()
-        for rows in chunks if self.plain.separate and self.rows else [None]:
-            if self.size <= _KEPT and len(chunks) <= 1:
+        for rows in chunks:
+            if rows is None and self.size <= _KEPT:
                 found = self.whole(settled, structured)
             else:
                 found = self.conformance(settled, structured, self.tensors if rows is None else self.rows_of(rows))

@@ -48,7 +48,7 @@ _FULL = {
 }  # fmt: skip
 """The ulp of OpenCL's full profile."""
 _HALF = {**dict.fromkeys(_FULL, 2.0), "pow": 4.0, "rsqrt": 1.0, "sqrt": 0.5, "divide": 0.5}
-"""The ulp of OpenCL's functions of f16, for kernels that calculate in f16; 0 of its ulp is correctly rounded."""
+"""The ulp of OpenCL's functions of f16, for kernels that calculate in f16. Half an ulp is correctly rounded."""
 _FAST: Mapping[str, tuple[Within | Besides, ...]] = {
     **{name: (Within(4096.0),) for name in ("acos", "asin", "atan")},
     **{name: (Within(3.0, growth=2.0),) for name in ("exp", "exp2")},  # 3 + floor(|2 x|)
