@@ -12,6 +12,7 @@ import typer
 
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
+from fuzz.core.base.errors import UsageError
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
@@ -62,27 +63,35 @@ class Attested:
     as_f32: float
     """The same, of what a sum in any order in f32 is allowed, with each addition rounded."""
 
+    @property
+    def agrees(self) -> bool:
+        """Whether the unit is as its row says, and as no other order that was tried."""
+        return self.explains == (self.row,)
+
 
 def matrix_units(options: MatrixUnitsOptions) -> Exit:
-    """Measure the matrix unit of the GPU by products that tell its blocks, bits and roundings.
+    """Measure the matrix unit of the GPU by products that tell its blocks, bits and roundings; exit code 1 for a row
+    that is not attested.
 
-    A row of `oracles.matrix_units` is right if all outputs are equal to it and no other order explains them.
+    A row of `oracles.matrix_units` is attested if all outputs are equal to it and no other order explains them.
     """
     begin, out = time.perf_counter(), console.results()
     if options.rows:
         print_table(_known(), markdown=options.markdown)
         return Exit.OK
+    if options.accelerator and not rows_of(options.accelerator):
+        raise UsageError(f"--accelerator {options.accelerator}: no row with a model is about it; see --rows")
     import torch
 
     if not torch.cuda.is_available():
         out.print("no GPU: torch finds no CUDA device here")
-        return Exit.OK
+        return Exit.NOTHING_RAN
     device = str(torch.cuda.get_device_name())
     rows = rows_of(options.accelerator or device)
     out.print(f"{device}, torch {torch.__version__}, CUDA {torch.version.cuda}")
     if not rows:
         out.print("no row of oracles.matrix_units is about it; --accelerator names one that may be like it")
-        return Exit.OK
+        return Exit.NOTHING_RAN
     found = list[Attested]()
     for row, dtype in rows:
         try:
@@ -92,7 +101,9 @@ def matrix_units(options: MatrixUnitsOptions) -> Exit:
     print_table(_table(found), markdown=options.markdown)
     out.print(f"\nseed {options.seed}, {time.perf_counter() - begin:.0f} s")
     write_record(options.json, {"device": device, "seed": options.seed, "attested": [asdict(each) for each in found]})
-    return Exit.OK
+    if not found:
+        return Exit.NOTHING_RAN
+    return Exit.OK if all(each.agrees for each in found) else Exit.FINDINGS
 
 
 def rows_of(device: str) -> list[tuple[MatrixUnit, str]]:

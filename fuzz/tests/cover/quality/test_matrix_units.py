@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fuzz.cli.exits import Exit
 from fuzz.quality.__main__ import app
 from fuzz.quality.matrix_units import Multiply, attested, factors, rows_of, words
 from fuzz.tests.conftest import Cli
@@ -26,6 +27,7 @@ def test_a_unit_that_is_as_its_row_says_is_explained_by_that_row_alone(name: str
     found = attested(row, dtype, as_row(row), np.random.default_rng(1))
     assert found.equal == found.outputs
     assert found.explains == (words(row.order),) == (found.row,)
+    assert found.agrees
     assert found.told > 100
     assert 0.05 < found.allowed < 1
     assert (found.as_f32 > 1) == (row.order.extra < 1)
@@ -37,6 +39,7 @@ def test_a_unit_of_other_bits_is_seen_and_named() -> None:
         found = attested(row, "e4m3fn", as_row(replace(row, order=order)), np.random.default_rng(1))
         assert found.equal < found.outputs
         assert found.explains == (words(order),)
+        assert not found.agrees
 
 
 def test_a_unit_that_rounds_once_is_explained_by_no_order() -> None:
@@ -65,6 +68,10 @@ def test_rows_are_found_by_the_name_of_a_device() -> None:
 
 def test_the_command_lists_rows_and_says_that_there_is_no_gpu(cli_here: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    assert "no GPU" in cli_here("matrix-units", app=app).stdout
+    told = cli_here("matrix-units", app=app)
+    assert ("no GPU" in told.stdout, told.returncode) == (True, Exit.NOTHING_RAN)
+    told = cli_here("matrix-units", "--accelerator", "H700", app=app)
+    assert told.returncode == Exit.USAGE
+    assert "H700" in told.stderr
     listed = cli_here("matrix-units", "--rows", "--markdown", app=app).stdout
     assert listed.count("arXiv 2511.10909") >= len(UNITS)
