@@ -51,9 +51,8 @@ def opinfo(options: OpinfoOptions) -> Exit:
         raise UsageError(f"--dtype {unknown[0]}: known: {', '.join(COMPUTED)}")
     if options.device not in (CPU, "cuda"):
         raise UsageError(f"--device {options.device}: known: {CPU}, cuda")
-    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = (
-        "1"  # asking CUDA itself here would spoil the processes that are forked
-    )
+    # No process that has asked CUDA itself can be forked.
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
     if options.device != CPU and not import_module("torch").cuda.is_available():
         raise UsageError(f"--device {options.device}: torch finds no GPU here")
     names = [name for name in entries() if fnmatchcase(name, options.entry)]
@@ -66,10 +65,8 @@ def opinfo(options: OpinfoOptions) -> Exit:
         if table.rows:
             print_table(table, markdown=options.markdown)
             console.results().print()
-    write_record(
-        options.json,
-        {"device": options.device, "samples": options.samples, "answers": [asdict(each) for each in found]},
-    )
+    facts = {"device": options.device, "samples": options.samples}
+    write_record(options.json, {**facts, "answers": [asdict(each) for each in found]})
     return Exit.FINDINGS if new_deviations(found) else Exit.OK
 
 
