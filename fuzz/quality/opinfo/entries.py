@@ -15,7 +15,7 @@ from fuzz.references.backward import backward
 from fuzz.references.tracing import tensors_in
 from oracles.dtypes import FORMATS
 
-CPU = "cpu"
+CPU, HIDES_GPUS = "cpu", "CUDA_VISIBLE_DEVICES"
 _SEED = 1
 _MOST_ELEMENTS = 1 << 12
 """The most elements of the tensors of a sample, since larger ones take long and show nothing that small ones do not."""
