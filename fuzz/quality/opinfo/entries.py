@@ -11,6 +11,7 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
+from fuzz.core.base.errors import UsageError
 from fuzz.references.backward import backward
 from fuzz.references.tracing import tensors_in
 from oracles.dtypes import FORMATS
@@ -22,9 +23,12 @@ _MOST_ELEMENTS = 1 << 12
 
 
 def entries() -> Mapping[str, Any]:
-    """Return the entries by name."""
-    with patch("torch.backends.disable_global_flags"):  # else no flag can be set any more in this process
-        from torch.testing._internal.common_methods_invocations import op_db
+    """Return the entries by name. Raises UsageError where a package that torch's tests need is missing."""
+    try:
+        with patch("torch.backends.disable_global_flags"):  # else no flag can be set any more in this process
+            from torch.testing._internal.common_methods_invocations import op_db
+    except ModuleNotFoundError as error:
+        raise UsageError(f"torch's list of operations needs {error.name}: pip install {error.name}") from error
 
     return {each.formatted_name: each for each in op_db}
 

@@ -1,5 +1,5 @@
-"""Published solutions that tune themselves, judged as they are, in Triton's interpreter and on a GPU if there is one: each configuration
-alone."""
+"""Published solutions that tune themselves, judged as they are, in Triton's interpreter and on a GPU where there is one:
+each configuration alone."""
 
 from __future__ import annotations
 
