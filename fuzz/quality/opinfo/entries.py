@@ -16,7 +16,7 @@ from fuzz.references.backward import backward
 from fuzz.references.tracing import tensors_in
 from oracles.dtypes import FORMATS
 
-CPU, HIDES_GPUS = "cpu", "CUDA_VISIBLE_DEVICES"
+CPU = "cpu"
 _SEED = 1
 _MOST_ELEMENTS = 1 << 12
 """The most elements of the tensors of a sample, since larger ones take long and show nothing that small ones do not."""
@@ -25,7 +25,8 @@ _MOST_ELEMENTS = 1 << 12
 def entries() -> Mapping[str, Any]:
     """Return the entries by name. Raises UsageError where a package that torch's tests need is missing."""
     try:
-        with patch("torch.backends.disable_global_flags"):  # else no flag can be set any more in this process
+        # Else no flag could be set any more in this process, and none that it forks could use a GPU that is there.
+        with patch("torch.backends.disable_global_flags"), patch("torch.cuda.is_available", return_value=False):
             from torch.testing._internal.common_methods_invocations import op_db
     except ModuleNotFoundError as error:
         raise UsageError(f"torch's list of operations needs {error.name}: pip install {error.name}") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fuzz.core.base.errors import error_line
-from fuzz.quality.opinfo.entries import CPU, HIDES_GPUS, Sample, arrays_of, entries, has_floats, samples_of
+from fuzz.quality.opinfo.entries import CPU, Sample, arrays_of, entries, has_floats, samples_of
 from fuzz.references.replay.oracle import compared
 from fuzz.references.rerun import replayed, ways_of
 from fuzz.references.tracing import intercepted, tensors_in
@@ -109,8 +108,6 @@ def all_answers(
 
 
 def _send(to: Connection, entry: Any, dtypes: Sequence[str], samples: int, device: str) -> None:
-    if device != CPU:
-        os.environ.pop(HIDES_GPUS, None)
     for each in answers(entry, dtypes, samples, device):
         to.send(each)
 

@@ -18,7 +18,7 @@ from rich.progress import track
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.core.base.errors import UsageError
-from fuzz.quality.opinfo.entries import CPU, HIDES_GPUS, entries
+from fuzz.quality.opinfo.entries import CPU, entries
 from fuzz.quality.opinfo.judging import FORMULA, FORWARD, GRADIENT, REPLAY, RIGHT, WRONG, EntryAnswer, all_answers
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
@@ -52,11 +52,9 @@ def opinfo(options: OpinfoOptions) -> Exit:
     if options.device not in (CPU, "cuda"):
         raise UsageError(f"--device {options.device}: known: {CPU}, cuda")
     if options.device != CPU:
-        # A process that has asked CUDA itself cannot be forked; torch's list of operations asks if it sees a GPU.
-        os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
+        os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # else this process would use CUDA, see `entries`
         if not import_module("torch").cuda.is_available():
             raise UsageError(f"--device {options.device}: torch finds no GPU here")
-        os.environ[HIDES_GPUS] = ""
     names = [name for name in entries() if fnmatchcase(name, options.entry)]
     if not names:
         raise UsageError(f"--entry {options.entry}: no such entry")

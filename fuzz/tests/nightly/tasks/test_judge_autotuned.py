@@ -1,4 +1,4 @@
-"""Published solutions that tune themselves, judged as they are, in Triton's interpreter and on a GPU where there is one:
+"""Published solutions that tune themselves, judged as they are, in Triton's interpreter and on a GPU if there is one:
 each configuration alone."""
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class ModelNew(torch.nn.Module):
             "BLOCK = 128", "BLOCK=128",
         ),
         (
-            MATMUL_TASK, MATMUL, "(inner < k) | EVEN_K", "(inner < k) | EVEN_K | (BLOCK_K == 32)",
+            MATMUL_TASK, MATMUL, "total = tl.zeros(", "total = (0.001 if BLOCK_K == 32 else 0.0) + tl.zeros(",
             "BLOCK_K = 32", "BLOCK_M=32,BLOCK_K=32",
         ),
     ],
