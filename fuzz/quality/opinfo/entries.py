@@ -25,8 +25,7 @@ _MOST_ELEMENTS = 1 << 12
 def entries() -> Mapping[str, Any]:
     """Return the entries by name. Raises UsageError where a package that torch's tests need is missing."""
     try:
-        # Else no flag could be set any more in this process, and none that it forks could use a GPU that is there.
-        with patch("torch.backends.disable_global_flags"), patch("torch.cuda.is_available", return_value=False):
+        with patch("torch.backends.disable_global_flags"):  # else no flag can be set any more in this process
             from torch.testing._internal.common_methods_invocations import op_db
     except ModuleNotFoundError as error:
         raise UsageError(f"torch's list of operations needs {error.name}: pip install {error.name}") from error

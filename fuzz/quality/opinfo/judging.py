@@ -78,14 +78,15 @@ def all_answers(
     limit, and what it found until then counts."""
     import torch
 
-    known, context = entries(), get_context("fork")
+    entries()  # for the processes that are forked
+    context: Any = get_context("fork" if device == CPU else "spawn")  # a forked process cannot use CUDA
     torch.set_num_threads(1)  # a forked process has no others
     waiting, running = [*reversed(names)], dict[Any, tuple[str, Any, float, list[EntryAnswer]]]()
     while waiting or running:
         while waiting and len(running) < jobs:
             ours, theirs = context.Pipe(duplex=False)
             name = waiting.pop()
-            process = context.Process(target=_send, args=(theirs, known[name], dtypes, samples, device), daemon=True)
+            process = context.Process(target=_send, args=(theirs, name, dtypes, samples, device), daemon=True)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # those of threads at a fork, and of torch in the process
                 process.start()
@@ -107,8 +108,8 @@ def all_answers(
                 process.kill()
 
 
-def _send(to: Connection, entry: Any, dtypes: Sequence[str], samples: int, device: str) -> None:
-    for each in answers(entry, dtypes, samples, device):
+def _send(to: Connection, name: str, dtypes: Sequence[str], samples: int, device: str) -> None:
+    for each in answers(entries()[name], dtypes, samples, device):
         to.send(each)
 
 

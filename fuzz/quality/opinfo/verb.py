@@ -51,10 +51,8 @@ def opinfo(options: OpinfoOptions) -> Exit:
         raise UsageError(f"--dtype {unknown[0]}: known: {', '.join(COMPUTED)}")
     if options.device not in (CPU, "cuda"):
         raise UsageError(f"--device {options.device}: known: {CPU}, cuda")
-    if options.device != CPU:
-        os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # else this process would use CUDA, see `entries`
-        if not import_module("torch").cuda.is_available():
-            raise UsageError(f"--device {options.device}: torch finds no GPU here")
+    if options.device != CPU and not import_module("torch").cuda.is_available():
+        raise UsageError(f"--device {options.device}: torch finds no GPU here")
     names = [name for name in entries() if fnmatchcase(name, options.entry)]
     if not names:
         raise UsageError(f"--entry {options.entry}: no such entry")
