@@ -8,9 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
-import numpy as np
-from numpy.typing import NDArray
-
 from fuzz.core.base.errors import UsageError
 from fuzz.references.backward import backward
 from fuzz.references.tracing import tensors_in
@@ -52,11 +49,6 @@ class Sample:
         shapes = [(each.is_floating_point() or str(each.dtype), *each.shape) for each in self.tensors.values()]
         return f"{shapes} {self.other}"
 
-    @property
-    def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """The tensors as arrays, floats as float64."""
-        return dict(zip(self.tensors, arrays_of(self.tensors.values()), strict=True))
-
     def returned(self) -> Any:
         """Return what the operation returns, on the processor."""
         import torch
@@ -96,11 +88,6 @@ def samples_of(entry: Any, dtype: str, count: int, device: str = CPU) -> Sequenc
 def has_floats(values: Iterable[Any]) -> bool:
     """Whether a tensor of real floats is among these values."""
     return any(each.is_floating_point() for each in tensors_in([*values]))
-
-
-def arrays_of(tensors: Iterable[Any]) -> Sequence[NDArray[Any]]:
-    """Return tensors as arrays, floats as float64."""
-    return [np.array((each.double() if each.is_floating_point() else each).detach().numpy()) for each in tensors]
 
 
 def _small(entry: Any, inputs: Iterable[Any]) -> Iterator[Sample]:

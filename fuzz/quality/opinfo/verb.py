@@ -19,10 +19,11 @@ from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.core.base.errors import UsageError
 from fuzz.quality.opinfo.entries import CPU, entries
-from fuzz.quality.opinfo.judging import FORMULA, FORWARD, GRADIENT, REPLAY, RIGHT, WRONG, EntryAnswer, all_answers
+from fuzz.quality.opinfo.judging import FORWARD, GRADIENT, EntryAnswer, all_answers
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
+from fuzz.tasks.comparison import FORMULA, REPLAY, RIGHT, WRONG
 from oracles.dtypes import COMPUTED
 
 _SHOWN = 8

@@ -11,18 +11,9 @@ from typer.testing import CliRunner
 from fuzz.quality.__main__ import app
 from fuzz.quality.opinfo import verb
 from fuzz.quality.opinfo.entries import entries, samples_of
-from fuzz.quality.opinfo.judging import (
-    FORMULA,
-    FORWARD,
-    GRADIENT,
-    REPLAY,
-    RIGHT,
-    WRONG,
-    EntryAnswer,
-    all_answers,
-    answers,
-)
+from fuzz.quality.opinfo.judging import FORWARD, GRADIENT, EntryAnswer, all_answers, answers
 from fuzz.quality.opinfo.verb import deviations, known, new_deviations, reasons, shares, tolerances
+from fuzz.tasks.comparison import FORMULA, REPLAY, RIGHT, WRONG
 
 
 def _answers(name: str, *dtypes: str) -> list[EntryAnswer]:
