@@ -293,7 +293,7 @@ def _said(results: ReplayResults, task: _Task) -> FullSize:
     for bucket in results.book.buckets.values():
         outcome = bucket.judgement.outcome
         lacks_memory = bucket.judgement.raised and "memory" in bucket.judgement.reason.lower()
-        if outcome is not None and (lacks_memory or outcome.status is Status.DIED):
+        if outcome is not None and (lacks_memory or outcome.status in (Status.DIED, Status.HUNG)):
             return _untried(printable(outcome.detail) or outcome.status.value)
         [failure] = results.failures(bucket.kernel)
         bugs = (replay_bug(bucket.kernel, failure, 1, {}, None),)
