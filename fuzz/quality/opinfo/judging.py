@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fuzz.core.base.errors import error_line
-from fuzz.quality.opinfo.entries import Sample, arrays_of, entries, has_floats, samples_of
+from fuzz.quality.opinfo.entries import CPU, Sample, arrays_of, entries, has_floats, samples_of
 from fuzz.references.replay.oracle import compared
 from fuzz.references.rerun import replayed, ways_of
 from fuzz.references.tracing import intercepted, tensors_in
@@ -63,15 +63,16 @@ class EntryAnswer:
     unread: str = ""
     """Why no formula is read."""
     overrides: tuple[Override, ...] = ()
+    device: str = CPU
 
     @property
     def place(self) -> str:
-        """The way and the dtype, such as "forward:bf16"."""
-        return f"{self.way}:{self.dtype}"
+        """The way, the dtype, and a device that is not the processor, such as "forward:bf16"."""
+        return ":".join([self.way, self.dtype, *([] if self.device == CPU else [self.device])])
 
 
 def all_answers(
-    names: Sequence[str], dtypes: Sequence[str], samples: int, jobs: int
+    names: Sequence[str], dtypes: Sequence[str], samples: int, jobs: int, device: str = CPU
 ) -> Iterator[tuple[str, Sequence[EntryAnswer]]]:
     """Yield the answers about each entry. A process of its own finds them, since torch may crash; it is killed at the
     limit, and what it found until then counts."""
@@ -84,7 +85,7 @@ def all_answers(
         while waiting and len(running) < jobs:
             ours, theirs = context.Pipe(duplex=False)
             name = waiting.pop()
-            process = context.Process(target=_send, args=(theirs, known[name], dtypes, samples), daemon=True)
+            process = context.Process(target=_send, args=(theirs, known[name], dtypes, samples, device), daemon=True)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # those of threads at a fork, and of torch in the process
                 process.start()
@@ -106,22 +107,26 @@ def all_answers(
                 process.kill()
 
 
-def _send(to: Connection, entry: Any, dtypes: Sequence[str], samples: int) -> None:
-    for each in answers(entry, dtypes, samples):
+def _send(to: Connection, entry: Any, dtypes: Sequence[str], samples: int, device: str) -> None:
+    for each in answers(entry, dtypes, samples, device):
         to.send(each)
 
 
-def answers(entry: Any, dtypes: Sequence[str] = COMPUTED, samples: int = 2) -> Iterator[EntryAnswer]:
+def answers(entry: Any, dtypes: Sequence[str] = COMPUTED, samples: int = 2, device: str = CPU) -> Iterator[EntryAnswer]:
     """Yield the answers about an entry: forward for some samples, and the gradient for the first that has one."""
     import torch
 
+    # These are documented not to be as exact as their dtype.
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+
     read = dict[tuple[str, str], ReadTask | str]()
     for dtype in dtypes:
-        if getattr(torch, FORMATS[dtype].spelling) not in entry.dtypes:
+        if getattr(torch, FORMATS[dtype].spelling) not in entry.supported_dtypes(device):
             continue
-        answer, has_gradient = EntryAnswer(entry.formatted_name, FORWARD, dtype), False
+        answer, has_gradient = EntryAnswer(entry.formatted_name, FORWARD, dtype, device=device), False
         try:
-            some = samples_of(entry, dtype, samples)
+            some = samples_of(entry, dtype, samples, device)
         except Exception as error:  # the entry's own, as all below
             yield replace(answer, said=f"has no samples: {error_line(error)}")
             continue
@@ -192,12 +197,12 @@ def _by_formula(answer: EntryAnswer, task: ReadTask, sample: Sample, returned: A
 
 
 def _overrides(answer: EntryAnswer, task: ReadTask, sample: Sample) -> Iterator[Override]:
-    """Yield the tolerances of torch's tests for the dtype of an answer, on the CPU."""
+    """Yield the tolerances of torch's tests for the dtype of an answer, on its device."""
     import torch
 
     dtype, said = getattr(torch, FORMATS[answer.dtype].spelling), dict[str, tuple[float, float]]()
     for each in sample.entry.decorators:
-        if getattr(each, "device_type", "") in (None, "cpu"):
+        if getattr(each, "device_type", "") in (None, sample.device):
             for given in [one.d[dtype] for one in each.decorators if dtype in getattr(one, "d", ())]:
                 pair = (given, 0.0) if isinstance(given, float) else (float(given.atol), float(given.rtol))
                 said[f"{each.cls_name}.{each.test_name}"] = pair
@@ -232,5 +237,5 @@ def _operations(sample: Sample) -> Sequence[Any]:
         return function(*args, **kwargs)
 
     with intercepted(noted):
-        sample.returned()
-    return found[len(sample.tensors) :]  # after those that clone the tensors
+        sample.run()
+    return found[len(sample.tensors) :]  # after those that copy the tensors
