@@ -24,7 +24,7 @@ from fuzz.core.judge.values import ORACLES, Bits, CaseOracle, Query
 from fuzz.core.laws.registry import Entry, with_twins
 from fuzz.references.dims import first_of
 from fuzz.references.replay.cases import REPLAYED, Came, Meant, ReplayCase, ReplayError
-from fuzz.references.replay.recipe import ReplayRecipe
+from fuzz.references.replay.recipe import ReplayRecipe, rounded
 from fuzz.references.rerun import Replayed
 from fuzz.report.words import PHRASES
 from oracles.dtypes import FORMATS, INDICES, SINGLE, SPELLED
@@ -248,8 +248,8 @@ class ReplayOracle(CaseOracle):
     def replays(self) -> Sequence[Replayed] | None:
         """The replayed outputs; None if the reference raises."""
         found, dtype = self._replay.replays(self.case), dtype_of(self.case)
-        rounded = [each for each in found or () if each.exact is None]
-        for output in rounded if not self.case.params else ():  # only probes have parameters
+        inexact = [each for each in found or () if each.exact is None]
+        for output in inexact if not self.case.params else ():  # only probes have parameters
             with np.errstate(all="ignore"):
                 shares = (width_of(output, dtype) / np.abs(output.compared)).reshape(-1)
             shares = shares[:: len(shares) // _FLOORS + 1]
@@ -304,10 +304,10 @@ def compared(
             shapes = f"{list(got.shape)}, where the reference has {list(one.value.shape)}"
             return Comparison(f"{output} has the shape {shapes}")
         if one.exact is not None:
-            known = np.isfinite(one.value)
-            judged += int(known.sum())
-            if (unequal := known & (got != one.exact)).any():
-                return _unequal(output, got, one.exact, unequal, judged)
+            must = one.exact if one.whole else rounded(one.exact, dtype).astype(np.float64)
+            judged += int(one.settled.sum())
+            if (unequal := one.settled & (got != must) & ~((got != got) & (must != must))).any():
+                return _unequal(output, got, must, unequal, judged)
             continue
         got = got.astype(np.float64)
         must, values = one.compared, got if one.places is None else one.places.elements(got)
@@ -339,6 +339,8 @@ def _unequal(output: str, got: NDArray[Any], must: NDArray[Any], wrong: NDArray[
 
 def judged_in(one: Replayed, dtype: str) -> int:
     """Return the number of judged elements of an output in this dtype."""
+    if one.exact is not None:
+        return int(one.settled.sum())
     known = _known(one, dtype)
     most = np.abs(one.compared[known]).max(initial=0.0) / _CLEAR + 4 * SINGLE.tiny
     same = one.moved & ~known & (one.allowed == 0.0)  # a selection keeps NaN and infinities
