@@ -12,31 +12,41 @@ from fuzz.references.alike import Arrays
 from fuzz.references.tracing import arguments_of, intercepted
 from oracles.operand import Kept
 
-_IN_ORDER = {"aten::searchsorted": "sorted_sequence", "aten::bucketize": "boundaries"}
-"""The argument of an operation whose elements must be in order."""
+_PROPERTY = {
+    "searchsorted": ("sorted_sequence", "ascending"), "bucketize": ("boundaries", "ascending"),
+    "linalg_cholesky_ex": ("self", "definite"), "cholesky": ("self", "definite"), "_linalg_eigh": ("A", "symmetric"),
+    "_linalg_solve_ex": ("A", "regular"), "linalg_inv_ex": ("A", "regular"),
+    "linalg_solve_triangular": ("self", "pivots"), "triangular_solve": ("A", "pivots"),
+}  # fmt: skip
+"""The argument of an operation that must have a property, and the property."""
 
 
 @dataclass(frozen=True)
-class Needs:
+class InputNeeds:
     """What a reference needs of its inputs."""
 
     kept: Mapping[str, Kept] = field(default_factory=dict)
     """The properties that inputs must have, by name."""
     marks: Sequence[float] = ()
     """The numbers with which the reference compares elements: the edges of its bins."""
+    solves: bool = False
+    """Whether the reference calls operations of linear algebra."""
 
 
-def needs_of(reference: Callable[..., Any], runs: Sequence[Arrays]) -> Needs:
+def needs_of(reference: Callable[..., Any], runs: Sequence[Arrays]) -> InputNeeds:
     """Return the needs of a reference in torch, as some calls show them. It may raise."""
     import torch
 
-    kept, marks = dict[str, Kept](), list[float]()
+    kept, marks, solves = dict[str, Kept](), list[float](), False
 
     def noted(function: Any, args: Any, kwargs: Any) -> Any:
-        name = function._schema.name
-        if name in _IN_ORDER and arguments_of(function, args, kwargs).get("sorter") is None:
-            table = arguments_of(function, args, kwargs)[_IN_ORDER[name]]
-            kept.update(dict.fromkeys(_equal(table, arrays), (("ascending", ()),)))
+        nonlocal solves
+        name = function._schema.name.partition("::")[2]
+        solves |= "linalg" in name or name in _PROPERTY
+        if name in _PROPERTY and arguments_of(function, args, kwargs).get("sorter") is None:
+            argument, needed = _PROPERTY[name]
+            table = arguments_of(function, args, kwargs)[argument]
+            kept.update(dict.fromkeys(_equal(table, arrays), ((needed, ()),)))
         if (bins := binned(function, args, kwargs)) is not None and not marks:
             marks.extend(np.linspace(bins.low, bins.high, bins.count + 1).tolist())
         return function(*args, **kwargs)
@@ -47,7 +57,7 @@ def needs_of(reference: Callable[..., Any], runs: Sequence[Arrays]) -> Needs:
                 reference(**{name: torch.tensor(each) for name, each in arrays.items()})
         except Exception:  # a reference may raise anything; what it did before counts
             continue
-    return Needs(kept, marks)
+    return InputNeeds(kept, marks, solves)
 
 
 def _equal(tensor: Any, arrays: Arrays) -> Sequence[str]:
@@ -88,19 +98,19 @@ def well_defined() -> Any:
     import torch
 
     def checked(function: Any, args: Any, kwargs: Any) -> Any:
-        name = function._schema.name
+        name = function._schema.name.partition("::")[2]
         if kwargs.get("rounding_mode") == "trunc":
             one, other = (torch.as_tensor(each) for each in args[:2])
             if not one.is_floating_point() and one.dtype != torch.bool:
                 lowest = torch.iinfo(one.dtype).min
                 if lowest and bool(((one == lowest) & (other == -1)).any()):
                     raise OverflowError(f"{lowest} / -1 is no {one.dtype}")
-        if name in _IN_ORDER:
-            given = arguments_of(function, args, kwargs)
-            table, order = given[_IN_ORDER[name]], given.get("sorter")
+        if name in ("searchsorted", "bucketize"):
+            given, argument = arguments_of(function, args, kwargs), _PROPERTY[name][0]
+            table, order = given[argument], given.get("sorter")
             table = table if order is None else table.gather(-1, order)
             if not bool((table[..., 1:] >= table[..., :-1]).all()) or bool((table != table).any()):
-                raise ValueError(f"the {_IN_ORDER[name]} of {name.partition('::')[2]} are not in order")
+                raise ValueError(f"the {argument} of {name} are not in order")
         return function(*args, **kwargs)
 
     return intercepted(checked)

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from fuzz.references.alike import Arrays
 from fuzz.references.gpu import GPU, freed, has_gpu, is_large, moved, without_tf32
 from fuzz.references.guard import first_difference, widened
+from fuzz.references.residuals import SolvedEquation
 from fuzz.references.tracing import arguments_of, intercepted, tensors_in
 from oracles.doubledouble import F64
 from oracles.dtypes import SINGLE
@@ -122,6 +123,9 @@ class Replayed:
     """Whether the output selects elements of an input by order, or their places. Then NaN and infinities are judged."""
     exact: NDArray[Any] | None = None
     """The elements, which the output must equal where it is `settled`; None if errors are allowed."""
+
+    equation: SolvedEquation | None = None
+    """The solve or factorisation that the output is a part of, and by whose residual it is judged."""
 
     @property
     def settled(self) -> NDArray[np.bool_]:

@@ -21,10 +21,11 @@ from fuzz.references.asked import AskedReference, Shown, asked_of
 from fuzz.references.derive import output_names, taken
 from fuzz.references.dims import NotTakenError, UnreadableError
 from fuzz.references.examples import seen_of, square_in
-from fuzz.references.needs import Needs, needs_of, well_defined
+from fuzz.references.needs import InputNeeds, needs_of, well_defined
 from fuzz.references.parameters import titled
 from fuzz.references.replay.recipe import DrawnTensor, ReplayRecipe, Span
 from fuzz.references.rerun import RUNS, TIMES, Replayed, Ways, draws_at_random, replayed, ways_of
+from fuzz.references.residuals import LIMIT, equations_of
 from fuzz.references.tracing import RETURNS_NONE
 from fuzz.references.unrounded import calculated, exact
 from oracles.dtypes import CODED, COMPUTED, FORMATS
@@ -43,6 +44,7 @@ UNROUNDED = (
     "oracle: replay: the reference only compares, selects, counts and moves floats, so that outputs are compared "
     "exactly; where it raises, nothing is judged"
 )
+SOLVES = f"; solutions and factors are judged by residuals: at most {LIMIT:g} n u norm(A), as in LAPACK's tests"
 REPLAYED = COMPUTED
 """The dtypes of float tensors for which kernels are compared with a replay: all that kernels calculate in."""
 _EXTENTS = (4, 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 100, 127, 128, 129, 255, 256, 257)
@@ -239,18 +241,20 @@ class Meant:
     @property
     def guarantee(self) -> str:
         """The sentence about what judging by this reference does not see."""
-        return WEAKER if not self.is_exact else EXACT if self.is_whole else UNROUNDED
+        if self.is_exact:
+            return EXACT if self.is_whole else UNROUNDED
+        return f"{WEAKER}{SOLVES}" if self.needs.solves else WEAKER
 
     @cached_property
-    def needs(self) -> Needs:
+    def needs(self) -> InputNeeds:
         """What the reference needs of its inputs, as a few cases show it."""
         if self.asked.library != "torch" or self.own is not None:
-            return Needs()
+            return InputNeeds()
         streams = [Stream(number).child("needs") for number in range(_SPANNED)]
         spans = {
             name: Span(0, 1 if dtype == "bool" else None) for name, dtype in self.dtypes.items() if "float" not in dtype
         }
-        drawn = (self._drawn(Dice(each), each.child("values"), self.floats[0], spans, Needs()) for each in streams)
+        drawn = (self._drawn(Dice(each), each.child("values"), self.floats[0], spans, InputNeeds()) for each in streams)
         return needs_of(self.asked.call, [each.arrays for each in drawn])
 
     def _refusals(self, spans: Mapping[str, Span]) -> int:
@@ -343,12 +347,23 @@ class Meant:
         which it is not meant are not judged."""
         try:
             found = exact(self.asked.call, arrays, self.ways) if self.is_exact else None
-            return replayed(self.ways, arrays) if found is None else found
+            if found is not None:
+                return found
+            known = equations_of(self.asked.call, arrays) if self.needs.solves else ()
+            by_part = {at: each for each in known for at in each.parts}
+            return [replace(each, equation=by_part.get(at)) for at, each in enumerate(replayed(self.ways, arrays))]
         except Exception:  # a reference may raise anything
             return None
 
     def _drawn(
-        self, dice: Dice, stream: Stream, dtype: str, spans: Mapping[str, Span], needs: Needs, *, tied: bool = False
+        self,
+        dice: Dice,
+        stream: Stream,
+        dtype: str,
+        spans: Mapping[str, Span],
+        needs: InputNeeds,
+        *,
+        tied: bool = False,
     ) -> ReplayCase:
         counts, fixed = self.asked.counts, self.asked.fixed
         every = dict.fromkeys(dim for dims in self.asked.dims.values() for dim in dims)

@@ -26,6 +26,7 @@ from fuzz.references.dims import first_of
 from fuzz.references.replay.cases import REPLAYED, Came, Meant, ReplayCase, ReplayError
 from fuzz.references.replay.recipe import ReplayRecipe, rounded
 from fuzz.references.rerun import Replayed
+from fuzz.references.residuals import LIMIT
 from fuzz.report.words import PHRASES
 from oracles.dtypes import FORMATS, INDICES, SINGLE, SPELLED
 from oracles.formula.contract import Contract
@@ -248,7 +249,7 @@ class ReplayOracle(CaseOracle):
     def replays(self) -> Sequence[Replayed] | None:
         """The replayed outputs; None if the reference raises."""
         found, dtype = self._replay.replays(self.case), dtype_of(self.case)
-        inexact = [each for each in found or () if each.exact is None]
+        inexact = [each for each in found or () if each.exact is None and each.equation is None]
         for output in inexact if not self.case.params else ():  # only probes have parameters
             with np.errstate(all="ignore"):
                 shares = (width_of(output, dtype) / np.abs(output.compared)).reshape(-1)
@@ -303,6 +304,14 @@ def compared(
         if got.shape != one.value.shape:
             shapes = f"{list(got.shape)}, where the reference has {list(one.value.shape)}"
             return Comparison(f"{output} has the shape {shapes}")
+        if one.equation is not None and not rows:
+            judged += judged_in(one, dtype)
+            said, worst = one.equation.wrong(returned, FORMATS[dtype])
+            if said:
+                words = f"{PHRASES[Verdict.FAIL_NUMERIC]}\n    {output}: {said}"
+                return Comparison(words, judged, worst, (output, "", "", f"{LIMIT:g}"))
+            ratio = max(ratio, worst)
+            continue
         if one.exact is not None:
             must = one.exact if one.whole else rounded(one.exact, dtype).astype(np.float64)
             judged += int(one.settled.sum())
@@ -339,6 +348,8 @@ def _unequal(output: str, got: NDArray[Any], must: NDArray[Any], wrong: NDArray[
 
 def judged_in(one: Replayed, dtype: str) -> int:
     """Return the number of judged elements of an output in this dtype."""
+    if one.equation is not None:
+        return one.equation.judged(FORMATS[dtype], one.value.size)
     if one.exact is not None:
         return int(one.settled.sum())
     known = _known(one, dtype)

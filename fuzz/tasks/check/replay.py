@@ -125,9 +125,10 @@ class FunctionReplay:
 
     def _called(self, dtypes: Mapping[str, str], **given: Any) -> Any:
         values, bound, others = [given[name] for name in self.asked.dims], self._bound, self.asked.others
-        known = () if bound is None else inspect.signature(self.kernel).parameters
+        known = {} if bound is None else inspect.signature(self.kernel).parameters
         constants = {name: value for name, value in others.items() if name in known}
-        if bound == self._tensors:
+        by_place = any(each.kind is inspect.Parameter.POSITIONAL_ONLY for each in known.values())
+        if bound == self._tensors and not by_place:
             returned = self.kernel(**dict(zip(bound, values, strict=True)), **constants)
         else:
             returned = self.kernel(*values, **constants)
