@@ -446,7 +446,7 @@ def _noisy(
             )
         before = {each.untyped_storage().data_ptr() for each in given}
         found = function(*args, **kwargs)
-        if not given or name in PLAIN:
+        if not given or name in PLAIN or _scales(name, args):
             return found
         with torch._C._DisableTorchDispatch():  # errors are no operations of the reference
             size = function(*_each(args, lambda each: each.abs().to(each.dtype)), **kwargs) if name in _LINEAR else None
@@ -467,6 +467,19 @@ def _noisy(
             return reference(**given)
 
     return widened(called, arrays, device=device)
+
+
+def _scales(name: str, args: Sequence[Any]) -> bool:
+    """Whether an operation multiplies or divides by a power of two, which rounds nothing."""
+    import torch
+
+    if name not in ("aten::mul", "aten::div", "aten::mul_", "aten::div_") or len(args) < 2:
+        return False
+    for each in args[:2] if name.startswith("aten::mul") else args[1:2]:
+        one = each if isinstance(each, torch.Tensor) else torch.tensor(each)
+        if one.numel() == 1 and not one.is_complex() and abs(math.frexp(one.item())[0]) == 0.5:
+            return True
+    return False
 
 
 def _terms(name: str, given: Sequence[Any], found: Any) -> int:

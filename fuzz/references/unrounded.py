@@ -41,16 +41,16 @@ class UnroundedRun:
     """Whether the reference counts floats in bins, whose edges a kernel calculates."""
 
 
-def exact(reference: Callable[..., Any], arrays: Arrays, ways: Ways) -> Sequence[Replayed] | None:
+def exact(calculated: Callable[..., UnroundedRun | None], arrays: Arrays, ways: Ways) -> Sequence[Replayed] | None:
     """Return the outputs of a reference, which allow no error; None if it rounds. Places that are selected by order may
     be others of equal elements, and other outputs that depend on these are not judged, nor elements that differ in f32,
     or if elements near the edges of bins lie on their other side. Raises what the reference raises."""
-    run = calculated(reference, arrays)
+    run = calculated(arrays)
     if run is None:
         return None
     selected = ways.selected(arrays) if run.selects else ()
     orders = [ways.noisy(arrays, seed, 0.0) for seed in range(_ORDERS if run.selects else 0)]
-    near = [each for way in (1.0, -1.0) if run.counts and (each := calculated(reference, arrays, way)) is not None]
+    near = [each for way in (1.0, -1.0) if run.counts and (each := calculated(arrays, way)) is not None]
     others = [each.outputs for each in near]
     floats = {name: each for name, each in arrays.items() if each.dtype.kind == "f"}
     if floats and all(np.array_equal(floats[name], singles(arrays)[name], equal_nan=True) for name in floats):
@@ -104,6 +104,15 @@ def calculated(reference: Callable[..., Any], arrays: Arrays, way: float = 0.0) 
         returned = reference(**{name: torch.tensor(each) for name, each in arrays.items()})
     flat = [*tensors_in(returned)]
     return None if rounds or not flat else UnroundedRun([*map(_wide, flat)], selects, counts)
+
+
+def calculated_by_jax(reference: Callable[..., Any], arrays: Arrays) -> UnroundedRun | None:
+    """Return a run of a reference in JAX of integers and flags alone; None if it makes floats. Raises what the
+    reference raises, and where a quotient has no value."""
+    from fuzz.references.jaxprs.evaluation import whole
+
+    found = whole(reference, arrays)
+    return None if found is None else UnroundedRun(found, selects=False, counts=False)
 
 
 def _wide(tensor: Any) -> NDArray[Any]:

@@ -27,7 +27,7 @@ from fuzz.references.replay.recipe import DrawnTensor, ReplayRecipe, Span
 from fuzz.references.rerun import RUNS, TIMES, Replayed, Ways, draws_at_random, replayed, ways_of
 from fuzz.references.residuals import LIMIT, equations_of
 from fuzz.references.tracing import RETURNS_NONE
-from fuzz.references.unrounded import calculated, exact
+from fuzz.references.unrounded import UnroundedRun, calculated, calculated_by_jax, exact
 from oracles.dtypes import CODED, COMPUTED, FORMATS
 from oracles.formula.made import completed, grown
 from oracles.operand import Kept
@@ -221,22 +221,24 @@ class Meant:
     @property
     def is_whole(self) -> bool:
         """Whether the reference takes tensors of integers and flags alone."""
-        return self.asked.library == "torch" and not any(
-            "float" in each or "complex" in each for each in self.dtypes.values()
-        )
+        return not any("float" in each or "complex" in each for each in self.dtypes.values())
 
     @cached_property
     def is_exact(self) -> bool:
         """Whether the reference rounds nothing in a case, so that outputs must equal its own. Raises ReplayError if it
         accepts no case."""
-        if self.asked.library != "torch":
+        if self.asked.library == "jax" and not self.is_whole:
             return False
         try:
-            return calculated(self.asked.call, next(self._taken(0, tied=False)).arrays) is not None
+            return self._unrounded(next(self._taken(0, tied=False)).arrays) is not None
         except ReplayError:
             raise
         except Exception:  # it casts some tensors to f32, and takes no f64 beside them
             return False
+
+    @property
+    def _unrounded(self) -> Callable[..., UnroundedRun | None]:
+        return partial(calculated_by_jax if self.asked.library == "jax" else calculated, self.asked.call)
 
     @property
     def guarantee(self) -> str:
@@ -346,8 +348,7 @@ class Meant:
         """Return the replayed outputs of a case; None if the reference raises, as for a singular matrix: inputs for
         which it is not meant are not judged."""
         try:
-            found = exact(self.asked.call, arrays, self.ways) if self.is_exact else None
-            if found is not None:
+            if self.is_exact and (found := exact(self._unrounded, arrays, self.ways)) is not None:
                 return found
             known = equations_of(self.asked.call, arrays) if self.needs.solves else ()
             by_part = {at: each for each in known for at in each.parts}

@@ -382,7 +382,7 @@ def _worst(
     told[:1] = [rows[each] for each in told[:1]] if rows else told[:1]
     place, is_got = f"{output}[{', '.join(map(str, told))}]", f"{float(got[at]):.8g}"
     others = f"{value - far:.8g} to {value + far:.8g}" if one.places is None else "another place of as much"
-    is_only = one.places.first if one.places is not None else not math.isfinite(value)
+    is_only = one.places.first if one.places is not None else not math.isfinite(value) or far == 0.0
     others = "" if is_only else f" (or {others})"
     wrong = f"{int((share != -1.0).sum()):,} of {counted(got.size, 'element is', 'elements are')} wrong"
     words = f"{PHRASES[Verdict.FAIL_NUMERIC]}\n    {place} = {is_got}, must be {value:.8g}{others}; {wrong}"

@@ -168,7 +168,7 @@ def read(
     try:
         found = derive(
             reference, data.shapes, example_inputs=examples, values=drawn, name=name, dtype=_traced(dtypes),
-            fixed=data.fixed,
+            fixed=data.fixed, dtypes=data.spelled,
         )  # fmt: skip
         if examples is not None:
             named = named_examples(reference, found.called, examples)

@@ -160,7 +160,7 @@ def replay_task(request: CheckRequest) -> CheckTask:
     if dtype not in REPLAYED or (arrays == "numpy" and not hasattr(np, FORMATS[dtype].spelling)):
         raise CheckError(f"oracle='replay': tensors of {dtype} are not compared with a replay")
     try:
-        meant = meant_of(reference, data.shapes, data.example_inputs, fixed, menus, (dtype,))
+        meant = meant_of(reference, data.shapes, data.example_inputs, fixed, menus, (dtype,), data.spelled)
     except UnreadableError as error:
         raise CheckError(f"{titled(reference)}: {error}") from reason_of(error)
     if data.example_inputs is not None and not data.any_values:
