@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fuzz.core.base.kernel import Mutant
     from fuzz.references.backward import backward
     from fuzz.references.derive import op_of
+    from fuzz.references.repeated import repeated
     from fuzz.tasks.bound import OutputBound, assert_right, bound
     from fuzz.tasks.chance import check_random, philox, philox_uniform
     from fuzz.tasks.check.check import CheckError, CheckFailed, check
@@ -75,6 +76,7 @@ __all__ = [
     "philox",
     "philox_uniform",
     "register",
+    "repeated",
 ]
 
 _HOME = {
@@ -97,6 +99,7 @@ _HOME = {
     "Op": "oracles.op",
     "backward": "fuzz.references.backward",
     "op_of": "fuzz.references.derive",
+    "repeated": "fuzz.references.repeated",
     "register": "oracles.ops",
 }
 """The module of each name. Names that are missing here are orders of sums."""

@@ -12,7 +12,6 @@ from fuzz.core.base.capability import Capabilities
 from fuzz.core.base.kernel import Kernel
 from fuzz.tasks.check.results import CheckError
 from fuzz.tasks.check.setup import CheckSetup, Seed, check_setup
-from oracles.dtypes import FORMATS, SPELLED
 from oracles.formula.contract import Contract
 from oracles.op import Op
 
@@ -48,19 +47,6 @@ class GivenData:
     any_values: bool = False
     dtypes: Mapping[str, Any] | None = None
     """The dtypes of tensors of the reference, as NumPy or torch have or spell them."""
-
-    @property
-    def spelled(self) -> Mapping[str, str]:
-        """The dtypes by torch's names. Raises CheckError if a tensor cannot have one."""
-        given = (self.dtypes or {}).items()
-        found = {name: str(getattr(each, "__name__", each)).removeprefix("torch.") for name, each in given}
-        for name, each in found.items():
-            if each not in SPELLED or SPELLED[each].name in FORMATS:
-                numbers = ", ".join(key for key, one in SPELLED.items() if one.name not in FORMATS)
-                raise CheckError(
-                    f"dtypes: {name} is one of {numbers}, not {each!r}; of floats capabilities= says the dtypes"
-                )
-        return found
 
 
 @dataclass(frozen=True)
