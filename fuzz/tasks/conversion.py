@@ -22,6 +22,7 @@ from oracles.rounding import STORAGE, half_gap, round_to
 
 __tracebackhide__ = told
 Overflow = Literal["infinite", "saturate"]
+Library = Literal["torch", "numpy"]
 _TAILS = (1, 2, 3, 5, 7, 8, 9, 15, 17, 31, 33)
 """The lengths of further calls: kernels convert several elements at once, and the last ones otherwise."""
 _MOST = 1 << 17
@@ -44,20 +45,21 @@ class ConversionCheck:
 
 
 def check_conversion(
-    kernel: Callable[..., Any], source: str, target: str, *, overflow: Overflow = "infinite", ties: Ties = "even"
-) -> ConversionCheck:
+    kernel: Callable[..., Any], source: str, target: str, *, overflow: Overflow = "infinite", ties: Ties = "even",
+    arrays: Library | None = None,
+) -> ConversionCheck:  # fmt: skip
     """Check a kernel that converts a tensor of one format to another, and return what was tried. Formats are spelled as
     in torch and NumPy, or as in reports: "float8_e4m3fn" or "e4m3fn".
 
     A number that is too large becomes an infinity, or NaN in a format without infinities; with `overflow="saturate"` it
     becomes the largest number, and so does an infinity. NaN becomes any NaN, and zeros keep their signs. `ties` are
     "even", "away" or "towards zero", which cuts off. The kernel is given a tensor of torch, or an array if its code
-    calls NumPy; it may return codes as unsigned integers. Raises CheckFailed for a wrong kernel."""
+    calls NumPy or `arrays` says so; it may return codes as unsigned integers. Raises CheckFailed for a wrong kernel."""
     one, other = (_format(each) for each in (source, target))
     given = _inputs(one, other)
     wide = _wide(given)
     right = _right(wide, replace(other, ties=ties), overflow).astype(STORAGE[other.name])
-    call = _Call(kernel, one, other, "numpy" if library_of(kernel) == "numpy" else "torch")
+    call = _Call(kernel, one, other, arrays or ("numpy" if library_of(kernel) == "numpy" else "torch"))
     kinds = dict(_kinds(wide, right, other))
     if wrong := _wrong(call, given, right, kinds):
         raise CheckFailed(f"FAIL  {name_of(kernel)}  wrong values, {one.name} to {other.name}\n{wrong}")
@@ -71,7 +73,7 @@ def check_conversion(
     return ConversionCheck(one.name, other.name, {name: int(mask.sum()) for name, mask in kinds.items()})
 
 
-def every(dtype: str, library: Literal["torch", "numpy"] = "torch") -> Any:
+def every(dtype: str, library: Library = "torch") -> Any:
     """Return a tensor, or array, of all values of a format of 8 or 16 bits, each once: NaNs and infinities too."""
     form = _format(dtype)
     if form.itemsize > 2:
@@ -159,7 +161,7 @@ class _Call:
     kernel: Callable[..., Any]
     source: Format
     target: Format
-    library: Literal["torch", "numpy"]
+    library: Library
 
     def __call__(self, given: NDArray[Any]) -> NDArray[Any]:
         """Return what the kernel makes of inputs. Raises CheckFailed if that has another dtype or length."""

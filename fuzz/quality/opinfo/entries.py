@@ -8,9 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
-import numpy as np
-from numpy.typing import NDArray
-
+from fuzz.core.base.errors import UsageError
 from fuzz.references.backward import backward
 from fuzz.references.tracing import tensors_in
 from oracles.dtypes import FORMATS
@@ -22,9 +20,12 @@ _MOST_ELEMENTS = 1 << 12
 
 
 def entries() -> Mapping[str, Any]:
-    """Return the entries by name."""
-    with patch("torch.backends.disable_global_flags"):  # else no flag can be set any more in this process
-        from torch.testing._internal.common_methods_invocations import op_db
+    """Return the entries by name. Raises UsageError where a package that torch's tests need is missing."""
+    try:
+        with patch("torch.backends.disable_global_flags"):  # else no flag can be set any more in this process
+            from torch.testing._internal.common_methods_invocations import op_db
+    except ModuleNotFoundError as error:
+        raise UsageError(f"torch's list of operations needs {error.name}: pip install {error.name}") from error
 
     return {each.formatted_name: each for each in op_db}
 
@@ -47,11 +48,6 @@ class Sample:
         """The shapes and all other arguments as text, without the dtype of floats."""
         shapes = [(each.is_floating_point() or str(each.dtype), *each.shape) for each in self.tensors.values()]
         return f"{shapes} {self.other}"
-
-    @property
-    def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """The tensors as arrays, floats as float64."""
-        return dict(zip(self.tensors, arrays_of(self.tensors.values()), strict=True))
 
     def returned(self) -> Any:
         """Return what the operation returns, on the processor."""
@@ -92,11 +88,6 @@ def samples_of(entry: Any, dtype: str, count: int, device: str = CPU) -> Sequenc
 def has_floats(values: Iterable[Any]) -> bool:
     """Whether a tensor of real floats is among these values."""
     return any(each.is_floating_point() for each in tensors_in([*values]))
-
-
-def arrays_of(tensors: Iterable[Any]) -> Sequence[NDArray[Any]]:
-    """Return tensors as arrays, floats as float64."""
-    return [np.array((each.double() if each.is_floating_point() else each).detach().numpy()) for each in tensors]
 
 
 def _small(entry: Any, inputs: Iterable[Any]) -> Iterator[Sample]:

@@ -19,10 +19,11 @@ from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.core.base.errors import UsageError
 from fuzz.quality.opinfo.entries import CPU, entries
-from fuzz.quality.opinfo.judging import FORMULA, FORWARD, GRADIENT, REPLAY, RIGHT, WRONG, EntryAnswer, all_answers
+from fuzz.quality.opinfo.judging import FORWARD, GRADIENT, EntryAnswer, all_answers
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
+from fuzz.tasks.comparison import FORMULA, REPLAY, RIGHT, WRONG
 from oracles.dtypes import COMPUTED
 
 _SHOWN = 8
@@ -51,8 +52,6 @@ def opinfo(options: OpinfoOptions) -> Exit:
         raise UsageError(f"--dtype {unknown[0]}: known: {', '.join(COMPUTED)}")
     if options.device not in (CPU, "cuda"):
         raise UsageError(f"--device {options.device}: known: {CPU}, cuda")
-    # No process that has asked CUDA itself can be forked.
-    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
     if options.device != CPU and not import_module("torch").cuda.is_available():
         raise UsageError(f"--device {options.device}: torch finds no GPU here")
     names = [name for name in entries() if fnmatchcase(name, options.entry)]
