@@ -16,7 +16,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from fuzz.core.base.text import printable_lines
 
-SCHEMA = 6
+SCHEMA = 7
 """The version of the tables."""
 
 
@@ -109,6 +109,10 @@ class SliceRow(Base):
     seed: Mapped[int]
     seconds: Mapped[float] = mapped_column(default=0.0)
     done: Mapped[bool] = mapped_column(default=False)
+    searched_s: Mapped[float] = mapped_column(default=0.0, server_default="0")
+    """The seconds of search, without those of explaining, once the slice has ended."""
+    new: Mapped[dict[str, Any]] = mapped_column(default=dict, server_default="{}")
+    """How many new things each target showed that ran to the end of the slice; '' for what belongs to no target."""
 
 
 class BatchRow(Base):

@@ -3,9 +3,11 @@ find of the same bugs was measured once: the tables of `fuzz/docs/detection.md`.
 
 from __future__ import annotations
 
+import math
 import os
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
 from statistics import median
@@ -16,7 +18,7 @@ import typer
 from fuzz.campaign.parallel import spread_answers
 from fuzz.campaign.search.schedule import one_by_one
 from fuzz.campaign.search.stopping import Interruption
-from fuzz.campaign.search.turn_runner import SearchScope, TurnJob, TurnRunner
+from fuzz.campaign.search.turn_runner import SearchScope, TurnJob, TurnReport, TurnRunner
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.cli.options import duration, loaded
@@ -91,14 +93,8 @@ def detection(options: DetectionOptions) -> Exit:
 
     For example: python3 -m fuzz.quality detection --ops softmax --each 20s
     """
-    pack, bugs = loaded(options.pack), dict[str, list[Mutant]]()
-    matches = keyword(options.keyword) if options.keyword else lambda name: True
-    for mutant in pack.mutants:
-        op = pack.kernel(mutant.base).op
-        if matches(mutant.name) and (not options.ops or any(fnmatchcase(op, glob) for glob in options.ops)):
-            bugs.setdefault(mutant.base, []).append(mutant)
-    if not bugs:
-        raise UsageError(f"{pack.path} plants no bug that matches")
+    pack = loaded(options.pack)
+    bugs = planted_in(pack, options.keyword, options.ops)
 
     def ask(base: str) -> Searched:
         try:
@@ -129,6 +125,18 @@ def detection(options: DetectionOptions) -> Exit:
     return Exit.OK
 
 
+def planted_in(pack: Pack, names: str | None, ops: Collection[str]) -> dict[str, list[Mutant]]:
+    """Return the planted bugs of these names and ops, by the correct kernel. Raises UsageError if there is none."""
+    bugs, matches = dict[str, list[Mutant]](), keyword(names) if names else lambda name: True
+    for mutant in pack.mutants:
+        op = pack.kernel(mutant.base).op
+        if matches(mutant.name) and (not ops or any(fnmatchcase(op, glob) for glob in ops)):
+            bugs.setdefault(mutant.base, []).append(mutant)
+    if not bugs:
+        raise UsageError(f"{pack.path} plants no bug that matches")
+    return bugs
+
+
 def visible_of(mutants: Iterable[Mutant]) -> frozenset[str]:
     """Return the names of the bugs that show in values; others write outside a tensor, or differ from call to call."""
     return frozenset(each.name for each in mutants if {*each.caught_as} <= _IN_VALUES)
@@ -157,11 +165,12 @@ def _share(seen: Sequence[SearchVerdict]) -> str:
 
 
 @dataclass
-class _Tally:
-    """Counts of what was found of one correct kernel and its planted bugs."""
+class Hunt:
+    """A search of one correct kernel and its planted bugs, and what it has found."""
 
     right: Target
     wrong: Sequence[Target]
+    pool: WorkerPool
     cases: int = 0
     found: dict[str, tuple[int, float]] = field(default_factory=dict)
     began: float = field(default_factory=time.perf_counter)
@@ -169,6 +178,19 @@ class _Tally:
     @property
     def seconds(self) -> float:
         return time.perf_counter() - self.began
+
+    @property
+    def left(self) -> Sequence[Target]:
+        """The planted bugs that are not found yet."""
+        return [target for target in self.wrong if target.id not in self.found]
+
+    def turns(self, seed: int, most: float = math.inf) -> Iterator[TurnReport]:
+        """Yield the reports of the search, turn after turn."""
+        everyone, kernel = (self.right, *self.wrong), self.right.kernel
+        scope = SearchScope([kernel], declared([kernel]), ([each.id for each in everyone],), accuracy=True)
+        runner = _Sparing(self.pool, everyone, scope, self.see)
+        runner.found = self.found.keys()
+        yield from one_by_one(runner, kernel.op, seed, most)
 
     def see(self, judge: EntryJudge) -> None:
         """Count one more case. A verdict that the correct kernel has too does not count for the others."""
@@ -190,21 +212,22 @@ class _Tally:
 def searched(pack: Pack, base: str, mutants: Sequence[Mutant], limits: DetectionOptions) -> Searched:
     """Search a correct kernel and its planted bugs together, as `kernelfuzz run` does. Raises UsageError where it
     cannot."""
+    with hunted(pack, base, mutants) as hunt:
+        for _ in hunt.turns(limits.seed, limits.max_cases):
+            if (hunt.cases >= _LEAST and not hunt.left) or hunt.seconds > limits.each:
+                break
+    return Searched(base, tuple(map(hunt.seen, (hunt.right, *hunt.wrong))))
+
+
+@contextmanager
+def hunted(pack: Pack, base: str, mutants: Sequence[Mutant]) -> Iterator[Hunt]:
+    """Start the workers of a correct kernel and its planted bugs. Raises UsageError if one does not run here."""
     right, wrong = _targets(pack, base, mutants)
-    everyone, kernel = (right, *wrong), right.kernel
-    with WorkerPool(everyone, jobs=1) as pool:
-        for each in everyone:
+    with WorkerPool((right, *wrong), jobs=1) as pool:
+        for each in (right, *wrong):
             if isinstance(status := pool.statuses[each.id], NotRun):
                 raise UsageError(f"{each.id}: does not run here: {status}")
-        tally = _Tally(right, wrong)
-        scope = SearchScope([kernel], declared([kernel]), ([each.id for each in everyone],))
-        runner = _Sparing(pool, everyone, scope, tally.see)
-        runner.found = tally.found.keys()
-        for _ in one_by_one(runner, kernel.op, limits.seed, limits.max_cases):
-            is_done = tally.cases >= _LEAST and all(target.id in tally.found for target in wrong)
-            if is_done or tally.seconds > limits.each:
-                break
-    return Searched(base, tuple(map(tally.seen, everyone)))
+        yield Hunt(right, wrong, pool)
 
 
 class _Sparing(TurnRunner):

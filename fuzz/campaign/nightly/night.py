@@ -20,20 +20,18 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.orm import Session as Transaction
 
 from fuzz.campaign.corpus.folder import CASE, Kept, entries_of, in_batches, json_files, kind_of, load
-from fuzz.campaign.nightly.opening import (
-    KNOWN_SHARE,
+from fuzz.campaign.nightly.opening import KNOWN_SHARE, Opened, begin_slice, end_slice, note_space, note_targets
+from fuzz.campaign.nightly.remembered import Recorder
+from fuzz.campaign.nightly.sharing import (
     TRIAGE_SHARE,
-    Opened,
+    News,
+    Part,
     Slice,
-    begin_slice,
-    end_slice,
     next_slice,
-    note_space,
-    note_targets,
+    resting,
     searching_time,
     slice_seed,
 )
-from fuzz.campaign.nightly.remembered import Recorder
 from fuzz.campaign.search.deadline import Stopping
 from fuzz.campaign.search.executor import Engine as Cluster
 from fuzz.campaign.search.groups import CountedSchedule, slow_targets_of
@@ -136,7 +134,7 @@ class Night:
     """The machines that take the turns instead of this machine's processes, if any."""
 
     def __post_init__(self) -> None:
-        self._current = Slice(0, _KNOWN, 0, 0.0)
+        self._current, self._searched_s = Slice(0, _KNOWN, 0, 0.0), 0.0
         self._findings, self._corpora = self.state / FINDINGS, corpora_of(self.pack.path)
         self._store = store = DatabaseStore(self.engine, self._findings, self.opened.position)
         by_id = {target.id: target for target in self.targets}
@@ -201,7 +199,10 @@ class Night:
             self.session.elsewhere,
             self.session.explain_there,
         )
-        self.runner.observers = [self.recorder, *self.session.observers]
+        self.news = News(self.book.targets)
+        if self.opened.resumed:
+            self._stored(lambda: self.news.recall(self.engine, self.opened.night))
+        self.runner.observers = [self.recorder, self.news, *self.session.observers]
         self.runner.asked_for = self.triage.waiting
 
     @property
@@ -221,8 +222,11 @@ class Night:
         while self._running and self.stopping.left > 0:
             turn = self._next()
             with self._slice(turn):
+                self.runner.resting = self._resting(turn.op)
                 self.runner.limits = SessionLimits(searching_time(turn, self.stopping.left))
+                began = time.monotonic()
                 self.runner.run(turn.op, turn.seed)
+                self._searched_s = time.monotonic() - began
                 self._explain()
 
     def _explain(self) -> None:
@@ -234,11 +238,15 @@ class Night:
             self.recorder.save()
 
     def _next(self) -> Slice:
-        parts = self._slices()
-        used: dict[str, list[float]] = {}
+        parts, used = self._slices(), dict[str, list[Part]]()
         for part in parts:
-            used.setdefault(part.op, []).append(part.seconds)
+            new = sum(part.new.values()) if part.done else None
+            used.setdefault(part.op, []).append(Part(part.searched_s or part.seconds, new))
         return next_slice(self.opened.seed, len(parts), self._running, used, self.stopping.left)
+
+    def _resting(self, op: str) -> frozenset[str]:
+        here = [target.id for target in self.targets if target.kernel.op == op]
+        return resting(here, [part for part in self._slices() if part.op == op])
 
     @contextmanager
     def _slice(self, part: Slice) -> Iterator[None]:
@@ -247,7 +255,9 @@ class Night:
         self._current = part
         yield
         if not self.stopping.wanted:
-            self._stored(lambda: end_slice(self.engine, self.opened.position))
+            ran = {t.id for t in self.targets if t.kernel.op == part.op and t.id not in self.runner.resting}
+            new = self.news.taken(ran)
+            self._stored(lambda: end_slice(self.engine, self.opened.position, self._searched_s, new))
 
     def _stored(self, asked: Callable[[], _T]) -> _T:
         """Return the store's answer; while a shared store cannot be reached, wait for it. Raises CannotSave."""

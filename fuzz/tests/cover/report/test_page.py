@@ -12,7 +12,8 @@ import pytest
 from sqlalchemy import update
 from sqlalchemy.orm import Session
 
-from fuzz.campaign.nightly.opening import Slice, begin_slice, open_night
+from fuzz.campaign.nightly.opening import begin_slice, open_night
+from fuzz.campaign.nightly.sharing import Slice
 from fuzz.core.base.exits import ENDINGS, Exit
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.generate import sketch
