@@ -69,6 +69,12 @@ class NightlyOptions:
             help="A command of the shell that gets the new, fixed and returned buckets, if there are any, on stdin.",
         ),
     ] = None
+    gh: Annotated[
+        str | None,
+        typer.Option(
+            "--gh", metavar="OWNER/NAME", help="File, close and open issues for bugs on GitHub, by its command gh."
+        ),
+    ] = None
     case_limit: options.CaseLimit = None
     sanitize: options.Sanitize = False
     jobs: options.Processes = 0
@@ -91,7 +97,7 @@ def nightly(options: NightlyOptions) -> Exit:
     reports, pack = parse(options.report), loaded(options.pack, untrusted=options.untrusted)
     results = NightResults(
         options.state, options.store, options.require, options.json, reports, pack.kernels, pack.path,
-        console.results(), console.progress(), options.notify,
+        console.results(), console.progress(), options.notify, options.gh,
     )  # fmt: skip
     if not options.report_only:
         _leave(_night(options, pack, results))
@@ -176,7 +182,7 @@ def _repeated(options: NightlyOptions, limit_s: float) -> str:
     """Return the command line that begins such a night, without the place of its state."""
     how = given(
         max_time=limit_s, engine=None if options.engine == "local" else options.engine, case_limit=options.case_limit,
-        jobs=options.jobs or None, sanitize=options.sanitize, notify=options.notify,
+        jobs=options.jobs or None, sanitize=options.sanitize, notify=options.notify, gh=options.gh,
     )  # fmt: skip
     required = (word for each in options.require for word in ("--require", each))
     return options.selection.repeated("nightly", *how, *required, *pack_words(options.pack, options.untrusted))

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, Dialect, ForeignKey, Integer, String, Text, TypeDecorator
+from sqlalchemy import JSON, BigInteger, Dialect, ForeignKey, Integer, String, Text, TypeDecorator, false
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from fuzz.core.base.text import printable_lines
@@ -222,6 +222,9 @@ class BucketRow(Base):
     """The command that runs the same search again."""
     passed_night: Mapped[int | None] = mapped_column(ForeignKey("night.id"), default=None)
     """The latest night in which its case ran again and passed."""
+    issue: Mapped[str] = mapped_column(default="", server_default="")
+    """The address of its issue, if a night filed one."""
+    issue_open: Mapped[bool] = mapped_column(default=False, server_default=false())
 
 
 class SightingRow(Base):
