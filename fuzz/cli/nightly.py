@@ -37,6 +37,14 @@ class NightlyOptions:
         Path, typer.Option("--state", help="Folder for the state of the nights; made if it does not exist.")
     ]
     store: options.Store = None
+    share: Annotated[
+        Path | None,
+        typer.Option(
+            "--share",
+            metavar="DIR",
+            help="Folder on a shared disk: run what other machines found, and put there what this one finds.",
+        ),
+    ] = None
     engine: options.Engine = "local"
     max_time: Annotated[
         float | None,
@@ -137,7 +145,7 @@ def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
         with Stopping(opened.left_s) as stopping, ExitStack() as held:
             night = Night(
                 state, pack, pack_words(options.pack, options.untrusted), targets, engine, opened, stopping,
-                partial(_warn, err), options.case_limit, options.jobs, cluster,
+                partial(_warn, err), options.case_limit, options.jobs, cluster, options.share,
             )  # fmt: skip
             try:
                 saved = night.work(held)
@@ -182,7 +190,7 @@ def _repeated(options: NightlyOptions, limit_s: float) -> str:
     """Return the command line that begins such a night, without the place of its state."""
     how = given(
         max_time=limit_s, engine=None if options.engine == "local" else options.engine, case_limit=options.case_limit,
-        jobs=options.jobs or None, sanitize=options.sanitize, notify=options.notify, gh=options.gh,
+        jobs=options.jobs or None, sanitize=options.sanitize, notify=options.notify, gh=options.gh, share=options.share,
     )  # fmt: skip
     required = (word for each in options.require for word in ("--require", each))
     return options.selection.repeated("nightly", *how, *required, *pack_words(options.pack, options.untrusted))

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from fuzz.campaign.nightly.sharing import FLOOR, News, Part, chosen
+from fuzz.campaign.nightly.sharing import FLOOR, News, PastSlice, chosen
 from fuzz.campaign.parallel import spread_answers
 from fuzz.campaign.search.stopping import Interruption
 from fuzz.cli import options
@@ -56,7 +56,7 @@ class SharingOptions:
 
 
 @dataclass(frozen=True)
-class Step:
+class RecordedTurn:
     """One turn of a recorded search: its seconds of processor time, what was new, and which bugs it was first to
     find."""
 
@@ -70,7 +70,7 @@ class Recorded:
     """The searches of a correct kernel with its planted bugs, one for each seed."""
 
     base: str
-    searches: tuple[tuple[Step, ...], ...] = ()
+    searches: tuple[tuple[RecordedTurn, ...], ...] = ()
     not_run: str = ""
     """Why it could not be searched."""
 
@@ -79,11 +79,11 @@ class Recorded:
 class SharedNight:
     """A night that shares its time between recorded searches."""
 
-    searches: Mapping[str, Sequence[Step]]
+    searches: Mapping[str, Sequence[RecordedTurn]]
     seed: int
     slice_s: float
     floor: float
-    used: dict[str, list[Part]] = field(default_factory=dict)
+    used: dict[str, list[PastSlice]] = field(default_factory=dict)
     found: list[tuple[float, str]] = field(default_factory=list)
     """The bugs that were found, each with the seconds that the night had taken."""
 
@@ -99,7 +99,7 @@ class SharedNight:
                 now, new = now + step.seconds, new + step.new
                 self.found += [(now, each) for each in step.found]
             now = max(now, began + self.slice_s) if not left[name] else now
-            self.used.setdefault(name, []).append(Part(now - began, new))
+            self.used.setdefault(name, []).append(PastSlice(now - began, new))
         return self
 
     def count(self, until: float) -> int:
@@ -142,7 +142,7 @@ def recorded(pack: Pack, base: str, mutants: Sequence[Mutant], limits: SharingOp
     for seed in range(1, limits.seeds + 1):
         with hunted(pack, base, mutants) as hunt:
             targets = {each.id: each for each in (hunt.right, *hunt.wrong)}
-            news, steps, found = News(targets), list[Step](), set[str]()
+            news, steps, found = News(targets), list[RecordedTurn](), set[str]()
             last = began = time.process_time() + workers_cpu(hunt.pool)
             for report in hunt.turns(seed):
                 news.counted(report.tally)
@@ -151,7 +151,7 @@ def recorded(pack: Pack, base: str, mutants: Sequence[Mutant], limits: SharingOp
                         news.failed(targets[judgement.target].kernel.name, sighting.case, judgement, 0.0)
                 now = time.process_time() + workers_cpu(hunt.pool)
                 fresh = hunt.found.keys() - found
-                steps.append(Step(now - last, sum(news.taken(()).values()), tuple(sorted(fresh))))
+                steps.append(RecordedTurn(now - last, sum(news.taken(()).values()), tuple(sorted(fresh))))
                 found, last = found | fresh, now
                 if now - began > limits.most * limits.each:
                     break

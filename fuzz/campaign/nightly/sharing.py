@@ -48,14 +48,14 @@ class Slice:
 
 
 @dataclass(frozen=True)
-class Part:
+class PastSlice:
     """A slice that an op had: its seconds, and how many new things it showed; None if it did not end."""
 
     seconds: float
     new: int | None
 
 
-def promise(parts: Sequence[Part]) -> float:
+def promise(parts: Sequence[PastSlice]) -> float:
     """Return how many new things per second an op's next slice may show, judged by its latest slices: an upper bound,
     as the count of something rare varies by about its root."""
     latest = [each for each in parts if each.new is not None][-_LATEST:]
@@ -63,7 +63,7 @@ def promise(parts: Sequence[Part]) -> float:
     return (new + math.sqrt(new) + 1) / seconds if seconds else math.inf
 
 
-def chosen(seed: int, kernels: Mapping[str, int], used: Mapping[str, Sequence[Part]], floor: float = FLOOR) -> str:
+def chosen(seed: int, kernels: Mapping[str, int], used: Mapping[str, Sequence[PastSlice]], floor: float = FLOOR) -> str:
     """Return the op to search next: the one with the most promise, and of equal ones the one that had least, unless
     another had less than the floor. An equal share goes by the number of kernels; with a floor of 1 the time goes in
     turn. The seed breaks ties."""
@@ -77,7 +77,7 @@ def chosen(seed: int, kernels: Mapping[str, int], used: Mapping[str, Sequence[Pa
 
 
 def next_slice(
-    night_seed: int, number: int, kernels: Mapping[str, int], used: Mapping[str, Sequence[Part]], left: float
+    night_seed: int, number: int, kernels: Mapping[str, int], used: Mapping[str, Sequence[PastSlice]], left: float
 ) -> Slice:
     """Return the next slice. It is twice as long as the op's last slice; while some ops had none, it leaves each of
     them its share.

@@ -23,7 +23,7 @@ from fuzz.campaign.nightly.results import notified
 from fuzz.campaign.nightly.sharing import (
     FLOOR,
     News,
-    Part,
+    PastSlice,
     Slice,
     chosen,
     next_slice,
@@ -49,10 +49,10 @@ from oracles.summation import Lanes
 
 
 def test_every_op_gets_its_turn_and_in_the_end_the_same_time() -> None:
-    ops, used, left, seeds = {"a": 1, "b": 1, "c": 1}, dict[str, list[Part]](), 8 * 3600.0, set()
+    ops, used, left, seeds = {"a": 1, "b": 1, "c": 1}, dict[str, list[PastSlice]](), 8 * 3600.0, set()
     for number in range(200):
         turn = next_slice(7, number, ops, used, left)
-        used.setdefault(turn.op, []).append(Part(turn.seconds, 0))
+        used.setdefault(turn.op, []).append(PastSlice(turn.seconds, 0))
         left -= turn.seconds
         seeds.add(turn.seed)
         if number == 2:
@@ -69,40 +69,45 @@ def test_every_op_gets_its_turn_and_in_the_end_the_same_time() -> None:
 @pytest.mark.parametrize("late", [0.0, 1.5])
 def test_a_night_of_40_s_over_four_kernels_gives_each_its_turn(late: float) -> None:
     """Each slice takes the time that it is given, and some more at its end."""
-    used, left = dict[str, list[Part]](), 40.0
+    used, left = dict[str, list[PastSlice]](), 40.0
     while left > 0:
         turn = next_slice(7, len(used), dict.fromkeys("abcd", 1), used, left)
-        used.setdefault(turn.op, []).append(Part(min(searching_time(turn, left), left), 100))
+        used.setdefault(turn.op, []).append(PastSlice(min(searching_time(turn, left), left), 100))
         left -= used[turn.op][-1].seconds + late
     assert len(used) == 4
     assert min(sum(part.seconds for part in parts) for parts in used.values()) >= 5.0
 
 
 def test_the_time_is_shared_out_by_kernel_and_not_by_op() -> None:
-    used, kernels = dict[str, list[Part]](), {"alone": 1, "many": 4}
+    used, kernels = dict[str, list[PastSlice]](), {"alone": 1, "many": 4}
     for _ in range(1000):
-        used.setdefault(chosen(7, kernels, used, floor=1.0), []).append(Part(1.0, 0))
+        used.setdefault(chosen(7, kernels, used, floor=1.0), []).append(PastSlice(1.0, 0))
     assert abs(len(used["many"]) - 4 * len(used["alone"])) <= 4
 
 
 def test_the_time_goes_where_most_is_new_per_second_and_half_of_a_share_to_all_others() -> None:
-    used, shows = dict[str, list[Part]](), {"a": 0, "b": 8, "c": 1}
+    used, shows = dict[str, list[PastSlice]](), {"a": 0, "b": 8, "c": 1}
     for _ in range(600):
         op = chosen(7, dict.fromkeys(shows, 1), used)
-        used.setdefault(op, []).append(Part(1.0, shows[op]))
+        used.setdefault(op, []).append(PastSlice(1.0, shows[op]))
     assert len(used["b"]) >= 600 * (1 - 2 * FLOOR / 3) - 2
     assert min(len(used["a"]), len(used["c"])) >= 600 * FLOOR / 3 - 1
 
 
 def test_of_two_ops_that_show_the_same_the_cheaper_one_is_searched() -> None:
-    used = {"dear": [Part(40.0, 4)], "cheap": [Part(21.0, 4)]}
+    used = {"dear": [PastSlice(40.0, 4)], "cheap": [PastSlice(21.0, 4)]}
     assert chosen(7, dict.fromkeys(used, 1), used) == "cheap"
-    assert chosen(7, dict.fromkeys(used, 1), {**used, "cheap": [Part(21.0, 4), Part(21.0, 0), Part(21.0, 0)]}) == "dear"
+    assert (
+        chosen(
+            7, dict.fromkeys(used, 1), {**used, "cheap": [PastSlice(21.0, 4), PastSlice(21.0, 0), PastSlice(21.0, 0)]}
+        )
+        == "dear"
+    )
 
 
 def test_a_slice_that_did_not_end_says_nothing_about_its_op() -> None:
-    parts = {"a": [Part(10.0, 50)], "b": [Part(10.0, 3)]}
-    cut = {"a": [*parts["a"], Part(3.0, None)], "b": parts["b"]}
+    parts = {"a": [PastSlice(10.0, 50)], "b": [PastSlice(10.0, 3)]}
+    cut = {"a": [*parts["a"], PastSlice(3.0, None)], "b": parts["b"]}
     assert chosen(7, dict.fromkeys(cut, 1), cut, floor=0.0) == "a"
 
 

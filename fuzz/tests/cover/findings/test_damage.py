@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from fuzz.campaign.nightly.night import known_cases
+from fuzz.campaign.nightly.known import known_cases
 from fuzz.campaign.nightly.opening import begin_slice, note_targets, open_night
 from fuzz.campaign.nightly.results import NightResults
 from fuzz.campaign.nightly.sharing import Slice

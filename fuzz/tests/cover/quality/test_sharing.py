@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fuzz.campaign.nightly.sharing import FLOOR
 from fuzz.quality.detection import planted_in
-from fuzz.quality.sharing import Recorded, SharedNight, SharingOptions, Step, compared, recorded
+from fuzz.quality.sharing import Recorded, RecordedTurn, SharedNight, SharingOptions, compared, recorded
 from fuzz.tests.common.hunting import PACK
 
-DRY = tuple(Step(1.0, 0) for _ in range(100))
-RICH = tuple(Step(1.0, 10, (f"bug-{place}",) if place % 10 == 9 else ()) for place in range(100))
+DRY = tuple(RecordedTurn(1.0, 0) for _ in range(100))
+RICH = tuple(RecordedTurn(1.0, 10, (f"bug-{place}",) if place % 10 == 9 else ()) for place in range(100))
 
 
 def test_a_night_by_what_is_new_finds_more_where_bugs_go_with_news() -> None:
