@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from fuzz.tasks.check.check import PackTarget
     from fuzz.tasks.check.setup import Seed
+    from fuzz.tasks.comparison import Comparisons
 
 _FIXTURE = "kernelfuzz_target"
 _MARKER = "kernelfuzz_pack"
@@ -28,6 +30,9 @@ _SHOWN = 10
 """The most passed checks whose lines are in the summary, unless -v asks for all."""
 _UNDECLARED = "kernelfuzz_undeclared"
 """The property of a test's report that holds what the checked kernels do not declare."""
+_COMPARED = "kernelfuzz_compared"
+"""The property of a test's report that holds a comparison, with `--kernelfuzz-assert`."""
+_COMPARISONS: pytest.StashKey[Comparisons] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -49,6 +54,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--kernelfuzz-explain-time", metavar="TIME",
         help="Processor time for shrinking and explaining what a check finds; 0s: show it as it is. Default: 10s.",
     )  # fmt: skip
+    group.addoption(
+        "--kernelfuzz-assert", action="store_true",
+        help="Judge what torch.testing.assert_close and torch.allclose compare, in place of their tolerances.",
+    )  # fmt: skip
     parser.addini(_MARKER, f"Folder of kernels with a pack.py, for tests that use the fixture {_FIXTURE}.")
 
 
@@ -67,6 +76,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.get_verbosity() > 0,
         config.rootpath,
     )
+    if chosen("--kernelfuzz-assert"):
+        _replace_comparisons(config)
     terminal = _Terminal(config)
     config.add_cleanup(terminal.close)
     GIVEN.console = terminal.console
@@ -103,8 +114,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Add to the test's report what its checks ran and did not exercise; so it arrives from any process."""
-    yield
+    comparisons = item.config.stash.get(_COMPARISONS, None)
+    with nullcontext() if comparisons is None else comparisons.judging():
+        yield
     from fuzz.tasks.check.setup import GIVEN
+
+    for each in comparisons.found if comparisons is not None else ():
+        item.user_properties.append((_COMPARED, json.dumps(asdict(each))))
 
     for line in GIVEN.passed:
         item.user_properties.append((_PASSED, line))
@@ -121,6 +137,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     told = [(name, str(value)) for report in called for name, value in report.user_properties]
     passed = [value for name, value in told if name == _PASSED]
     undeclared = [json.loads(value) for name, value in told if name == _UNDECLARED]
+    _tell_comparisons(terminalreporter, [json.loads(value) for name, value in told if name == _COMPARED])
     if not passed and not undeclared:
         return
     from fuzz.report.totals import not_exercised
@@ -135,6 +152,30 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         for op, kernels in by_op.items():
             found.setdefault(op, {}).update(kernels)
     terminalreporter.write_line(wrapped_text("\n".join([*lines, *not_exercised(found)]), columns()))
+
+
+def _replace_comparisons(config: pytest.Config) -> None:
+    try:
+        import torch  # noqa: F401 (whose functions are replaced)
+    except ImportError as error:
+        raise pytest.UsageError("--kernelfuzz-assert needs torch: pip install torch") from error
+    from fuzz.tasks.comparison import Comparisons
+
+    config.stash[_COMPARISONS] = Comparisons()
+    replaced = ExitStack()
+    replaced.enter_context(config.stash[_COMPARISONS].replacing())
+    config.add_cleanup(replaced.close)
+
+
+def _tell_comparisons(terminal: pytest.TerminalReporter, found: Sequence[Mapping[str, Any]]) -> None:
+    """Print which comparisons let an error through, and which refuse what is right."""
+    if not found:
+        return
+    from fuzz.report.wrapping import columns, wrapped_text
+    from fuzz.tasks.comparison import Comparison, told
+
+    terminal.section("kernelfuzz: comparisons")
+    terminal.write_line(wrapped_text("\n".join(told([Comparison(**each) for each in found])), columns()))
 
 
 @pytest.fixture

@@ -217,7 +217,7 @@ def spacing(exact: F64) -> F64:
 def _confirmed(name: str, x: F32, y: F64, error: F64) -> Iterator[tuple[float, float]]:
     """Yield the largest errors with their arguments, as mpmath has them."""
     with mpmath.workprec(150):
-        for place in np.argsort(error)[-_CONFIRMED:].tolist():
+        for place in (each for each in np.argsort(error)[-_CONFIRMED:].tolist() if error[each] > 0):
             value = function(name).exactly(mpmath.mpf(float(x[place])))
             if mpmath.isfinite(value) and value:
                 unit = float(spacing(np.asarray(float(value))))

@@ -20,7 +20,7 @@ from fuzz.cli.options import duration, loaded
 from fuzz.core.adapters.pack import Pack
 from fuzz.core.base.errors import UsageError
 from fuzz.core.base.kernel import Mutant
-from fuzz.quality.detection import hunted, planted_in
+from fuzz.quality.detection import Hunt, hunters, planted_in, targets_of
 from fuzz.quality.throughput import workers_cpu
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
@@ -140,16 +140,17 @@ def recorded(pack: Pack, base: str, mutants: Sequence[Mutant], limits: SharingOp
     """Search a correct kernel with its bugs once for each seed. Raises UsageError where it cannot."""
     searches = []
     for seed in range(1, limits.seeds + 1):
-        with hunted(pack, base, mutants) as hunt:
-            targets = {each.id: each for each in (hunt.right, *hunt.wrong)}
+        right, wrong = targets_of(pack, base, mutants)
+        with hunters((right, *wrong)) as pool:
+            hunt, targets = Hunt(right, wrong), {each.id: each for each in (right, *wrong)}
             news, steps, found = News(targets), list[RecordedTurn](), set[str]()
-            last = began = time.process_time() + workers_cpu(hunt.pool)
-            for report in hunt.turns(seed):
+            last = began = time.process_time() + workers_cpu(pool)
+            for report in hunt.turns(pool, seed):
                 news.counted(report.tally)
                 for sighting in report.sightings:
                     for judgement in sighting.judgements:
                         news.failed(targets[judgement.target].kernel.name, sighting.case, judgement, 0.0)
-                now = time.process_time() + workers_cpu(hunt.pool)
+                now = time.process_time() + workers_cpu(pool)
                 fresh = hunt.found.keys() - found
                 steps.append(RecordedTurn(now - last, sum(news.taken(()).values()), tuple(sorted(fresh))))
                 found, last = found | fresh, now

@@ -8,22 +8,24 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
-import numpy as np
-from numpy.typing import NDArray
-
+from fuzz.core.base.errors import UsageError
 from fuzz.references.backward import backward
 from fuzz.references.tracing import tensors_in
 from oracles.dtypes import FORMATS
 
+CPU = "cpu"
 _SEED = 1
 _MOST_ELEMENTS = 1 << 12
 """The most elements of the tensors of a sample, since larger ones take long and show nothing that small ones do not."""
 
 
 def entries() -> Mapping[str, Any]:
-    """Return the entries by name."""
-    with patch("torch.backends.disable_global_flags"):  # else no flag can be set any more in this process
-        from torch.testing._internal.common_methods_invocations import op_db
+    """Return the entries by name. Raises UsageError where a package that torch's tests need is missing."""
+    try:
+        with patch("torch.backends.disable_global_flags"):  # else no flag can be set any more in this process
+            from torch.testing._internal.common_methods_invocations import op_db
+    except ModuleNotFoundError as error:
+        raise UsageError(f"torch's list of operations needs {error.name}: pip install {error.name}") from error
 
     return {each.formatted_name: each for each in op_db}
 
@@ -38,6 +40,8 @@ class Sample:
     tensors: Mapping[str, Any]
     other: str
     """All arguments that are no tensors, as text."""
+    device: str = CPU
+    """Where the operation runs; the tensors are on the processor."""
 
     @property
     def kind(self) -> str:
@@ -45,14 +49,16 @@ class Sample:
         shapes = [(each.is_floating_point() or str(each.dtype), *each.shape) for each in self.tensors.values()]
         return f"{shapes} {self.other}"
 
-    @property
-    def arrays(self) -> Mapping[str, NDArray[Any]]:
-        """The tensors as arrays, floats as float64."""
-        return dict(zip(self.tensors, arrays_of(self.tensors.values()), strict=True))
-
     def returned(self) -> Any:
-        """Return what the operation returns."""
-        return self.reference(**{name: each.clone() for name, each in self.tensors.items()})
+        """Return what the operation returns, on the processor."""
+        import torch
+        from torch.utils._pytree import tree_map_only
+
+        return tree_map_only(torch.Tensor, lambda each: each.to(CPU), self.run())
+
+    def run(self) -> Any:
+        """Return what the operation returns for copies of the tensors on the device."""
+        return self.reference(**{name: each.to(self.device, copy=True) for name, each in self.tensors.items()})
 
     def gradient(self, returned: Any) -> Sample | None:
         """Return the gradient of the operation for a random gradient of its output; None if it has no such gradient, or
@@ -68,25 +74,20 @@ class Sample:
         return replace(self, reference=gradients, tensors={**self.tensors, name: dy})
 
 
-def samples_of(entry: Any, dtype: str, count: int) -> Sequence[Sample]:
-    """Return some of the entry's own samples in this dtype: the first, the last, and others at equal distances. Raises
-    what the entry raises."""
+def samples_of(entry: Any, dtype: str, count: int, device: str = CPU) -> Sequence[Sample]:
+    """Return some of the entry's own samples in this dtype: the first, the last, and others at equal distances. They
+    are the same for each device. Raises what the entry raises."""
     import torch
 
     torch.manual_seed(_SEED)
-    found = [*_small(entry, entry.sample_inputs("cpu", getattr(torch, FORMATS[dtype].spelling)))]
+    found = [*_small(entry, entry.sample_inputs(CPU, getattr(torch, FORMATS[dtype].spelling)))]
     places = sorted({round(at * (len(found) - 1) / max(count - 1, 1)) for at in range(count)}) if found else []
-    return [found[at] for at in places]
+    return [replace(found[at], device=device) for at in places]
 
 
 def has_floats(values: Iterable[Any]) -> bool:
     """Whether a tensor of real floats is among these values."""
     return any(each.is_floating_point() for each in tensors_in([*values]))
-
-
-def arrays_of(tensors: Iterable[Any]) -> Sequence[NDArray[Any]]:
-    """Return tensors as arrays, floats as float64."""
-    return [np.array((each.double() if each.is_floating_point() else each).detach().numpy()) for each in tensors]
 
 
 def _small(entry: Any, inputs: Iterable[Any]) -> Iterator[Sample]:

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
@@ -17,11 +18,12 @@ from rich.progress import track
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.core.base.errors import UsageError
-from fuzz.quality.opinfo.entries import entries
-from fuzz.quality.opinfo.judging import FORMULA, FORWARD, GRADIENT, REPLAY, RIGHT, WRONG, EntryAnswer, all_answers
+from fuzz.quality.opinfo.entries import CPU, entries
+from fuzz.quality.opinfo.judging import FORWARD, GRADIENT, EntryAnswer, all_answers
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
+from fuzz.tasks.comparison import FORMULA, REPLAY, RIGHT, WRONG
 from oracles.dtypes import COMPUTED
 
 _SHOWN = 8
@@ -34,6 +36,7 @@ class OpinfoOptions:
 
     entry: Annotated[str, typer.Option("--entry", help="Only these entries (a glob).")] = "*"
     dtype: Annotated[tuple[str, ...], typer.Option("--dtype", help=f"{', '.join(COMPUTED)}. Repeatable.")] = ()
+    device: Annotated[str, typer.Option("--device", help="Where torch calculates: cpu or cuda.")] = CPU
     samples: Annotated[int, typer.Option("--samples", min=1, help="Samples of each entry and dtype.")] = 2
     markdown: options.Markdown = False
     json: options.Json = None
@@ -47,17 +50,22 @@ def opinfo(options: OpinfoOptions) -> Exit:
     """
     if unknown := [each for each in options.dtype if each not in COMPUTED]:
         raise UsageError(f"--dtype {unknown[0]}: known: {', '.join(COMPUTED)}")
+    if options.device not in (CPU, "cuda"):
+        raise UsageError(f"--device {options.device}: known: {CPU}, cuda")
+    if options.device != CPU and not import_module("torch").cuda.is_available():
+        raise UsageError(f"--device {options.device}: torch finds no GPU here")
     names = [name for name in entries() if fnmatchcase(name, options.entry)]
     if not names:
         raise UsageError(f"--entry {options.entry}: no such entry")
     jobs, dtypes = options.jobs or len(os.sched_getaffinity(0)), options.dtype or COMPUTED
-    asked = all_answers(names, dtypes, options.samples, jobs)
+    asked = all_answers(names, dtypes, options.samples, jobs, options.device)
     found = [each for _, some in track(asked, "Judging", len(names), console=console.progress()) for each in some]
     for table in (shares(found), deviations(found), reasons(found), tolerances(found)):
         if table.rows:
             print_table(table, markdown=options.markdown)
             console.results().print()
-    write_record(options.json, {"samples": options.samples, "answers": [asdict(each) for each in found]})
+    facts = {"device": options.device, "samples": options.samples}
+    write_record(options.json, {**facts, "answers": [asdict(each) for each in found]})
     return Exit.FINDINGS if new_deviations(found) else Exit.OK
 
 

@@ -23,7 +23,7 @@ from fuzz.core.transport.python.foreign import maker, opened
 from fuzz.core.transport.python.module import loaded
 from oracles.operand import AXIS
 
-Way = Callable[[Callable[[], Any]], Any]
+Way = Callable[[partial[Any]], Any]
 """A function that calls the function it is given, and returns the result or raises."""
 MARGIN_BYTES = 16 * 1024
 """The number of bytes that are poisoned and checked on every side of a tensor without an inaccessible page. An access
@@ -215,9 +215,11 @@ class LoadedKernel:
         try:
             handed = tensors if self._made is None else {name: self._made(each) for name, each in tensors.items()}
             own = {self._own.get(name, name): each for name, each in {**handed, **given}.items()}
-            call = partial(self._entry, **own, **self._options)
+            # A way may call in another thread, which is not in this context, so the entry enters it by itself.
+            enters = way is not None and self._device == "interpret"
+            call = partial(self._place()(self._entry) if enters else self._entry, **own, **self._options)
             with self._choosing(), self._place():
-                found = call() if way is None else way(self._place()(call) if self._device == "interpret" else call)
+                found = call() if way is None else way(call)
             self._has_returned = True
             return found if self._made is None else opened(found, self._library)
         except BaseException as error:  # any exception is an outcome of the kernel, even SystemExit

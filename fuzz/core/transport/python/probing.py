@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -232,7 +233,7 @@ def _with_gradients(placed: Placed) -> Any:
 
 
 def _in_the_other_mode(placed: Placed) -> Any:
-    def way(call: Any) -> Any:
+    def way(call: partial[Any]) -> Any:
         models: list[Any] = getattr(call.func, "models", list)()
         modes = [(each, each.training) for model in models for each in model.modules()]
         try:

@@ -27,6 +27,7 @@ from fuzz.core.base.capability import DeclarationError
 from fuzz.core.base.kernel import Mutant
 from fuzz.core.base.outcome import Status
 from fuzz.core.base.packages import APT
+from fuzz.core.base.probe import MODE, probed
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.transport.python import attest
 from fuzz.core.transport.python.kernel import Spec
@@ -123,6 +124,15 @@ def test_what_asks_for_tensors_of_a_gpu_runs_in_the_interpreter_of_triton(tmp_pa
     asking = TRITON.replace("axis):\n", "axis):\n    assert x.is_cuda and torch.empty_like(y).is_cuda\n")
     [outcome] = outcomes(python_target(tmp_path, TRITON_HEAD + asking, "triton", "interpret"), cache, a_case())
     assert outcome.outputs["y"] == a_case().inputs["x"].bits, outcome
+
+
+def test_a_module_of_the_interpreter_is_called_in_its_other_mode(tmp_path: Path, cache: Path) -> None:
+    module = "\nmodel = torch.nn.Module()\nrms_norm.models = lambda: [model]\n"
+    modal = TRITON.replace("program[(x.shape[0],)](x,", "program[(x.shape[0],)](x if model.training else 2 * x,")
+    target = python_target(tmp_path, TRITON_HEAD + modal + module, "triton", "interpret")
+    usual, other = outcomes(target, cache, a_case(), probed(a_case(), MODE))
+    assert (usual.status, other.status) == (Status.RAN, Status.RAN), other
+    assert list(memoryview(other.outputs["y"]).cast("f")) == [2 * x for x in memoryview(usual.outputs["y"]).cast("f")]
 
 
 @pytest.mark.some(1)

@@ -37,6 +37,10 @@ def test_a_function_of_the_c_library_is_within_ten_ulp_and_has_its_special_value
     assert (found.tried, found.special) == (ARGUMENTS.size, 0), found.special_at
 
 
+def test_where_all_values_overflow_there_is_no_error(loops: ctypes.CDLL) -> None:
+    assert largest("exp", "C", np.linspace(100, 128, 64, dtype=np.float32), loops).ulp == 0
+
+
 @pytest.mark.parametrize("name", ["exp", "log", "erfc", "tgamma"])
 def test_a_value_that_is_off_by_some_units_is_seen_where_it_is(
     name: str, loops: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch

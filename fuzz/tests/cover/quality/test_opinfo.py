@@ -11,8 +11,9 @@ from typer.testing import CliRunner
 from fuzz.quality.__main__ import app
 from fuzz.quality.opinfo import verb
 from fuzz.quality.opinfo.entries import entries, samples_of
-from fuzz.quality.opinfo.judging import FORMULA, FORWARD, GRADIENT, REPLAY, RIGHT, WRONG, EntryAnswer, answers
+from fuzz.quality.opinfo.judging import FORWARD, GRADIENT, EntryAnswer, all_answers, answers
 from fuzz.quality.opinfo.verb import deviations, known, new_deviations, reasons, shares, tolerances
+from fuzz.tasks.comparison import FORMULA, REPLAY, RIGHT, WRONG
 
 
 def _answers(name: str, *dtypes: str) -> list[EntryAnswer]:
@@ -40,6 +41,13 @@ def test_sums_that_are_kept_in_16_bits_are_wrong() -> None:
     assert {each.result for each in found} == {WRONG}
     assert not new_deviations(found)
     assert deviations(found).rows[0][:2] == ("addbmm", "forward:bf16")
+
+
+def test_a_process_for_a_gpu_has_its_own_cuda() -> None:
+    """Where there is no GPU, it says so for each sample."""
+    [(name, [answer])] = all_answers(["abs"], ("f32",), 1, 1, "cuda")
+    assert (name, answer.place) == ("abs", "forward:f32:cuda")
+    assert answer.result == RIGHT if torch.cuda.is_available() else "CUDA" in answer.said, answer
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""Published solutions that tune themselves, judged as they are, in Triton's interpreter: each configuration alone."""
+"""Published solutions that tune themselves, judged as they are, in Triton's interpreter and on a GPU if there is one:
+each configuration alone."""
 
 from __future__ import annotations
 
@@ -105,7 +106,7 @@ def _matmul(
 class ModelNew(torch.nn.Module):
     def forward(self, a, b):
         (m, k), n = a.shape, b.shape[1]
-        c = torch.empty(m, n, dtype=a.dtype)
+        c = torch.empty(m, n, dtype=a.dtype, device=a.device)
         if c.numel():
             _matmul[lambda meta: (triton.cdiv(m, meta["BLOCK_M"]), triton.cdiv(n, meta["BLOCK_N"]))](a, b, c, m, n, k)
         return c
@@ -117,11 +118,11 @@ class ModelNew(torch.nn.Module):
     [
         (
             SOFTMAX_TASK, SOFTMAX, "low = tl.sum(total)", "low = tl.sum(total) * (1.001 if BLOCK == 128 else 1.0)",
-            "BLOCK = 128", "triton-wrong@interpret:BLOCK=128",
+            "BLOCK = 128", "BLOCK=128",
         ),
         (
-            MATMUL_TASK, MATMUL, "(inner < k) | EVEN_K", "(inner < k) | EVEN_K | (BLOCK_K == 32)",
-            "BLOCK_K = 32", "triton-wrong@interpret:BLOCK_M=32,BLOCK_K=32",
+            MATMUL_TASK, MATMUL, "total = tl.zeros(", "total = (0.001 if BLOCK_K == 32 else 0.0) + tl.zeros(",
+            "BLOCK_K = 32", "BLOCK_M=32,BLOCK_K=32",
         ),
     ],
     ids=["softmax", "matmul"],
@@ -138,6 +139,8 @@ def test_a_right_one_is_right_and_the_configuration_of_a_wrong_one_is_named(
     assert found["right"].verdict == "right", found["right"]
     assert found["right"].judged > 40, "each configuration is judged"
     assert found["wrong"].verdict == "wrong"
-    [failure] = found["wrong"].failures
-    assert failure["target"] == named
-    assert failure["attribution"]["configuration"] == decides
+    # Where there is a GPU, it has targets of its own, whose names say the number of stages, too.
+    assert found["wrong"].failures
+    for failure in found["wrong"].failures:
+        assert failure["target"].partition(":")[2].startswith(named)
+        assert failure["attribution"]["configuration"] == decides

@@ -1,0 +1,260 @@
+"""The judgement of single results of torch, by a formula that is read from how they are calculated, or by a replay; and
+of the comparisons in a user's tests, in place of their tolerances."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import wraps
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from fuzz.campaign.tolerance import TORCH
+from fuzz.core.base.errors import error_line
+from fuzz.core.base.text import counted
+from fuzz.core.transport.python.arrays import TorchArrays
+from fuzz.references.replay.oracle import compared
+from fuzz.references.rerun import replayed, ways_of
+from fuzz.references.tracing import tensors_in
+from fuzz.tasks.bound import ReadTask
+from fuzz.tasks.check.results import CheckError
+from fuzz.tasks.history import History, UnknownHistoryError
+from oracles.dtypes import DOUBLE
+from oracles.formula.contract import INPUT
+
+FORMULA, REPLAY = "formula", "replay"
+RIGHT, WRONG, OPEN = "right", "wrong", "not judged"
+_EACH_STEP_ROUNDS = {"compute": INPUT, "wider": True}
+"""The contract of several operations of torch one after the other, which return results in the dtype of the inputs."""
+_MOST_ELEMENTS = 1 << 20
+"""Larger results are not judged: they take a second or more. Chosen."""
+_NAN = float("nan")
+_FAR = 10.0
+"""A tolerance that is wider by more than this factor is told. Chosen."""
+
+
+@dataclass(frozen=True)
+class JudgedCall:
+    """What was found out about the result of one call."""
+
+    by: str = ""
+    """What judged it: `FORMULA`, `REPLAY` or ""."""
+    result: str = OPEN
+    said: str = ""
+    """What is wrong, or why nothing is judged."""
+    unread: str = ""
+    """Why no formula is read."""
+    task: ReadTask | None = field(default=None, repr=False, compare=False)
+    """The task by whose formula it is judged."""
+
+    @classmethod
+    def of(
+        cls, reference: Callable[..., Any], tensors: Mapping[str, Any], returned: Any, operations: Sequence[Any],
+        dtype: str, *, steps_round: bool, read: ReadTask | str | None = None,
+    ) -> JudgedCall:  # fmt: skip
+        """Judge what a call returned whose operations are those of `reference` for these tensors. `steps_round` says
+        that each operation returns numbers of 16 bits, and `read` what came of reading the reference before."""
+        import torch
+
+        task = reading_of(reference, tensors) if read is None else read
+        if isinstance(task, ReadTask):
+            try:
+                own = ReadTask.of_read(task.derived, tensors, _EACH_STEP_ROUNDS if steps_round else None)
+                return cls._by_formula(own, returned)
+            except CheckError as error:
+                task = str(error)
+        if any(torch.Tag.nondeterministic_seeded in each.tags for each in operations):
+            return cls(said="draws at random", unread=task)
+        if operations and all("empty" in each._schema.name for each in operations):
+            return cls(said="returns memory as it was", unread=task)
+        if dtype == DOUBLE.name:
+            return cls(said="a replay in float64 would compare it with itself", unread=task)
+        if steps_round:
+            return cls(said="rounds between several operations in 16 bits, and is not read", unread=task)
+        return cls._by_replay(reference, tensors, returned, dtype, task)
+
+    @classmethod
+    def _by_formula(cls, task: ReadTask, returned: Any) -> JudgedCall:
+        found = task.judged(returned)
+        wrong = "; ".join(each.said for each in found if each.result in ("numeric", "nonfinite"))
+        late = "; ".join(each.said for each in found if each.result == "gave_up")
+        return cls(FORMULA, WRONG if wrong else OPEN if late else RIGHT, wrong or late, task=task)
+
+    @classmethod
+    def _by_replay(
+        cls, reference: Callable[..., Any], tensors: Mapping[str, Any], returned: Any, dtype: str, unread: str
+    ) -> JudgedCall:
+        try:
+            inputs = dict(zip(tensors, arrays_of(tensors.values()), strict=True))
+            replays = replayed(ways_of(reference), inputs)
+        except Exception as error:  # torch's own, about float64
+            return cls(said=f"is not replayed: {error_line(error)}", unread=unread)
+        found = compared(replays, arrays_of(tensors_in(returned)), dtype)
+        if found.wrong:
+            return cls(REPLAY, WRONG, " ".join(found.wrong.split()), unread)
+        return cls(REPLAY, RIGHT, unread=unread) if found.judged else cls(said="nothing is decided", unread=unread)
+
+
+def reading_of(reference: Callable[..., Any], tensors: Mapping[str, Any]) -> ReadTask | str:
+    """Return the task that is read from a reference, or why none is."""
+    try:
+        return ReadTask.of(reference, tensors)
+    except (CheckError, RecursionError) as error:
+        return str(error)
+
+
+def arrays_of(tensors: Any) -> Sequence[Any]:
+    """Return tensors as arrays, floats as float64."""
+    return [np.array((each.double() if each.is_floating_point() else each).detach().cpu().numpy()) for each in tensors]
+
+
+def effect(task: ReadTask, atol: float, rtol: float) -> tuple[float, float]:
+    """Return the effect of a tolerance on an output of a read task: its median over the elements, by the largest error
+    of a right kernel, and the share of elements for which a right kernel may be off by more than that. NaN if there
+    is no number."""
+    bound = task.bound()
+    exact, low, high = arrays_of((bound.exact, bound.low, bound.high)) if task.like is not None else (
+        bound.exact, bound.low, bound.high
+    )  # fmt: skip
+    with np.errstate(all="ignore"):
+        by = (atol + rtol * np.abs(exact)) / np.maximum(high - exact, exact - low)
+    by = by[np.isfinite(by)]
+    return (float(np.median(by)), float((by < 1.0).mean())) if by.size else (_NAN, _NAN)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One comparison of a user's test."""
+
+    place: str
+    """The file and line, such as "test_mine.py:12"."""
+    passed: bool
+    """Whether its tolerance passes it."""
+    by: str
+    result: str
+    said: str
+    wider: float = _NAN
+    """The median, over elements, of the tolerance by the largest error of a right kernel."""
+    tight: float = _NAN
+    """The share of elements for which a right kernel may be off by more than the tolerance."""
+
+
+def told(found: Sequence[Comparison]) -> Iterator[str]:
+    """Yield the lines about comparisons: counts, then those that let an error through, those that refuse what is right,
+    and tolerances that are far too wide or cannot be met."""
+    judged = [each for each in found if each.by]
+    wrong = sum(each.result == WRONG for each in judged)
+    yield f"{counted(len(found), 'comparison')}: {len(judged)} judged, {wrong} wrong"
+    for each in dict.fromkeys(each for each in found if each.result == WRONG):
+        yield f"{each.place}: wrong, and its tolerance {'passes' if each.passed else 'fails'} it: {each.said}"
+    for each in dict.fromkeys(each for each in judged if each.result == RIGHT and not each.passed):
+        yield f"{each.place}: right, and its tolerance fails it"
+    places = dict.fromkeys(each.place for each in judged)
+    for place in places:
+        wide = [each.wider for each in judged if each.place == place and each.wider > _FAR]
+        tight = [each.tight for each in judged if each.place == place and each.tight > 0]
+        if wide:
+            yield f"{place}: its tolerance is {max(wide):,.0f} times the largest error of a right kernel"
+        elif tight:
+            yield f"{place}: a right kernel may be off by more than its tolerance at {max(tight):.0%} of the elements"
+    for why, each in {each.said: each for each in found if not each.by}.items():
+        yield f"{each.place}: not judged: {why}"
+
+
+@dataclass
+class Comparisons:
+    """Judges the comparisons of a user's tests, by `torch.testing.assert_close` and `torch.allclose`."""
+
+    found: list[Comparison] = field(default_factory=list)
+    """The comparisons of the running test."""
+    _history: History | None = None
+
+    @contextmanager
+    def judging(self) -> Iterator[None]:
+        """Record a test in this context, and judge its comparisons."""
+        self.found, self._history = [], History()
+        try:
+            with self._history.recording():
+                yield
+        finally:
+            self._history = None
+
+    @contextmanager
+    def replacing(self) -> Iterator[None]:
+        """Replace the comparisons by ones that fail for what is wrong and pass what is right, by how the expected value
+        was calculated. What cannot be judged is compared as always. Tests that import their names come later."""
+        import torch
+
+        close, alike = torch.testing.assert_close, torch.allclose
+
+        @wraps(close)
+        def assert_close(actual: Any, expected: Any, *more: Any, **named: Any) -> None:
+            __tracebackhide__ = True
+            if self._history is None:
+                close(actual, expected, *more, **named)
+                return
+            error: AssertionError | None = None
+            with self._history.paused():
+                try:
+                    close(actual, expected, *more, **named)
+                except AssertionError as raised:
+                    error = raised
+                seen = self._see(actual, expected, named.get("atol"), named.get("rtol"), error is None)
+            if seen.result == WRONG:
+                raise AssertionError(f"kernelfuzz: {seen.said}") from error
+            if error is not None and seen.result != RIGHT:
+                raise error
+
+        @wraps(alike)
+        def allclose(one: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
+            if self._history is None or self._history.is_paused:
+                return bool(alike(one, other, rtol, atol, equal_nan))
+            with self._history.paused():
+                passed = bool(alike(one, other, rtol, atol, equal_nan))
+                seen = self._see(one, other, atol, rtol, passed)
+            return seen.result == RIGHT or (passed and seen.result != WRONG)
+
+        with patch("torch.testing.assert_close", assert_close), patch("torch.allclose", allclose):
+            yield
+
+    def _see(self, actual: Any, expected: Any, atol: float | None, rtol: float | None, passed: bool) -> Comparison:
+        dtype = next((name for name, own in TorchArrays().dtypes.items() if own == getattr(actual, "dtype", "")), "")
+        judged = self._judged(actual, expected, dtype)
+        wider = tight = _NAN
+        if judged.task is not None:
+            usual = TORCH[dtype]
+            both = (usual.absolute if atol is None else atol), (usual.relative if rtol is None else rtol)
+            wider, tight = effect(judged.task, *both)
+        self.found.append(Comparison(_place(), passed, judged.by, judged.result, judged.said, wider, tight))
+        return self.found[-1]
+
+    def _judged(self, actual: Any, expected: Any, dtype: str) -> JudgedCall:
+        if dtype not in TORCH or getattr(expected, "shape", None) != actual.shape:
+            return JudgedCall(said="compares no tensors of floats of one shape")
+        if actual.numel() > _MOST_ELEMENTS:
+            return JudgedCall(said=f"more than {_MOST_ELEMENTS:,} elements")
+        assert self._history is not None
+        try:
+            recipe = self._history.recipe(expected)
+            return JudgedCall.of(
+                recipe.reference, recipe.inputs, actual.detach(), recipe.operations, dtype,
+                steps_round=recipe.steps_round,
+            )  # fmt: skip
+        except UnknownHistoryError as error:
+            return JudgedCall(said=f"the expected value: {error}")
+        except CheckError as error:
+            return JudgedCall(said=str(error))
+
+
+def _place() -> str:
+    """Return the file and line of the user's code that compares."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename in (__file__, contextlib.__file__):
+        frame = frame.f_back
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"

@@ -1,0 +1,253 @@
+"""How the tensors of a test were made: torch's operations in their order, by which a value can be made again."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from fuzz.references.tracing import intercepted, tensors_in
+
+_MOST_BYTES = 1 << 31
+"""The memory in bytes after which a history records no more. Chosen."""
+
+
+_MOVES = frozenset((
+    "_to_copy", "clone", "copy_", "cat", "stack", "empty", "empty_like", "zeros", "zeros_like", "ones", "ones_like",
+    "full", "arange", "fill_",
+))  # fmt: skip
+"""Operations that calculate nothing, besides views."""
+_PREPARES = _MOVES | {"mul", "add", "sub", "div", "neg", "abs", "clamp", "round"}
+"""Operations by which tests make inputs."""
+
+
+class UnknownHistoryError(Exception):
+    """The error of a value that cannot be made again, with the reason."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Stands for a tensor in a step."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operation. Tensors among its arguments and results are slots."""
+
+    function: Any
+    args: Any
+    kwargs: Any
+    found: Any
+    read: frozenset[int]
+    """The memory of its arguments, and `touched` that which it returns or writes to."""
+    touched: frozenset[int]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A value as a function of tensors that no operation made, or only one that draws at random."""
+
+    reference: Callable[..., Any]
+    inputs: Mapping[str, Any]
+    operations: Sequence[Any]
+    """The operations of torch in the function, without views."""
+    steps_round: bool
+    """Whether it rounds between several operations in 16 bits."""
+
+
+@dataclass
+class History:
+    """The operations of torch in the context `recording`."""
+
+    is_paused: bool = False
+    _steps: list[Step] = field(default_factory=list)
+    _slots: Any = None
+    """The slot of each tensor, by weak reference: autograd copies a gradient if anybody else holds it."""
+    _given: dict[Slot, Any] = field(default_factory=dict)
+    """Copies of the tensors that no step makes, as they were when they were first used."""
+    _memory: dict[int, Any] = field(default_factory=dict)
+    """The memory of all tensors, which is kept so that no other tensor gets it."""
+    _numbers: Iterator[int] = field(default_factory=count)
+    _bytes: int = 0
+
+    def recording(self) -> AbstractContextManager[Any]:
+        """Return the context that records."""
+        from torch.utils.weak import WeakTensorKeyDictionary
+
+        self._slots = WeakTensorKeyDictionary()
+        found: AbstractContextManager[Any] = intercepted(self._record)
+        return found
+
+    def recipe(self, value: Any) -> Recipe:
+        """Return how a tensor was made. Raises UnknownHistoryError if no operation made it, or if making it again
+        returns something else, as where a kernel wrote into it."""
+        if value not in self._slots or self._slots[value] in self._given:
+            raise UnknownHistoryError("no operation of torch made it")
+        last, steps = self._slots[value], self._behind(value, {})
+        given = {slot: self._given[slot] for slot in _used(steps) if slot in self._given}
+        try:
+            made = taken(steps, given)
+        except Exception as error:  # torch's own
+            raise UnknownHistoryError(f"it cannot be made again: {error}") from error
+        if not _is_same(made[last], value):
+            raise UnknownHistoryError("operations of torch do not make it again: something else writes to it")
+        cut = {slot: made[slot] for slot in prepared(steps, given) if slot != last}
+        steps, inputs = self._behind(value, cut), {**given, **cut}
+        names = {slot: f"x{at}" for at, slot in enumerate(slot for slot in _used(steps) if slot in inputs)}
+        if not names:
+            raise UnknownHistoryError("no input decides about it")
+        operations = [each.function for each in steps if not each.function.is_view]
+        narrow = [
+            step for step in steps if _rounds(step) and any(_is_narrow(made[each]) for each in _slots_in(step.found))
+        ]
+        # Attention multiplies probabilities that it rounds to 16 bits: no other product of matrices is as fast.
+        several = len(narrow) > 1 or any("attention" in str(each.function) for each in narrow)
+        named = {name: inputs[slot] for slot, name in names.items()}
+        return Recipe(_reference(names, steps, last), named, operations, several)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Record nothing in this context."""
+        before, self.is_paused = self.is_paused, True
+        try:
+            yield
+        finally:
+            self.is_paused = before
+
+    def _record(self, function: Any, args: Any, kwargs: Any) -> Any:
+        import torch
+
+        if self.is_paused or self._bytes > _MOST_BYTES:
+            return function(*args, **kwargs)
+        for each in tensors_in((args, kwargs)):
+            if each not in self._slots:
+                self._give(each)
+        read = self._kept((args, kwargs))
+        own, named = self._as_slots((args, kwargs))
+        found = function(*args, **kwargs)
+        changed = (found, args, kwargs) if function._schema.is_mutable else (found,)
+        # Inputs are made in steps, too: room for a parameter, which is not torch's yet, is filled.
+        is_input = all(self._slots[each] in self._given for each in tensors_in((args, kwargs)))
+        if (is_input and function._schema.is_mutable) or torch.Tag.nondeterministic_seeded in function.tags:
+            for each in tensors_in(changed):
+                self._give(each)
+        else:
+            self._steps.append(Step(function, own, named, self._as_slots(found), read, self._kept(changed)))
+        return found
+
+    def _give(self, tensor: Any) -> None:
+        slot = self._slots[tensor] = Slot(next(self._numbers))
+        self._given[slot] = tensor.detach().clone()
+        self._bytes += tensor.nbytes
+
+    def _kept(self, value: Any) -> frozenset[int]:
+        storages = [each.untyped_storage() for each in tensors_in(value)]
+        for each in storages:
+            if each._cdata not in self._memory:
+                self._memory[each._cdata] = each
+                self._bytes += each.nbytes()
+        return frozenset(each._cdata for each in storages)
+
+    def _as_slots(self, value: Any) -> Any:
+        """Return a value with slots in place of tensors, new ones for tensors that have none."""
+        import torch
+        from torch.utils._pytree import tree_map_only
+
+        def slot(tensor: Any) -> Slot:
+            if tensor not in self._slots:
+                self._slots[tensor] = Slot(next(self._numbers))
+            found: Slot = self._slots[tensor]
+            return found
+
+        return tree_map_only(torch.Tensor, slot, value)
+
+    def _behind(self, value: Any, cut: Container[Slot]) -> Sequence[Step]:
+        """Return the steps on which a value depends by the memory that they read and write, in order, without those
+        that make tensors in `cut`."""
+        wanted, found = {*self._kept(value)}, list[Step]()
+        for step in reversed(self._steps):
+            if step.touched & wanted and not any(slot in cut for slot in _slots_in(step.found)):
+                found.append(step)
+                wanted |= step.read
+        return found[::-1]
+
+
+def taken(steps: Sequence[Step], given: Mapping[Slot, Any]) -> Mapping[Slot, Any]:
+    """Take the steps with copies of the given tensors, and return all tensors. Raises what an operation raises."""
+    from torch.utils._pytree import tree_leaves, tree_map_only
+
+    values = {slot: each.clone() for slot, each in given.items()}
+    for step in steps:
+        args, kwargs = tree_map_only(Slot, values.__getitem__, (step.args, step.kwargs))
+        found = zip(tree_leaves(step.found), tree_leaves(step.function(*args, **kwargs)), strict=True)
+        values.update({slot: each for slot, each in found if isinstance(slot, Slot)})
+    return values
+
+
+def prepared(steps: Sequence[Step], given: Mapping[Slot, Any]) -> Iterator[Slot]:
+    """Yield the tensors that a kernel is given in place of those from which they are made: numbers of a narrower dtype,
+    for which one tensor was scaled or arranged at most, and integers. What they are rounded from is nothing that a
+    kernel can know."""
+
+    dtypes = {slot: each.dtype for slot, each in taken(steps, given).items()}
+    origin: dict[Slot, frozenset[Slot]] = {slot: frozenset({slot}) for slot in given}
+    for step in steps:
+        name, read = step.function._schema.name.partition("::")[2], [*_slots_in((step.args, step.kwargs))]
+        is_plain = (step.function.is_view or name in _PREPARES) and all(each in origin for each in read)
+        whole = frozenset[Slot]().union(*(origin[each] for each in read)) if is_plain else frozenset()
+        for slot in _slots_in(step.found):
+            if is_plain:
+                origin[slot] = whole
+            if name == "_to_copy" and dtypes[read[0]].is_floating_point and _is_cut(dtypes, slot, read[0], whole):
+                yield slot
+                origin[slot] = frozenset({slot})
+
+
+def _is_cut(dtypes: Mapping[Slot, Any], slot: Slot, before: Slot, sources: Collection[Slot]) -> bool:
+    if not dtypes[slot].is_floating_point:
+        return True
+    wide = dtypes[before].itemsize
+    return dtypes[slot].itemsize < wide and len(sources) == 1 and all(dtypes[each].itemsize == wide for each in sources)
+
+
+def _rounds(step: Step) -> bool:
+    return not step.function.is_view and step.function._schema.name.partition("::")[2] not in _MOVES
+
+
+def _is_narrow(tensor: Any) -> bool:
+    return bool(tensor.is_floating_point() and tensor.itemsize <= 2)
+
+
+def _used(steps: Sequence[Step]) -> Sequence[Slot]:
+    """Return the slots of arguments, in the order of their first use."""
+    return [*dict.fromkeys(slot for step in steps for slot in _slots_in((step.args, step.kwargs)))]
+
+
+def _slots_in(value: Any) -> Iterator[Slot]:
+    from torch.utils._pytree import tree_leaves
+
+    return (each for each in tree_leaves(value) if isinstance(each, Slot))
+
+
+def _reference(names: Mapping[Slot, str], steps: Sequence[Step], last: Slot) -> Callable[..., Any]:
+    """Return the function of the named tensors that takes these steps and returns the last tensor."""
+
+    def expected(*args: Any, **kwargs: Any) -> Any:
+        given = {**dict(zip(names.values(), args, strict=False)), **kwargs}
+        return taken(steps, {slot: given[name] for slot, name in names.items()})[last]
+
+    parameters = [inspect.Parameter(each, inspect.Parameter.POSITIONAL_OR_KEYWORD) for each in names.values()]
+    setattr(expected, "__signature__", inspect.Signature(parameters))  # noqa: B010 (a function has none to a checker)
+    return expected
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    import torch
+
+    alike = (one.shape, one.dtype, one.device) == (other.shape, other.dtype, other.device)
+    return alike and bool(torch.allclose(one.detach(), other.detach(), rtol=1e-3, atol=0.0, equal_nan=True))

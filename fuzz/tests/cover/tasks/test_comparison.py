@@ -1,0 +1,134 @@
+"""The comparisons of a suite, judged by how the expected value was calculated, in place of its tolerances."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from fuzz.tasks.comparison import OPEN, RIGHT, WRONG, Comparison, Comparisons, told
+from fuzz.tasks.history import History, UnknownHistoryError
+
+_SUITE = """
+import torch
+from torch.testing import assert_close
+
+
+def softmax(x, factor=1.0):
+    e = torch.exp(x - x.amax(-1, keepdim=True))
+    return e / e.sum(-1, keepdim=True) * factor
+
+
+def test_right():
+    x = torch.randn(16, 64)
+    assert_close(softmax(x), torch.softmax(x, -1))
+
+
+def test_an_error_that_the_tolerance_allows():
+    x = torch.randn(16, 64)
+    assert_close(softmax(x, 1.001), torch.softmax(x, -1), atol=1e-2, rtol=1e-2)
+
+
+def test_a_tolerance_that_nobody_meets():
+    x, w = torch.randn(8, 512), torch.randn(512, 8)
+    assert torch.allclose((x.double() @ w.double()).float(), x @ w, rtol=0.0, atol=0.0)
+
+
+def test_what_numpy_made():
+    x = torch.ones(4)
+    assert_close(x * 2, torch.from_numpy(x.numpy() * 2))
+"""
+
+
+def test_a_suite_is_judged_and_told(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_mine=_SUITE)
+    done = pytester.runpytest_subprocess("--kernelfuzz-assert", "-p", "no:cacheprovider")
+    done.assert_outcomes(passed=3, failed=1)
+    printed = " ".join(done.stdout.str().split())
+    assert "4 comparisons: 3 judged, 1 wrong" in printed
+    assert "test_mine.py:17: wrong, and its tolerance passes it" in printed
+    assert "test_mine.py:22: right, and its tolerance fails it" in printed
+    assert "test_mine.py:27: not judged: the expected value: no operation of torch made it" in printed
+
+
+def test_without_the_option_nothing_is_replaced(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_mine=_SUITE)
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=3, failed=1)
+
+
+def _compared(make: Callable[[], tuple[torch.Tensor, torch.Tensor]]) -> Comparison:
+    comparisons = Comparisons()
+    with comparisons.replacing(), comparisons.judging():
+        torch.allclose(*make())
+    [found] = comparisons.found
+    return found
+
+
+def _gelu(x: torch.Tensor, factor: float = 1.0) -> tuple[torch.Tensor, torch.Tensor]:
+    x = x.requires_grad_()
+    torch.nn.functional.gelu(x).sum().backward()
+    density = torch.exp(-x * x / 2) / (2 * torch.pi) ** 0.5
+    assert x.grad is not None
+    return (0.5 * (1 + torch.erf(x / 2**0.5)) + x * density * factor).detach(), x.grad
+
+
+def _norm(dtype: torch.dtype, wrong: float = 0.0) -> tuple[torch.Tensor, torch.Tensor]:
+    x, layer = (torch.randn(8, 48) * 3).to(dtype), torch.nn.LayerNorm(48).to(dtype)
+    wide = x.float() - x.float().mean(-1, keepdim=True)
+    mine = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + layer.eps) * (1 + wrong)
+    return mine.to(dtype), layer(x)
+
+
+def _quantised() -> tuple[torch.Tensor, torch.Tensor]:
+    x = torch.randn(8, 32)
+    codes = (x / x.abs().amax() * 127).round().to(torch.int8)
+    return codes.float() @ torch.ones(32, 4), codes.float() @ torch.ones(32, 4)
+
+
+def _in_parts() -> tuple[torch.Tensor, torch.Tensor]:
+    x, y = torch.randn(6, 10), torch.empty(6, 10)
+    y[:3], y[3:] = torch.sigmoid(x[:3]), torch.sigmoid(x[3:])
+    return 1 / (1 + torch.exp(-x)), y
+
+
+@pytest.mark.parametrize(
+    ("make", "result"),
+    [
+        (lambda: _gelu(torch.randn(8, 32)), RIGHT),
+        (lambda: _gelu(torch.randn(8, 32), 1.01), WRONG),
+        (lambda: _norm(torch.bfloat16), RIGHT),  # the layer is given what was rounded, not what is rounded
+        (lambda: _norm(torch.bfloat16, 0.02), WRONG),
+        (lambda: _norm(torch.float32), RIGHT),
+        (lambda: _norm(torch.float32, 1e-4), WRONG),
+        (_quantised, RIGHT),
+        (_in_parts, RIGHT),
+        (lambda: (torch.ones(3), torch.ones(3)), OPEN),
+        (lambda: (torch.ones(3, dtype=torch.int64), torch.ones(3, dtype=torch.int64) * 1), OPEN),
+    ],
+)
+def test_the_expected_value_says_what_is_right(
+    make: Callable[[], tuple[torch.Tensor, torch.Tensor]], result: str
+) -> None:
+    torch.manual_seed(1)
+    found = _compared(make)
+    assert found.result == result, found
+
+
+def test_memory_that_something_else_writes_has_no_history() -> None:
+    history = History()
+    with history.recording():
+        y = torch.empty(4) * 1
+    y.numpy()[:] = 7.0
+    with pytest.raises(UnknownHistoryError, match="something else writes to it"):
+        history.recipe(y)
+
+
+def test_lines_name_each_place_once() -> None:
+    wide = Comparison("a.py:1", True, "formula", RIGHT, "", 200.0, 0.0)
+    tight = Comparison("a.py:2", True, "formula", RIGHT, "", 0.5, 0.25)
+    assert [*told([wide, wide, tight])] == [
+        "3 comparisons: 3 judged, 0 wrong",
+        "a.py:1: its tolerance is 200 times the largest error of a right kernel",
+        "a.py:2: a right kernel may be off by more than its tolerance at 25% of the elements",
+    ]
