@@ -3,13 +3,13 @@ and what to say once its case passes."""
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fuzz.core.adapters.build import BuildError, edited_source
 from fuzz.core.adapters.python_kernel import PythonKernel
 from fuzz.core.base.case import Case, contiguous
+from fuzz.core.base.excerpt import function_text
 from fuzz.core.base.kernel import Kernel
 from fuzz.findings.database_views import BucketTotals, NightView
 from fuzz.report.brief import brief_of
@@ -87,10 +87,10 @@ def program_of(kernel: Kernel, case: Case) -> str:
         if each.dtype not in NATIVE or not plain or each.alias is not None:
             return ""
     try:
-        parts, takes = needed(edited_source(kernel), kernel.function)
+        text, takes = function_text(edited_source(kernel), kernel.function)
     except (BuildError, SyntaxError, KeyError):
         return ""
-    if sum(part.count("\n") + 1 for part in parts) > _LONGEST:
+    if text.count("\n") > _LONGEST:
         return ""
     own, torch = {meant: name for name, meant in dict(kernel.arguments).items()}, kernel.framework == "torch"
     library, lines, called = "torch" if torch else "np", list[str](), dict[str, str]()
@@ -111,34 +111,6 @@ def program_of(kernel: Kernel, case: Case) -> str:
     variables = [f"os.environ[{name!r}] = {value!r}" for name, value in kernel.variables.items()]
     imports = ["import numpy as np", *(["import torch"] if torch else [])]
     head = [*(["import os"] if variables else []), *packed, *variables, *imports]
-    return "\n".join([*head, *(part for part in parts if part not in head), "", *lines, ""])
-
-
-def needed(text: str, function: str) -> tuple[list[str], set[str]]:
-    """Return the statements of a module that define a function and all that it uses of the module, and the names of
-    its parameters. Raises SyntaxError, and KeyError if the module alone does not have all of that."""
-    defined, tree = dict[str, ast.stmt](), ast.parse(text)
-    for node in tree.body:
-        defined |= dict.fromkeys(_names(node), node)
-    wanted, left = set[str](), [function]
-    while left:
-        name = left.pop()
-        wanted.add(name)
-        used = {each.id for each in ast.walk(defined[name]) if isinstance(each, ast.Name)}
-        left += [each for each in used if each in defined and each not in wanted]
-    kept = [node for node in tree.body if wanted & {*_names(node)}]
-    if any(isinstance(node, ast.ImportFrom) and node.level for node in kept):
-        raise KeyError("the module imports what lies beside it")
-    entry = defined[function]
-    given = entry.args if isinstance(entry, ast.FunctionDef) else ast.arguments([], [], None, [], [], None, [])
-    return [ast.unparse(node) for node in kept], {each.arg for each in (*given.args, *given.kwonlyargs)}
-
-
-def _names(node: ast.stmt) -> Iterator[str]:
-    """Yield the names that a statement of a module defines."""
-    if isinstance(node, ast.Import | ast.ImportFrom):
-        yield from ((each.asname or each.name).partition(".")[0] for each in node.names)
-    elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-        yield node.name
-    else:
-        yield from (e.id for e in ast.walk(node) if isinstance(e, ast.Name) and isinstance(e.ctx, ast.Store))
+    future = [line for line in text.splitlines() if line.startswith("from __future__")]
+    rest = [line for line in text.splitlines() if line not in (*head, *future)]
+    return "\n".join([*future, *head, *rest, "", *lines, ""])
