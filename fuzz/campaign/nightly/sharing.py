@@ -1,5 +1,5 @@
-"""How a night shares its time: an op is searched next if its latest slices showed most that was new per second, and a
-target rests if it showed nothing that another one had not shown. Each op and each target has a floor.
+"""How a night shares its time: an op is searched next if its latest slice added most per second to what it had shown,
+and a target rests if it showed nothing that another one had not shown. Each op and each target has a floor.
 
 What was new is stored with each slice, so that the choices follow from the seed and the stored slices, in a resumed
 night and afterwards too.
@@ -29,7 +29,7 @@ FLOOR = 0.5
 """The part of its equal share of the time that each op has, whatever it shows. Chosen: a bug may show in no number
 before it fails."""
 _LATEST = 2
-"""The number of an op's latest slices from which its promise follows, since what is new becomes rarer."""
+"""A target rests if it showed nothing first in this many of its latest slices."""
 _RUNS_ONE_IN = 4
 """A resting target takes part in one slice of its op in this many."""
 _FIRST_S, _LONGEST_S = 30.0, 300.0
@@ -56,11 +56,12 @@ class PastSlice:
 
 
 def promise(parts: Sequence[PastSlice]) -> float:
-    """Return how many new things per second an op's next slice may show, judged by its latest slices: an upper bound,
-    as the count of something rare varies by about its root."""
-    latest = [each for each in parts if each.new is not None][-_LATEST:]
-    seconds, new = sum(each.seconds for each in latest), sum(each.new or 0 for each in latest)
-    return (new + math.sqrt(new) + 1) / seconds if seconds else math.inf
+    """Return what an op's latest slice showed that was new, as a share of all that its slices showed, per second. Ops
+    have spaces of very different sizes: by counts alone, most of the time would go to the largest."""
+    done = [each for each in parts if each.new is not None]
+    if not done or not done[-1].seconds:
+        return math.inf
+    return (done[-1].new or 0) / (1 + sum(each.new or 0 for each in done)) / done[-1].seconds
 
 
 def chosen(seed: int, kernels: Mapping[str, int], used: Mapping[str, Sequence[PastSlice]], floor: float = FLOOR) -> str:
