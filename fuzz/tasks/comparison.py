@@ -3,10 +3,9 @@ of the comparisons in a user's tests, in place of their tolerances."""
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
@@ -24,7 +23,7 @@ from fuzz.references.rerun import replayed, ways_of
 from fuzz.references.tracing import tensors_in
 from fuzz.tasks.bound import ReadTask
 from fuzz.tasks.check.results import CheckError
-from fuzz.tasks.history import History, UnknownHistoryError
+from fuzz.tasks.history import History, Recipe, UnknownHistoryError
 from oracles.dtypes import DOUBLE
 from oracles.formula.contract import INPUT
 
@@ -239,11 +238,10 @@ class Comparisons:
             return JudgedCall(said="compares no tensors of floats of one shape")
         if actual.numel() > _MOST_ELEMENTS:
             return JudgedCall(said=f"more than {_MOST_ELEMENTS:,} elements")
-        assert self._history is not None
         try:
-            recipe = self._history.recipe(expected)
+            recipe, judged = self._recipe(actual, expected)
             return JudgedCall.of(
-                recipe.reference, recipe.inputs, actual.detach(), recipe.operations, dtype,
+                recipe.reference, recipe.inputs, judged.detach(), recipe.operations, dtype,
                 steps_round=recipe.steps_round,
             )  # fmt: skip
         except UnknownHistoryError as error:
@@ -251,10 +249,23 @@ class Comparisons:
         except CheckError as error:
             return JudgedCall(said=str(error))
 
+    def _recipe(self, actual: Any, expected: Any) -> tuple[Recipe, Any]:
+        """Return how the expected value was made, and the value that is judged. Suites have them in either order: if
+        the second value is a kernel's, the first is expected."""
+        assert self._history is not None
+        try:
+            return self._history.recipe(expected), actual
+        except UnknownHistoryError:
+            if actual.dtype == expected.dtype:
+                with suppress(UnknownHistoryError):
+                    return self._history.recipe(actual), expected
+            raise
+
 
 def _place() -> str:
-    """Return the file and line of the user's code that compares."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename in (__file__, contextlib.__file__):
-        frame = frame.f_back
-    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+    """Return the file and line of the test that compares, which a helper of the suite may do for it."""
+    frame, before = sys._getframe(1), None
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] != "_pytest":
+        frame, before = frame.f_back, frame
+    found = before or frame
+    return f"{Path(found.f_code.co_filename).name}:{found.f_lineno}"
