@@ -50,8 +50,8 @@ _IN_VALUES = {Verdict.FAIL_NUMERIC.value, Verdict.FAIL_NONFINITE.value}
 
 
 @dataclass(frozen=True)
-class DetectionOptions:
-    """The options of `python3 -m fuzz.quality detection`."""
+class PlantedBugs:
+    """Options that choose planted bugs."""
 
     ops: Annotated[
         tuple[str, ...], typer.Option("--ops", metavar="GLOB", help="Only bugs of these ops. Repeatable.")
@@ -59,6 +59,24 @@ class DetectionOptions:
     keyword: Annotated[
         str | None, typer.Option("-k", metavar="EXPR", help="Only planted bugs whose name matches, e.g. 'tail or nan'.")
     ] = None
+
+    def of(self, pack: Pack) -> dict[str, list[Mutant]]:
+        """Return the bugs of a pack by the correct kernel. Raises UsageError if there is none."""
+        bugs, matches = dict[str, list[Mutant]](), keyword(self.keyword) if self.keyword else lambda name: True
+        for mutant in pack.mutants:
+            op = pack.kernel(mutant.base).op
+            if matches(mutant.name) and (not self.ops or any(fnmatchcase(op, glob) for glob in self.ops)):
+                bugs.setdefault(mutant.base, []).append(mutant)
+        if not bugs:
+            raise UsageError(f"{pack.path} plants no bug that matches")
+        return bugs
+
+
+@dataclass(frozen=True)
+class DetectionOptions:
+    """The options of `python3 -m fuzz.quality detection`."""
+
+    planted: PlantedBugs = field(default_factory=PlantedBugs)
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the searches.")] = 1
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="The number of seeds, from --seed on.")] = 1
     beside: Annotated[bool, typer.Option("--beside", help="Measure usual tests of the same kernels, too.")] = False
@@ -108,7 +126,7 @@ def detection(options: DetectionOptions) -> Exit:
     For example: python3 -m fuzz.quality detection --ops softmax --each 20s
     """
     pack = loaded(options.pack)
-    bugs = planted_in(pack, options.keyword, options.ops)
+    bugs = options.planted.of(pack)
 
     if options.beside and find_spec("scipy") is None:
         raise UsageError("--beside needs SciPy for its statistics: pip install scipy")
@@ -151,18 +169,6 @@ def detection(options: DetectionOptions) -> Exit:
     out.print(limits, soft_wrap=True)
     write_record(options.json, {"seed": options.seed, "found": [asdict(each) for each in found]})
     return Exit.OK
-
-
-def planted_in(pack: Pack, names: str | None, ops: Collection[str]) -> dict[str, list[Mutant]]:
-    """Return the planted bugs of these names and ops, by the correct kernel. Raises UsageError if there is none."""
-    bugs, matches = dict[str, list[Mutant]](), keyword(names) if names else lambda name: True
-    for mutant in pack.mutants:
-        op = pack.kernel(mutant.base).op
-        if matches(mutant.name) and (not ops or any(fnmatchcase(op, glob) for glob in ops)):
-            bugs.setdefault(mutant.base, []).append(mutant)
-    if not bugs:
-        raise UsageError(f"{pack.path} plants no bug that matches")
-    return bugs
 
 
 def visible_of(mutants: Iterable[Mutant]) -> frozenset[str]:

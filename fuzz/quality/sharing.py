@@ -20,7 +20,7 @@ from fuzz.cli.options import duration, loaded
 from fuzz.core.adapters.pack import Pack
 from fuzz.core.base.errors import UsageError
 from fuzz.core.base.kernel import Mutant
-from fuzz.quality.detection import Hunt, hunters, planted_in, targets_of
+from fuzz.quality.detection import Hunt, PlantedBugs, hunters, targets_of
 from fuzz.quality.throughput import workers_cpu
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
@@ -36,12 +36,7 @@ _IN_TURN = 1.0
 class SharingOptions:
     """The options of `python3 -m fuzz.quality sharing`."""
 
-    ops: Annotated[
-        tuple[str, ...], typer.Option("--ops", metavar="GLOB", help="Only bugs of these ops. Repeatable.")
-    ] = ()
-    keyword: Annotated[
-        str | None, typer.Option("-k", metavar="EXPR", help="Only planted bugs whose name matches, e.g. 'tail or nan'.")
-    ] = None
+    planted: PlantedBugs = field(default_factory=PlantedBugs)
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many nights, each with its own seed.")] = 10
     each: Annotated[
         float, typer.Option("--each", metavar="2s", parser=duration, help="An equal share: processor time of a kernel.")
@@ -110,7 +105,7 @@ class SharedNight:
 def sharing(options: SharingOptions) -> Exit:
     """Count the planted bugs that nights find in the same time, shared in turn and by what is new."""
     pack = loaded(options.pack)
-    bugs = planted_in(pack, options.keyword, options.ops)
+    bugs = options.planted.of(pack)
 
     def ask(base: str) -> Recorded:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fuzz.campaign.nightly.sharing import FLOOR
-from fuzz.quality.detection import planted_in
+from fuzz.quality.detection import PlantedBugs
 from fuzz.quality.sharing import Recorded, RecordedTurn, SharedNight, SharingOptions, compared, recorded
 from fuzz.tests.common.hunting import PACK
 
@@ -39,7 +39,7 @@ def test_the_table_has_a_row_for_each_night_and_one_for_all() -> None:
 
 
 def test_a_search_is_recorded_with_the_bugs_that_it_finds() -> None:
-    bugs = planted_in(PACK, "generic-divides-by-n-plus-1", ())["generic"]
+    bugs = PlantedBugs(keyword="generic-divides-by-n-plus-1").of(PACK)["generic"]
     known = recorded(PACK, "generic", bugs, SharingOptions(seeds=1, each=0.05, most=1.0))
     [steps] = known.searches
     assert [name for step in steps for name in step.found] == ["c-generic-divides-by-n-plus-1@native:gcc-O0"]
