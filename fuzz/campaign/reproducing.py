@@ -142,8 +142,11 @@ def fitting_targets(pack: Pack, case: Case, patterns: Sequence[str], *, sanitize
     return fitting
 
 
-def found_lines(found: FoundRecord | None, case: Case, seen: Mapping[str, Observed], pack: Pack) -> Iterator[str]:
-    """Yield lines about how the case was found, and why it may not fail now on the target where it was found."""
+def found_lines(
+    found: FoundRecord | None, case: Case, seen: Mapping[str, Observed], pack: Pack, *, whole: bool = True
+) -> Iterator[str]:
+    """Yield lines about how the case was found, and why it may not fail now on the target where it was found; with
+    `whole`, also those of its explanation."""
     if found is None:
         return
     yield f"found as {found.verdict} on {found.target} by kernelfuzz {found.version}, run seed {found.run_seed}"
@@ -151,7 +154,7 @@ def found_lines(found: FoundRecord | None, case: Case, seen: Mapping[str, Observ
         yield f"what is to be computed is something else now: {case.op}, or its reference, was changed since then"
     if found.history:
         yield history_line(found.history, case, "run in one new process")
-    yield from explanation_lines(found.explanation) if found.explanation is not None else ()
+    yield from explanation_lines(found.explanation) if whole and found.explanation is not None else ()
     if found.target not in seen:
         yield f"{found.target} {_absence(found.target, case, pack)}"
     elif seen[found.target].judgement.verdict is Verdict.PASS:

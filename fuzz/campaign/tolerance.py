@@ -11,8 +11,13 @@ from types import MappingProxyType
 
 import numpy as np
 
+from fuzz.core.adapters.target import Target
+from fuzz.core.base.case import Case
 from fuzz.core.base.draw import Draw, Part
+from fuzz.core.base.dtypes import numbers
+from fuzz.core.base.outcome import Status
 from fuzz.core.base.text import counted
+from fuzz.core.execute.batch import Pool, outcomes_on
 from fuzz.core.generate.menus import LIKE_FIRST, menu_of, menus_of
 from fuzz.core.generate.realise import realise
 from fuzz.core.judge.values import problem_of
@@ -25,6 +30,7 @@ from oracles.formula.made import grown
 from oracles.neighbours import neighbours
 from oracles.op import Extents, Op
 from oracles.operand import OUTER, Operand
+from oracles.ops import OPS
 from oracles.problem import Problem
 from oracles.rounding import half_gap, round_to
 from oracles.summation import AnyOrder, Lanes, Summation
@@ -211,6 +217,29 @@ def _share(value: float) -> str:
     return "0" if value == 0 else f"{100 * value:.2g}%" if value >= 1e-4 else f"{value:.2g}"
 
 
+_USUAL = 64, 1024
+"""The rows and their length in a usual test."""
+
+
+def usual_test(pool: Pool, target: Target, dtype: str) -> str:
+    """Return a line on whether a usual test finds a failing kernel wrong: a library's comparison with the exact values,
+    rounded, on normal values of one shape; '' if the kernel does not take these."""
+    case = plain_case(OPS[target.kernel.op], dtype, *_USUAL, SEED)
+    [outcome] = outcomes_on(target.id, pool, [case])
+    if outcome is None or outcome.status is not Status.RAN or {*case.outputs} - {*outcome.outputs}:
+        return ""
+    rule, fails = NUMPY if target.name.kind == "numpy" else TORCH.get(dtype, NUMPY), False
+    for name, enclosure in Truth(problem_of(case), confirms=False).enclosures(target.contract, False).items():
+        output = case.outputs[name]
+        expected = round_to(head(enclosure.centre), enclosure.form)
+        got = numbers(outcome.outputs[name], output.dtype, output.layout.shape).astype(np.float64)
+        if got.size == expected.size:  # not for outputs of places
+            fails |= bool(rule.failing(got.reshape(expected.shape), expected).any())
+    shape = "x".join(map(str, case.inputs[OPS[case.op].main].layout.shape))
+    said = "fails, too," if fails else "passes"
+    return f"  {_NAMES[rule.whose].rpartition('.')[2]:<13} {said} on {shape} normal values in {dtype}"
+
+
 PLAIN = "normal"
 """The recipe that is given to each input which may have it."""
 LANES = Lanes(16, 4, "predicated")
@@ -229,13 +258,20 @@ def usual(op: Op, dtype: str, order: Summation = LANES) -> Contract:
 def plain(
     op: Op, dtype: str, rows: int, n: int, seed: int, recipe: str = PLAIN, extents: Extents = MappingProxyType({})
 ) -> Problem:
-    """Return a problem with normal rows, or rows of another recipe in the first input. It has all inputs, and the
-    outputs that every suite looks at. No parameter has its neutral value."""
+    """Return the problem of `plain_case`."""
+    return problem_of(plain_case(op, dtype, rows, n, seed, recipe, extents))
+
+
+def plain_case(
+    op: Op, dtype: str, rows: int, n: int, seed: int, recipe: str = PLAIN, extents: Extents = MappingProxyType({})
+) -> Case:
+    """Return a case with normal rows, or rows of another recipe in the first input. It has all inputs, and the outputs
+    that every suite looks at. No parameter has its neutral value."""
     dtypes = dtypes_of(op, dtype)
     parts = [Part(each.name, dtypes[each.name], recipe=_recipe(op, each, recipe)) for each in op.inputs]
     parts += [Part(each.name, dtypes[each.name]) for each in op.outputs if _is_looked_at(op, each)]
     params = {each.name: next(value for value in each.values if value != each.neutral) for each in op.parameters}
-    return problem_of(realise(ordinary_draw(op, n, rows, params, seed, parts, extents)))
+    return realise(ordinary_draw(op, n, rows, params, seed, parts, extents))
 
 
 def ordinary_draw(

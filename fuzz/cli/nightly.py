@@ -37,6 +37,14 @@ class NightlyOptions:
         Path, typer.Option("--state", help="Folder for the state of the nights; made if it does not exist.")
     ]
     store: options.Store = None
+    share: Annotated[
+        Path | None,
+        typer.Option(
+            "--share",
+            metavar="DIR",
+            help="Folder on a shared disk: run what other machines found, and put there what this one finds.",
+        ),
+    ] = None
     engine: options.Engine = "local"
     max_time: Annotated[
         float | None,
@@ -69,6 +77,12 @@ class NightlyOptions:
             help="A command of the shell that gets the new, fixed and returned buckets, if there are any, on stdin.",
         ),
     ] = None
+    gh: Annotated[
+        str | None,
+        typer.Option(
+            "--gh", metavar="OWNER/NAME", help="File, close and open issues for bugs on GitHub, by its command gh."
+        ),
+    ] = None
     case_limit: options.CaseLimit = None
     sanitize: options.Sanitize = False
     jobs: options.Processes = 0
@@ -91,7 +105,7 @@ def nightly(options: NightlyOptions) -> Exit:
     reports, pack = parse(options.report), loaded(options.pack, untrusted=options.untrusted)
     results = NightResults(
         options.state, options.store, options.require, options.json, reports, pack.kernels, pack.path,
-        console.results(), console.progress(), options.notify,
+        console.results(), console.progress(), options.notify, options.gh,
     )  # fmt: skip
     if not options.report_only:
         _leave(_night(options, pack, results))
@@ -131,7 +145,7 @@ def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
         with Stopping(opened.left_s) as stopping, ExitStack() as held:
             night = Night(
                 state, pack, pack_words(options.pack, options.untrusted), targets, engine, opened, stopping,
-                partial(_warn, err), options.case_limit, options.jobs, cluster,
+                partial(_warn, err), options.case_limit, options.jobs, cluster, options.share,
             )  # fmt: skip
             try:
                 saved = night.work(held)
@@ -176,7 +190,7 @@ def _repeated(options: NightlyOptions, limit_s: float) -> str:
     """Return the command line that begins such a night, without the place of its state."""
     how = given(
         max_time=limit_s, engine=None if options.engine == "local" else options.engine, case_limit=options.case_limit,
-        jobs=options.jobs or None, sanitize=options.sanitize, notify=options.notify,
+        jobs=options.jobs or None, sanitize=options.sanitize, notify=options.notify, gh=options.gh, share=options.share,
     )  # fmt: skip
     required = (word for each in options.require for word in ("--require", each))
     return options.selection.repeated("nightly", *how, *required, *pack_words(options.pack, options.untrusted))

@@ -37,11 +37,14 @@ class ReproOptions:
         typer.Option("--set", metavar="n=4", help="Change one thing of the case, as in its line 'nearby'. Repeatable."),
     ] = ()
     sanitize: options.Sanitize = False
+    verbose: Annotated[
+        bool, typer.Option("-v", "--verbose", help="Print all: tensors, what is allowed and why, the explanation.")
+    ] = False
     jobs: options.Jobs = 0
 
 
 def repro(options: ReproOptions) -> Exit:
-    """Run a case again, bit for bit, and print in full how it is judged.
+    """Run a case again, bit for bit, and print how it is judged.
 
     Exit code 0: it passes everywhere; 1: it fails somewhere; 125: it cannot be judged here, so that `git bisect run`
     skips the commit.
@@ -73,7 +76,7 @@ def _reproduced(options: ReproOptions) -> Exit:
     from fuzz.findings.database_store import fetch
     from fuzz.report import console
     from fuzz.report.brief import WIDTH, Commands, brief
-    from fuzz.report.failure import HANG, full_text
+    from fuzz.report.failure import HANG, full_text, verdict_line
     from fuzz.report.progress import judging_told
     from fuzz.report.records import write_record
     from fuzz.tasks.check.retrieval import command_of, refuse_alone, retrieved
@@ -108,14 +111,18 @@ def _reproduced(options: ReproOptions) -> Exit:
     for told in explained:
         if told.verdict.is_finding:
             console.print_failure(out, brief(reproducing.with_known(told, found), Commands(), min(width, WIDTH)))
-    lines = [*reproducing.found_lines(found, case, seen, pack)]
+    whole = options.verbose
+    lines = [*reproducing.found_lines(found, case, seen, pack, whole=whole)]
     console.print_lines(
         out, [*([""] if lines and any(each.verdict.is_finding for each in explained) else []), *lines], hang=HANG
     )
     if len(targets) > 1 and judgements:
         out.print(reproducing.verdict_table(judgements))
     for told in explained:
-        out.print(f"\n{full_text(told, Commands(), width=width)}", soft_wrap=True)
+        out.print()
+        out.print(full_text(told, Commands(), width=width) if whole else verdict_line(told), soft_wrap=whole)
+    if explained and not whole:
+        out.print("-v prints the tensors, what is allowed and why")
     if options.script is not None:
         judgement = reproducing.chosen_for_script(options.script, judgements, by_id, found)
         shown_by = by_id[judgement.target]

@@ -42,7 +42,8 @@ from fuzz.findings.tally import whereabouts
 
 _LONGEST_REST_S = 5.0
 """The longest pause in seconds before a store that is away is tried again; usually four times the last attempt."""
-_COLUMNS = [each.name for each in BucketRow.__table__.columns if each.name not in ("id", "signature", "passed_night")]
+_OWN = ("id", "signature", "passed_night", "issue", "issue_open")
+_COLUMNS = [each.name for each in BucketRow.__table__.columns if each.name not in _OWN]
 
 
 class DatabaseStore:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from sqlalchemy import Engine, func, select
@@ -64,6 +65,10 @@ class SliceTotals(NamedTuple):
     done: bool
     cases: int
     judged: int
+    searched_s: float = 0.0
+    """The seconds of search, without those of explaining, once the slice has ended."""
+    new: Mapping[str, int] = MappingProxyType({})
+    """How many new things each target showed; '' for what belongs to no target."""
 
 
 class MinuteTotals(NamedTuple):
@@ -219,7 +224,8 @@ def slices_of(transaction: Session, night: int) -> list[SliceTotals]:
     """Return all slices of a night so far, in order."""
     columns = (SliceRow.number, SliceRow.op, SliceRow.seed, SliceRow.seconds, SliceRow.done)
     totals = (func.coalesce(func.sum(BatchRow.cases), 0), func.coalesce(func.sum(BatchRow.judged), 0))
-    query = select(*columns, *totals).outerjoin(BatchRow, BatchRow.slice_id == SliceRow.id)
+    columns_last = (SliceRow.searched_s, SliceRow.new)
+    query = select(*columns, *totals, *columns_last).outerjoin(BatchRow, BatchRow.slice_id == SliceRow.id)
     rows = transaction.execute(query.filter(SliceRow.night_id == night).group_by(SliceRow.id).order_by(SliceRow.number))
     return [SliceTotals(*row) for row in rows]
 

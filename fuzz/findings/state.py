@@ -31,8 +31,8 @@ class FencedError(StateError):
         super().__init__(f"night {night} goes on elsewhere: what this process found since then is dropped")
 
 
-DATABASE, FINDINGS, PAGE = "state.sqlite", "findings", "report.html"
-"""The names of the database, the folder of findings and the page in a state folder."""
+DATABASE, FINDINGS, ISSUES, PAGE = "state.sqlite", "findings", "issues", "report.html"
+"""The names of the database, the folders of findings and of their texts, and the page in a state folder."""
 
 
 def make_state(state: Path) -> None:

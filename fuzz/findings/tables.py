@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, Dialect, ForeignKey, Integer, String, Text, TypeDecorator
+from sqlalchemy import JSON, BigInteger, Dialect, ForeignKey, Integer, String, Text, TypeDecorator, false
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from fuzz.core.base.text import printable_lines
 
-SCHEMA = 6
+SCHEMA = 7
 """The version of the tables."""
 
 
@@ -109,6 +109,10 @@ class SliceRow(Base):
     seed: Mapped[int]
     seconds: Mapped[float] = mapped_column(default=0.0)
     done: Mapped[bool] = mapped_column(default=False)
+    searched_s: Mapped[float] = mapped_column(default=0.0, server_default="0")
+    """The seconds of search, without those of explaining, once the slice has ended."""
+    new: Mapped[dict[str, Any]] = mapped_column(default=dict, server_default="{}")
+    """How many new things each target showed that ran to the end of the slice; '' for what belongs to no target."""
 
 
 class BatchRow(Base):
@@ -218,6 +222,9 @@ class BucketRow(Base):
     """The command that runs the same search again."""
     passed_night: Mapped[int | None] = mapped_column(ForeignKey("night.id"), default=None)
     """The latest night in which its case ran again and passed."""
+    issue: Mapped[str] = mapped_column(default="", server_default="")
+    """The address of its issue, if a night filed one."""
+    issue_open: Mapped[bool] = mapped_column(default=False, server_default=false())
 
 
 class SightingRow(Base):

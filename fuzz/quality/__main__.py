@@ -17,6 +17,7 @@ from fuzz.quality.newcomer.verb import newcomer
 from fuzz.quality.opinfo.verb import opinfo
 from fuzz.quality.oracle import oracle
 from fuzz.quality.power import power
+from fuzz.quality.sharing import sharing
 from fuzz.quality.throughput import throughput
 
 app = typer.Typer(
@@ -37,6 +38,7 @@ add_verbs(
         "calibrate": calibrate,
         "explanations": explanations,
         "detection": detection,
+        "sharing": sharing,
         "throughput": throughput,
         "newcomer": newcomer,
         "opinfo": opinfo,

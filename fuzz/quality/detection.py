@@ -3,10 +3,12 @@ the same kernels: medians over seeds, and whether the difference is more than ch
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
 from importlib.util import find_spec
@@ -19,7 +21,7 @@ import typer
 from fuzz.campaign.parallel import spread_answers
 from fuzz.campaign.search.schedule import one_by_one
 from fuzz.campaign.search.stopping import Interruption
-from fuzz.campaign.search.turn_runner import SearchScope, TurnJob, TurnRunner
+from fuzz.campaign.search.turn_runner import SearchScope, TurnJob, TurnReport, TurnRunner
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.cli.options import duration, loaded
@@ -48,8 +50,8 @@ _IN_VALUES = {Verdict.FAIL_NUMERIC.value, Verdict.FAIL_NONFINITE.value}
 
 
 @dataclass(frozen=True)
-class DetectionOptions:
-    """The options of `python3 -m fuzz.quality detection`."""
+class PlantedBugs:
+    """Options that choose planted bugs."""
 
     ops: Annotated[
         tuple[str, ...], typer.Option("--ops", metavar="GLOB", help="Only bugs of these ops. Repeatable.")
@@ -57,6 +59,24 @@ class DetectionOptions:
     keyword: Annotated[
         str | None, typer.Option("-k", metavar="EXPR", help="Only planted bugs whose name matches, e.g. 'tail or nan'.")
     ] = None
+
+    def of(self, pack: Pack) -> dict[str, list[Mutant]]:
+        """Return the bugs of a pack by the correct kernel. Raises UsageError if there is none."""
+        bugs, matches = dict[str, list[Mutant]](), keyword(self.keyword) if self.keyword else lambda name: True
+        for mutant in pack.mutants:
+            op = pack.kernel(mutant.base).op
+            if matches(mutant.name) and (not self.ops or any(fnmatchcase(op, glob) for glob in self.ops)):
+                bugs.setdefault(mutant.base, []).append(mutant)
+        if not bugs:
+            raise UsageError(f"{pack.path} plants no bug that matches")
+        return bugs
+
+
+@dataclass(frozen=True)
+class DetectionOptions:
+    """The options of `python3 -m fuzz.quality detection`."""
+
+    planted: PlantedBugs = field(default_factory=PlantedBugs)
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the searches.")] = 1
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="The number of seeds, from --seed on.")] = 1
     beside: Annotated[bool, typer.Option("--beside", help="Measure usual tests of the same kernels, too.")] = False
@@ -105,14 +125,8 @@ def detection(options: DetectionOptions) -> Exit:
 
     For example: python3 -m fuzz.quality detection --ops softmax --each 20s
     """
-    pack, bugs = loaded(options.pack), dict[str, list[Mutant]]()
-    matches = keyword(options.keyword) if options.keyword else lambda name: True
-    for mutant in pack.mutants:
-        op = pack.kernel(mutant.base).op
-        if matches(mutant.name) and (not options.ops or any(fnmatchcase(op, glob) for glob in options.ops)):
-            bugs.setdefault(mutant.base, []).append(mutant)
-    if not bugs:
-        raise UsageError(f"{pack.path} plants no bug that matches")
+    pack = loaded(options.pack)
+    bugs = options.planted.of(pack)
 
     if options.beside and find_spec("scipy") is None:
         raise UsageError("--beside needs SciPy for its statistics: pip install scipy")
@@ -218,8 +232,8 @@ def _share(seen: Sequence[SearchVerdict]) -> str:
 
 
 @dataclass
-class _Tally:
-    """Counts of what was found of one correct kernel and its planted bugs."""
+class Hunt:
+    """A search of one correct kernel and its planted bugs, and what it has found."""
 
     right: Target
     wrong: Sequence[Target]
@@ -234,6 +248,18 @@ class _Tally:
     @property
     def is_done(self) -> bool:
         return all(target.id in self.found for target in self.wrong)
+
+    def turns(self, pool: WorkerPool, seed: int, most: float = math.inf) -> Iterator[TurnReport]:
+        """Yield the reports of the search, turn after turn."""
+
+        def see(judge: EntryJudge) -> None:
+            self.see(lambda each: each.id in judge.outcomes, lambda each: judge.judge(each).verdict.is_finding)
+
+        everyone, kernel = (self.right, *self.wrong), self.right.kernel
+        scope = SearchScope([kernel], declared([kernel]), ([each.id for each in everyone],), accuracy=True)
+        runner = _Sparing(pool, everyone, scope, see)
+        runner.found = self.found.keys()
+        yield from one_by_one(runner, kernel.op, seed, most)
 
     def see(self, ran: Callable[[Target], bool], accused: Callable[[Target], bool]) -> None:
         """Count one more case. A verdict that the correct kernel has too does not count for the others."""
@@ -261,32 +287,33 @@ class _Tally:
 def searched(pack: Pack, base: str, mutants: Sequence[Mutant], limits: DetectionOptions) -> Searched:
     """Search a correct kernel and its planted bugs together, as `kernelfuzz run` does, and give them to usual tests if
     that is wanted. Raises UsageError where it cannot."""
-    right, wrong = _targets(pack, base, mutants)
-    everyone, kernel = (right, *wrong), right.kernel
-    with WorkerPool(everyone, jobs=1) as pool:
-        for each in everyone:
-            if isinstance(status := pool.statuses[each.id], NotRun):
-                raise UsageError(f"{each.id}: does not run here: {status}")
-        tally = _Tally(right, wrong)
-
-        def see(judge: EntryJudge) -> None:
-            tally.see(lambda each: each.id in judge.outcomes, lambda each: judge.judge(each).verdict.is_finding)
-
-        scope = SearchScope([kernel], declared([kernel]), ([each.id for each in everyone],))
-        runner = _Sparing(pool, everyone, scope, see)
-        runner.found = tally.found.keys()
-        for _ in one_by_one(runner, kernel.op, limits.seed, limits.max_cases):
-            if (tally.is_done and tally.cases >= _LEAST) or tally.seconds > limits.each:
+    right, wrong = targets_of(pack, base, mutants)
+    with hunters((right, *wrong)) as pool:
+        hunt = Hunt(right, wrong)
+        for _ in hunt.turns(pool, limits.seed, limits.max_cases):
+            if (hunt.is_done and hunt.cases >= _LEAST) or hunt.seconds > limits.each:
                 break
-    seen = tally.seen(OURS, limits.seed)
-    with WorkerPool(everyone, jobs=1, bounded=False) as pool:  # usual tests have large cases for slow targets too
+    seen = hunt.seen(OURS, limits.seed)
+    with WorkerPool(
+        (right, *wrong), jobs=1, bounded=False
+    ) as pool:  # usual tests have large cases for slow targets too
         for rival in RIVALS if limits.beside else ():
             seen += _tested(pool, right, wrong, rival, limits).seen(rival.name, limits.seed)
     return Searched(base, limits.seed, seen)
 
 
-def _tested(pool: WorkerPool, right: Target, wrong: Sequence[Target], rival: Rival, limits: DetectionOptions) -> _Tally:
-    tally, cases = _Tally(right, wrong), rival.cases(right.kernel, limits.seed)
+@contextmanager
+def hunters(everyone: Sequence[Target]) -> Iterator[WorkerPool]:
+    """Start workers for a correct kernel and its planted bugs. Raises UsageError if one does not run here."""
+    with WorkerPool(everyone, jobs=1) as pool:
+        for each in everyone:
+            if isinstance(status := pool.statuses[each.id], NotRun):
+                raise UsageError(f"{each.id}: does not run here: {status}")
+        yield pool
+
+
+def _tested(pool: WorkerPool, right: Target, wrong: Sequence[Target], rival: Rival, limits: DetectionOptions) -> Hunt:
+    tally, cases = Hunt(right, wrong), rival.cases(right.kernel, limits.seed)
 
     def see(judge: Judge, outcomes: Mapping[str, Outcome]) -> None:
         tally.see(lambda each: _ran(outcomes.get(each.id)), lambda each: rival.accuses(judge, each, outcomes[each.id]))
@@ -312,7 +339,7 @@ class _Sparing(TurnRunner):
         super().begin(*(replace(each, resting=tuple(self.found)) for each in tasks))
 
 
-def _targets(pack: Pack, base: str, mutants: Sequence[Mutant]) -> tuple[Target, list[Target]]:
+def targets_of(pack: Pack, base: str, mutants: Sequence[Mutant]) -> tuple[Target, list[Target]]:
     """Return a target for the correct kernel, and the same one for each planted bug that must be found there."""
     kernel = pack.kernel(base)
     changed = [(mutant, expand([mutant.apply(kernel)])) for mutant in mutants]

@@ -91,7 +91,7 @@ def measured(targets: Sequence[Target], seconds: float, seed: int) -> Cost:
     with WorkerPool(targets) as pool:
         examiner, drawn = Examiner(pool, targets), batches(Search(op, seed, kernels))
         others = [name for name in pool.pids if name not in examiner.targets]
-        workers, last = _workers_cpu(pool), time.process_time()
+        workers, last = workers_cpu(pool), time.process_time()
 
         def note(stage: str) -> None:
             nonlocal last
@@ -106,11 +106,11 @@ def measured(targets: Sequence[Target], seconds: float, seed: int) -> Cost:
             note("transport")
             runs += sum(map(len, examiner.examined([entries], batch)[0].judgements))
             note("judging")
-            spent["executing"] = _workers_cpu(pool) - workers
+            spent["executing"] = workers_cpu(pool) - workers
     return Cost(op, runs, **spent)
 
 
-def _workers_cpu(pool: WorkerPool) -> float:
+def workers_cpu(pool: WorkerPool) -> float:
     """Return the seconds of processor time that workers used, including children that have ended."""
     ended = os.times()
     return sum(map(_process_cpu, pool.pids.values())) + ended.children_user + ended.children_system

@@ -42,8 +42,13 @@ def full_text(told: Explanation, commands: Commands, seen: str = "", width: int 
     return "\n".join([facts, *_command_lines(commands, told.case.digest, seen, width)])
 
 
+def verdict_line(told: Explanation) -> str:
+    """Return the verdict with the kernel and the target, the first line of the full text."""
+    return f"{told.verdict.value}  {told.kernel}  {told.target}"
+
+
 def _lines(told: Explanation) -> Iterator[str]:
-    yield f"{told.verdict.value}  {told.kernel}  {told.target}"
+    yield verdict_line(told)
     if told.reason:
         yield _line("what", told.reason)
     yield from _case_lines(told)

@@ -23,7 +23,7 @@ from fuzz.report.brief import Provenance, commands_of
 from fuzz.report.console import print_failure, print_lines, room
 from fuzz.report.coverage import pairs_words
 from fuzz.report.outline import Broken, Failure, Outline, TargetLine, broken_failures, broken_kernels
-from fuzz.report.progress import minutes
+from fuzz.report.progress import spent
 from fuzz.report.source import Location, change_of, location_of
 from fuzz.report.table import KernelLine, largest, print_kernels
 from fuzz.report.totals import UndeclaredByOp, bugs_words, found_words, not_exercised, not_run_lines, undeclared_by_op
@@ -71,9 +71,8 @@ def print_night(
     )
     used = seen.night.used_s
     rate = seen.judged / used if used else 0.0
-    limit = f" of {minutes(seen.night.limit_s)}" if seen.night.limit_s else ""  # a search may end with its cases
-    runs = f"{counted(seen.judged, 'judged run')} of {counted(seen.cases, 'case')} in {minutes(used)}{limit}"
-    runs += f" ({rate:,.0f}/s)"
+    taken = spent(used, seen.night.limit_s)
+    runs = f"{counted(seen.judged, 'judged run')} of {counted(seen.cases, 'case')} in {taken} ({rate:,.0f}/s)"
     print_lines(console, [f"{found}: {runs}, night {seen.night.id}, seed {seen.night.seed}"])
 
 

@@ -1,14 +1,17 @@
-"""The nightly page: one HTML file that needs no network, server or script. It follows dark mode, so its style sheet
-gives the colours; its charts are drawn by `page_charts.html` as SVG."""
+"""The nightly page: one HTML file that needs no network and no server. Its own script, which copies commands, is the
+only one that it lets a browser run. It follows dark mode, so its style sheet gives the colours; its charts are drawn by
+`page_charts.html` as SVG."""
 
 from __future__ import annotations
 
 import math
 import shlex
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -43,8 +46,8 @@ from fuzz.report.night import (
     partly_run,
 )
 from fuzz.report.outline import Failure
-from fuzz.report.progress import minutes
-from fuzz.report.totals import by_reason, found_words, not_judged, remarks
+from fuzz.report.progress import minutes, spent
+from fuzz.report.totals import bugs_words, by_reason, found_words, not_judged, remarks
 from fuzz.report.use_outcome import UseOutcome
 from oracles.dtypes import ITEMSIZE
 
@@ -175,6 +178,11 @@ class Card:
     elements: Sequence[tuple[float, float]]
     """The failing elements of the smallest case's output, as runs: where each begins, and its length, in percent."""
 
+    @property
+    def all_fail(self) -> bool:
+        """Whether every element of the smallest case's output fails."""
+        return sum(length for _, length in self.elements) > 100 - 1e-6
+
     @classmethod
     def of(cls, bucket: BucketTotals, bug: Failure) -> Card:
         """Return the card of a bug."""
@@ -247,14 +255,17 @@ def _facts(
 ) -> dict[str, Any]:
     coverage = _coverage(seen.coverage)
     pace = {row.minute: float(row.judged) for row in seen.pace}
-    night = seen.night
+    night, script = seen.night, (_HERE / "page.js").read_text(encoding="utf-8")
     return {
         "style": (_HERE / "page.css").read_text(encoding="utf-8"),
+        "script": script,
+        "allowed": f"sha256-{b64encode(sha256(script.encode()).digest()).decode()}",
         "seen": seen,
         "night": night,
         "verdict": _verdict(seen, outcome),
         "remarks": [*remarks(outcome), *not_judged(outcome)],
         "ending": _ENDINGS.get(night.ended, night.ended),
+        "spent": spent(night.used_s, night.limit_s),
         "rate": seen.judged / night.used_s if night.used_s else 0.0,
         "lines": kernel_lines_of(seen),
         "idle": by_reason(idle_reasons(seen)),
@@ -281,8 +292,9 @@ def _facts(
 
 def _verdict(seen: NightView, outcome: UseOutcome) -> tuple[str, str]:
     """Return the CSS class and the words of the banner; only a night that passed is green."""
-    failing, broken = len(seen.failing), len({each.kernel for each in broken_of(seen)})
-    found = [f"{counted(failing, 'kind')} of failure"] if failing else []
+    failing = [(bucket.row.kernel, bucket.told.explained != "not yet") for bucket in seen.failing]
+    broken = len({each.kernel for each in broken_of(seen)})
+    found = [bugs_words(failing)] if failing else []
     found += [f"{counted(broken, 'kernel')} broken"] if broken else []
     if found:
         return "bad", ", ".join(found)

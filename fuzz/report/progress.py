@@ -126,7 +126,7 @@ def progress_line(tally: Tally, elapsed: float, max_time: float | None, max_case
     rate = tally.judged / elapsed if elapsed > 0 else 0.0
     failing = list(dict.fromkeys(target.kernel for target in tally.targets.values() if target.findings))
     return " · ".join((
-        minutes(elapsed) + (f" of {minutes(max_time)}" if max_time is not None else ""),
+        spent(elapsed, max_time),
         f"{failing[0]} fails" if len(failing) == 1 else f"{len(failing)} kernels fail" if failing else "no failure",
         *_counted(tally, max_cases),
         counted(tally.judged, "judged run"),
@@ -155,6 +155,11 @@ def minutes(seconds: float) -> str:
     if whole >= 3600:
         return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
     return f"{whole // 60}:{whole % 60:02}"
+
+
+def spent(seconds: float, limit: float | None) -> str:
+    """Return the time that was used, such as '0:12 of 0:40'; without its limit once that is over."""
+    return f"{minutes(seconds)} of {minutes(limit)}" if limit and seconds < limit else minutes(seconds)
 
 
 class _Teller:

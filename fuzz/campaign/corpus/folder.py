@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -223,6 +223,19 @@ def merge(source: Path, into: Path, known: Iterable[Kept]) -> list[Path]:
         if kept.case.digest not in seen:
             seen.add(kept.case.digest)
             written.append(keep(kept, into))
+    return [path for path in written if path is not None]
+
+
+def publish(own: Sequence[Kept], there: Sequence[Kept], part: Path) -> list[Path]:
+    """Write findings into one part of a folder that several machines share, unless a case that is `there` shows the
+    same and is no larger; remove from this part what a smaller case of any part shows. Return the paths written. No
+    machine changes the part of another one, so that the disk needs no locks."""
+    dropped = [each.kept for each in subsumed([*there, *own])]
+    known = {each.case.digest for each in (*there, *dropped)}
+    written = [keep(each, part) for each in own if each.case.digest not in known]
+    for each in dropped:
+        if each.path.parent == part:
+            each.path.unlink(missing_ok=True)
     return [path for path in written if path is not None]
 
 

@@ -8,7 +8,7 @@ import math
 import shlex
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,21 +19,28 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.orm import Session as Transaction
 
-from fuzz.campaign.corpus.folder import CASE, Kept, entries_of, in_batches, json_files, kind_of, load
+from fuzz.campaign.corpus.folder import Kept, entries_of
+from fuzz.campaign.nightly.known import SharedFolder, corpora_of, known_cases, until
 from fuzz.campaign.nightly.opening import (
     KNOWN_SHARE,
-    TRIAGE_SHARE,
     Opened,
-    Slice,
     begin_slice,
     end_slice,
-    next_slice,
+    folder_digest,
     note_space,
     note_targets,
+)
+from fuzz.campaign.nightly.remembered import Recorder
+from fuzz.campaign.nightly.sharing import (
+    TRIAGE_SHARE,
+    News,
+    PastSlice,
+    Slice,
+    next_slice,
+    resting,
     searching_time,
     slice_seed,
 )
-from fuzz.campaign.nightly.remembered import Recorder
 from fuzz.campaign.search.deadline import Stopping
 from fuzz.campaign.search.executor import Engine as Cluster
 from fuzz.campaign.search.groups import CountedSchedule, slow_targets_of
@@ -42,13 +49,12 @@ from fuzz.campaign.search.turn_runner import SearchScope
 from fuzz.campaign.session import Session
 from fuzz.core.adapters.pack import Pack
 from fuzz.core.adapters.target import Target
-from fuzz.core.base.case import Case, CaseError
+from fuzz.core.base.case import Case
 from fuzz.core.base.files import set_aside
-from fuzz.core.base.validity import UnknownOpError
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.core.generate.pairing import pairing_of
 from fuzz.core.judge.judge import Judgement
-from fuzz.core.laws.registry import Entry, declared
+from fuzz.core.laws.registry import declared
 from fuzz.explain.attribute.history import Fails, Need, Recognised, recognise
 from fuzz.explain.diagnosis import SECONDS, TimeShares
 from fuzz.explain.finding import Finding
@@ -62,41 +68,6 @@ from fuzz.findings.explainer import Explainer
 from fuzz.findings.state import FINDINGS
 from fuzz.findings.store import Position
 from fuzz.report.records import status_record
-
-
-def corpora_of(pack: Path) -> tuple[Path, ...]:
-    """Return the folders of kept cases of a pack: `corpora` next to it and in it."""
-    folders = (pack.resolve().parent / "corpora", pack.resolve() / "corpora")
-    return tuple(folder for folder in folders if folder.is_dir())
-
-
-def known_cases(folders: Sequence[Path], ops: Iterable[str]) -> tuple[list[Kept], dict[Path, str]]:
-    """Return the cases of these ops in the folders, in the order of the folders; and for each broken file, by its path,
-    what is wrong with it."""
-    found: list[Kept] = []
-    broken = {}
-    wanted = set(ops)
-    for path in (path for folder in folders for path in json_files(folder)):
-        try:
-            kept = load(path) if kind_of(path) == CASE else None
-        except UnknownOpError:
-            continue
-        except CaseError as error:
-            broken[path] = str(error)
-            continue
-        if kept is not None and kept.case.op in wanted:
-            found.append(kept)
-    return found, broken
-
-
-def until(groups: Iterable[list[Entry]], seconds: float) -> Iterator[list[Entry]]:
-    """Yield batches for the runner until `seconds` have passed."""
-    end = time.monotonic() + seconds
-    for batch in in_batches(groups):
-        if time.monotonic() >= end:
-            return
-        yield batch
-
 
 _PATIENCE_S = 1.0
 """Seconds for which the last save is tried: another process that reads the state is done by then. Chosen."""
@@ -134,10 +105,13 @@ class Night:
     jobs: int = 0
     cluster: Cluster | None = None
     """The machines that take the turns instead of this machine's processes, if any."""
+    shared: Path | None = None
+    """A folder through which machines without a common store give each other their findings."""
 
     def __post_init__(self) -> None:
-        self._current = Slice(0, _KNOWN, 0, 0.0)
+        self._current, self._searched_s = Slice(0, _KNOWN, 0, 0.0), 0.0
         self._findings, self._corpora = self.state / FINDINGS, corpora_of(self.pack.path)
+        self._shared = None if self.shared is None else SharedFolder(self.shared, folder_digest(self.state), self.say)
         self._store = store = DatabaseStore(self.engine, self._findings, self.opened.position)
         by_id = {target.id: target for target in self.targets}
         with answering(self.engine):
@@ -174,7 +148,10 @@ class Night:
         self.session.err.print(self.session.processes)
         if self.runner.in_flight:
             self.say(f"dropped: {self.runner.in_flight} turns on their way were not judged in time, and do not count")
-        return self.opened.position.slice == 0 or self._last_save()
+        saved = self.opened.position.slice == 0 or self._last_save()
+        if self._shared is not None:
+            self._shared.publish(self._findings, self.ops)
+        return saved
 
     def begin(self) -> None:
         """Record the targets and the space that should be visited, start the workers and prepare the search."""
@@ -201,7 +178,10 @@ class Night:
             self.session.elsewhere,
             self.session.explain_there,
         )
-        self.runner.observers = [self.recorder, *self.session.observers]
+        self.news = News(self.book.targets)
+        if self.opened.resumed:
+            self._stored(lambda: self.news.recall(self.engine, self.opened.night))
+        self.runner.observers = [self.recorder, self.news, *self.session.observers]
         self.runner.asked_for = self.triage.waiting
 
     @property
@@ -221,8 +201,11 @@ class Night:
         while self._running and self.stopping.left > 0:
             turn = self._next()
             with self._slice(turn):
+                self.runner.resting = self._resting(turn.op)
                 self.runner.limits = SessionLimits(searching_time(turn, self.stopping.left))
+                began = time.monotonic()
                 self.runner.run(turn.op, turn.seed)
+                self._searched_s = time.monotonic() - began
                 self._explain()
 
     def _explain(self) -> None:
@@ -234,11 +217,15 @@ class Night:
             self.recorder.save()
 
     def _next(self) -> Slice:
-        parts = self._slices()
-        used: dict[str, list[float]] = {}
+        parts, used = self._slices(), dict[str, list[PastSlice]]()
         for part in parts:
-            used.setdefault(part.op, []).append(part.seconds)
+            new = sum(part.new.values()) if part.done else None
+            used.setdefault(part.op, []).append(PastSlice(part.searched_s or part.seconds, new))
         return next_slice(self.opened.seed, len(parts), self._running, used, self.stopping.left)
+
+    def _resting(self, op: str) -> frozenset[str]:
+        here = [target.id for target in self.targets if target.kernel.op == op]
+        return resting(here, [part for part in self._slices() if part.op == op])
 
     @contextmanager
     def _slice(self, part: Slice) -> Iterator[None]:
@@ -247,7 +234,9 @@ class Night:
         self._current = part
         yield
         if not self.stopping.wanted:
-            self._stored(lambda: end_slice(self.engine, self.opened.position))
+            ran = {t.id for t in self.targets if t.kernel.op == part.op and t.id not in self.runner.resting}
+            new = self.news.taken(ran)
+            self._stored(lambda: end_slice(self.engine, self.opened.position, self._searched_s, new))
 
     def _stored(self, asked: Callable[[], _T]) -> _T:
         """Return the store's answer; while a shared store cannot be reached, wait for it. Raises CannotSave."""
@@ -264,6 +253,7 @@ class Night:
     def _run_known(self) -> None:
         """Run findings of earlier nights, case files that a killed session left behind, and corpora."""
         known, broken = known_cases((self._findings, *self._corpora), self.ops)
+        known += self._shared.of_others(known, self.ops) if self._shared is not None else []
         for path, why in broken.items():
             kept = f"; it is kept as {set_aside(path).name}" if path.parent == self._findings else ""
             self.say(f"not run: {why}{kept}")

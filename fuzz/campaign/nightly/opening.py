@@ -1,4 +1,4 @@
-"""How a night is begun or resumed, how its time is shared out in slices, and how it is closed."""
+"""How a night and its slices are begun, resumed and closed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import Engine, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from fuzz.campaign.nightly.sharing import Slice
 from fuzz.core.adapters.target import Target
 from fuzz.core.base import __version__
 from fuzz.core.base.feature import label_words
@@ -31,58 +33,11 @@ RESUMABLE = ("", "signal")
 """The ends of a night after which `--resume` continues it; '' stands for a kill or an error."""
 KNOWN_SHARE = 0.25
 """The largest share of a night for running what is known: earlier findings and corpora."""
-TRIAGE_SHARE = 0.2
-"""The largest share of a night for shrinking and explaining."""
 _SILENT = timedelta(seconds=60)
 """A session that saved nothing for this long counts as ended, and another place may continue its night. Chosen: a store
 may be out of reach for a while."""
 _LATEST = 16
 """The number of latest nights among which one to continue is looked for."""
-_FIRST_S, _LONGEST_S = 30.0, 600.0
-"""The seconds of an op's first slice, and of its longest. First slices are short, so that every op is searched early;
-later ones are longer, since a slice takes time to begin."""
-
-
-@dataclass(frozen=True)
-class Slice:
-    """A part of a night: one op is searched, with one seed, for at most `seconds`."""
-
-    number: int
-    op: str
-    seed: int
-    seconds: float
-
-
-def next_slice(
-    night_seed: int, number: int, kernels: Mapping[str, int], used: Mapping[str, Sequence[float]], left: float
-) -> Slice:
-    """Return the next slice, for the op whose kernels had the least time so far. It is twice as long as the op's last
-    slice; while some ops had none, it leaves each of them its share. The seed breaks ties.
-
-    `kernels` are the numbers of running kernels by op, which share the op's cases; `used` are the seconds of each op's
-    slices; `number` counts all slices of the night, in earlier sessions too, so that no seed is used twice.
-    """
-    op = min(kernels, key=lambda each: (sum(used.get(each, ())) / kernels[each], _drawn(f"{night_seed}/first/{each}")))
-    to_come = sum(count for each, count in kernels.items() if each not in used)
-    most = max(left / len(kernels), min(left, _FIRST_S))
-    if to_come:
-        most = left * (1.0 - TRIAGE_SHARE) * kernels[op] / to_come
-    seconds = min(_FIRST_S * 2.0 ** len(used.get(op, ())), _LONGEST_S, most)
-    return Slice(number, op, slice_seed(night_seed, number), seconds)
-
-
-def searching_time(turn: Slice, left: float) -> float:
-    """Return the seconds of search in a slice. Unless the night is nearly over, a share is left for explaining."""
-    return min(turn.seconds, left if left <= _FIRST_S else left * (1.0 - TRIAGE_SHARE))
-
-
-def slice_seed(night_seed: int, number: int) -> int:
-    """Return the seed of a slice, for `kernelfuzz run --seed`."""
-    return _drawn(f"{night_seed}/slice/{number}")
-
-
-def _drawn(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "little")
 
 
 @dataclass(frozen=True)
@@ -207,10 +162,13 @@ def begin_slice(engine: Engine, position: Position, turn: Slice) -> None:
     position.slice, position.slice_began, position.epoch = began, time.monotonic(), turn.number
 
 
-def end_slice(engine: Engine, position: Position) -> None:
-    """Record that the slice had its full time."""
+def end_slice(
+    engine: Engine, position: Position, searched_s: float = 0.0, new: Mapping[str, int] = MappingProxyType({})
+) -> None:
+    """Record that the slice had its full time: for how long it searched, and what it showed that was new."""
     with Session(engine) as transaction, transaction.begin():
-        transaction.get_one(SliceRow, position.slice).done = True
+        row = transaction.get_one(SliceRow, position.slice)
+        row.done, row.searched_s, row.new = True, searched_s, dict(new)
 
 
 def close(engine: Engine, position: Position, how: str) -> None:

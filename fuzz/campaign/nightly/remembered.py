@@ -15,7 +15,6 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 
 from fuzz.campaign.nightly.opening import (
     Opened,
-    Slice,
     begin_slice,
     close,
     end_slice,
@@ -24,6 +23,7 @@ from fuzz.campaign.nightly.opening import (
     note_targets,
     open_night,
 )
+from fuzz.campaign.nightly.sharing import Slice
 from fuzz.campaign.search.stopping import Interruption
 from fuzz.campaign.session import Session
 from fuzz.core.adapters.target import NotRun, Target

@@ -14,6 +14,7 @@ from rich.console import Console
 from sqlalchemy import Engine
 from sqlalchemy.exc import InterfaceError, OperationalError
 
+from fuzz.campaign.nightly.filing import Filing
 from fuzz.campaign.nightly.opening import Opened, close
 from fuzz.campaign.search.deadline import Stopping
 from fuzz.campaign.starting import missing_targets
@@ -21,7 +22,7 @@ from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.text import printable
 from fuzz.findings.database import answering, is_shared, name_of, open_known, said_by
 from fuzz.findings.database_views import NightView, view
-from fuzz.findings.state import FINDINGS, PAGE, latest_state
+from fuzz.findings.state import FINDINGS, ISSUES, PAGE, latest_state
 from fuzz.findings.store import unsaved_path
 from fuzz.report.console import print_lines
 from fuzz.report.formats import ReportRequest, write_reports
@@ -71,6 +72,8 @@ class NightResults:
     err: Console
     notify: str | None = None
     """The command that is told of what a night changed."""
+    gh: str | None = None
+    """The repository on GitHub in which issues are filed; None to file none."""
 
     def finish(
         self, engine: Engine, opened: Opened, stopping: Stopping, saved: bool, in_memory: Callable[[], Engine],
@@ -104,6 +107,8 @@ class NightResults:
             ended = self._ended(seen, errors, () if saved else ("the end of the night was not saved",))
             written = self._write(seen, ended)
             self._tell(seen)
+            if saved:
+                self._file(seen, engine)
         if not saved:
             self._warn(f"the end of the night was not saved: free some space, then: {resume}")
         elif not written:
@@ -143,6 +148,17 @@ class NightResults:
         for line in whole.outcome.unsaved[before:]:
             self._warn(f"not saved: {line}")
         return len(whole.outcome.unsaved) == before
+
+    def _file(self, seen: NightView, engine: Engine) -> None:
+        """Write a text for each bug, and file those texts if a repository was named."""
+        filing = Filing(self.state / ISSUES, {kernel.name: kernel for kernel in self.kernels}, self._warn, self.gh)
+        try:
+            texts = filing.write(seen)
+        except OSError as error:
+            self._warn(f"not written: {error.filename}: {error.strerror}")
+            return
+        if self.gh is not None:
+            filing.file(seen, texts, engine)
 
     def _tell(self, seen: NightView) -> None:
         """Give the command of `--notify` the buckets that the night changed, if there are any."""

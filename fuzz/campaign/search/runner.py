@@ -65,6 +65,8 @@ class Runner:
     asked_for: Callable[[], Collection[FindingId]] | None = None
     """A function that returns the findings whose earlier calls may be needed; by default, all that the book keeps."""
     interruption: Interruption = field(default_factory=Interruption)
+    resting: Collection[str] = ()
+    """The targets that run no turn of a search for now."""
     patient: bool = False
     """Whether slow targets continue with their turns after the time of a search, because another search follows."""
     clock: Callable[[], float] = time.monotonic
@@ -201,7 +203,7 @@ class Runner:
     def _give(self, schedules: Sequence[Schedule]) -> None:
         """Hand out as many turns as possible now."""
         by_op = {each.op: each for each in schedules}
-        resting = tuple(target for target, count in self._hangs.items() if count >= MOST_HANGS)
+        resting = (*self.resting, *(target for target, count in self._hangs.items() if count >= MOST_HANGS))
         self._executor.keep(self._kept())
         most = self._in_time()
         for group in range(len(self._scope.groups)):

@@ -32,6 +32,7 @@ from fuzz.core.execute.spent import Spent
 from fuzz.core.laws.registry import declared as declared_laws
 from fuzz.core.transport.python.foreign import Maker
 from fuzz.findings.book import FindingBook
+from fuzz.findings.bucket import hangs
 from fuzz.findings.tally import Tally
 from fuzz.report import console, events
 from fuzz.report.platforms import taken_lines
@@ -152,6 +153,8 @@ class CheckResults:
     failed when the check last ran."""
     earlier: Sequence[Kept]
     seconds: float
+    compared: str = ""
+    """The line on what a usual test says of the kernel, if it fails."""
 
 
 def checked(task: CheckTask) -> None:
@@ -183,6 +186,7 @@ def _run(task: CheckTask) -> CheckResults:
         driven = drive(judged, session, enough=EndsSoonAfter(lambda tally: tally.findings, after))
         if explain_s and book.buckets and replay is None:
             _explain(task, driven, session, explain_s, option)
+        compared = "" if replay is not None else _compared(session, driven)
     if not task.pack and (paths := [each.path for each in book.buckets.values() if each.path is not None]):
         from fuzz.tasks.check.retrieval import sign
 
@@ -190,7 +194,18 @@ def _run(task: CheckTask) -> CheckResults:
             sign(path)
     if replay is None:
         remember(setup, book, earlier)
-    return CheckResults(driven, session, data.known, earlier, time.monotonic() - began)
+    return CheckResults(driven, session, data.known, earlier, time.monotonic() - began, compared)
+
+
+def _compared(session: Session, driven: Driven) -> str:
+    """Return what a usual test says of a failing kernel."""
+    bucket = next(iter(session.book.buckets.values()), None)
+    target = next((each for each in driven.targets if bucket is not None and each.id == bucket.target), None)
+    if bucket is None or target is None or session.book.errors or hangs(bucket):
+        return ""
+    from fuzz.campaign.tolerance import usual_test
+
+    return usual_test(session.pool, target, bucket.case.inputs[OPS[bucket.case.op].main].dtype)
 
 
 def _explain(task: CheckTask, driven: Driven, session: Session, seconds: float, option: str) -> None:
@@ -229,7 +244,7 @@ def _tell(task: CheckTask, results: CheckResults) -> None:
     if wrong:
         again = _AGAIN if driven.again and not book.errors else ""
         meant = meant_words(book) if task.measures else ""
-        notes = "\n".join(filter(None, [again, changed, meant, *about]))
+        notes = "\n".join(filter(None, [results.compared, again, changed, meant, *about]))
         told_of = [each.told for each in book.buckets.values()] if replay is None else replay.failures(book)
         text = "\n".join(filter(None, [wrong, wrapped_text(notes, width())]))
         raise CheckFailed(text, [] if book.errors else told_of)

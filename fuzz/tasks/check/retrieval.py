@@ -5,7 +5,6 @@ file that the user names with `--pack`, as if it were a pack, is run."""
 from __future__ import annotations
 
 import ast
-import builtins
 import contextlib
 import inspect
 import io
@@ -26,6 +25,7 @@ from fuzz.core.adapters.python_kernel import python_kernel
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.case import CaseError
 from fuzz.core.base.errors import UsageError
+from fuzz.core.base.excerpt import bound, module_text
 from fuzz.core.base.text import printable
 from fuzz.findings import casefile, document
 from fuzz.tasks.check.function import OwnProcess
@@ -209,10 +209,10 @@ def excerpt(function: Callable[..., Any]) -> tuple[str, str]:
         tree = ast.parse(Path(plain.__code__.co_filename).read_text(encoding="utf-8"))
     except (OSError, SyntaxError, UnicodeDecodeError) as error:
         raise _refused(f"the source of the kernel cannot be read: {error}") from error
-    top = next((each for each in tree.body if _names(each) == {plain.__name__} and _begins(each, plain)), None)
+    top = next((each for each in tree.body if bound(each) == {plain.__name__} and _begins(each, plain)), None)
     if top is not None:
-        return _module(tree.body, [top]), plain.__name__
-    return _module(tree.body, [*_enclosed(plain), _hoisted(tree, plain)]), ENTRY
+        return module_text(tree.body, [top]), plain.__name__
+    return module_text(tree.body, [*_enclosed(plain), _hoisted(tree, plain)]), ENTRY
 
 
 def _refused(why: str) -> UsageError:
@@ -263,45 +263,3 @@ def _is_literal(value: object) -> bool:
         return all(map(_is_literal, value))
     plain = value is None or isinstance(value, (bool, int, str, bytes))
     return plain or (isinstance(value, float) and math.isfinite(value))
-
-
-def _module(body: Sequence[ast.stmt], wanted: Sequence[ast.stmt]) -> str:
-    """Return the text of the wanted statements after those of `body` that bind names which they need in any way."""
-    kept = {id(each): each for each in body if _is_for_all(each)}
-    waiting = list(wanted)
-    while waiting:
-        needed = _uses(waiting.pop())
-        for each in body:
-            if id(each) not in kept and each not in wanted and _names(each) & needed:
-                kept[id(each)] = each
-                waiting.append(each)
-    lines = [ast.unparse(each) for each in (*(each for each in body if id(each) in kept), *wanted)]
-    return "\n".join(lines) + "\n"
-
-
-def _is_for_all(statement: ast.stmt) -> bool:
-    """Whether the statement may change the meaning of all others: a __future__ import or `import *`."""
-    return isinstance(statement, ast.ImportFrom) and (
-        statement.module == "__future__" or any(alias.name == "*" for alias in statement.names)
-    )
-
-
-def _names(statement: ast.stmt) -> set[str]:
-    """Return the names that the statement binds."""
-    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return {statement.name}
-    found = set[str]()
-    for node in ast.walk(statement):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            found.add(node.id)
-        elif isinstance(node, ast.alias):
-            found.add((node.asname or node.name).partition(".")[0])
-        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            found.add(node.name)
-    return found
-
-
-def _uses(statement: ast.stmt) -> set[str]:
-    """Return the names that the statement may look up in its module."""
-    names = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
-    return names - set(dir(builtins))

@@ -60,8 +60,8 @@ MISTAKES = {
     "open(word='r')": "line 5: TypeError: ",
     "Capabilities(strides='pitch')": "capabilities.strides: 'pitch' is not one of contiguous, spaced, pitched, rows, ",
     "Capabilities(dtypes=('f8',))": "capabilities.dtypes: 'f8' is not one of f32, f16, bf16, f64, e4m3fn, e5m2",
-    "KERNELS = (CKernel('k', 'rms_norm', SOURCE, capabilities=Capabilities(mixed=(('y', ('e4m3',)),))),)": (
-        "capabilities.mixed: y: 'e4m3' is not one of x, f32, f16, bf16, f64, e4m3fn, e5m2"
+    "KERNELS = (CKernel('k', 'rms_norm', SOURCE, capabilities=Capabilities(mixed=(('y', ('e9m9',)),))),)": (
+        "capabilities.mixed: y: 'e9m9' is not one of x, f32, f16, bf16, f64, e4m3fn, e5m2"
     ),
     "KERNELS = (CKernel('k', 'rms_norm', SOURCE, contract=Contract('input'), capabilities=Capabilities(('e5m2',))),)": (
         "contract: compute in the dtype of input: 'e5m2' is not one of f32, f16, bf16, f64"
@@ -117,8 +117,8 @@ MISTAKES = {
     OWN.format("Op(own, X, Y, flips=(Flip(('x',), ('y',)),))"): "own: flips: with x negated y is another number",
     OWN.format("Op(own, X, Y + (Operand('z', '...'),))"): "own: its formula returns y, and no 'z'",
     OWN.format("Op(own, (Operand('x', '... n', values='odd'),), Y)"): "own: x: values 'odd' is not one of any,",
-    OWN.format("Op(own, X, (Operand('y', '... n', dtype='e4m3'),))"): (
-        "own: y: dtype 'e4m3' is no tensor of the op and none of f32, f16, bf16, f64, e4m3fn, e5m2, int8, int32, int64,"
+    OWN.format("Op(own, X, (Operand('y', '... n', dtype='e9m9'),))"): (
+        "own: y: dtype 'e9m9' is no tensor of the op and none of f32, f16, bf16, f64, e4m3fn, e5m2, int8, int32, int64,"
     ),
     OWN.replace("exp(x)}}", "x * formula.extent('k')}}").format("Op(own, X, Y)"): (
         "own: extent('k'): given x there are only the dimensions '...', 'n'"

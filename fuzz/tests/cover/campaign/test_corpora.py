@@ -11,6 +11,7 @@ import pytest
 
 from fuzz.campaign.corpus.contents import checked, contents
 from fuzz.campaign.corpus.folder import Kept, built_in, entries_of, file_name, in_batches, keep, kept_cases, subsumed
+from fuzz.campaign.nightly.known import SharedFolder, known_cases
 from fuzz.core.base.case import CaseError, contiguous
 from fuzz.findings.casefile import FoundRecord
 from fuzz.tests.common.planted import a_case
@@ -35,13 +36,16 @@ def test_a_case_and_its_twin_stay_in_one_batch() -> None:
         assert len(batch) % 2 == 0
 
 
+OTHER = "c-other@native:gcc-O2"
+
+
 def _found(n: int, target: str = "c-mine@native:gcc-O2") -> Kept:
     case = replace(a_case(contiguous((1, n))), params={"eps": 2.0**-17, "axis": 1})
     return Kept(Path(), case, FoundRecord(target, "FAIL_NUMERIC", 1, "0.1.0"))
 
 
 def test_only_the_smallest_of_the_same_failure_on_the_same_kind_of_input_stays(tmp_path: Path) -> None:
-    small, large, elsewhere = _found(65), _found(129), _found(129, "c-other@native:gcc-O2")
+    small, large, elsewhere = _found(65), _found(129), _found(129, OTHER)
     documented = Kept(Path(), a_case(contiguous((1, 193))), small.found, {"bug": "B001"})
     dropped = subsumed([large, small, elsewhere, documented])
     assert [(each.kept, each.by) for each in dropped] == [(large, small)]
@@ -109,3 +113,27 @@ def test_a_missing_corpus_is_one_clear_line(cli_here: Cli) -> None:
     """What only reads a corpus does not make one."""
     shown = cli_here("corpus", "list", "--corpora", "nowhere")
     assert (shown.returncode, shown.stderr) == (4, "kernelfuzz: nowhere: no such folder\n")
+
+
+def test_machines_give_each_other_findings_and_prune_only_their_own_part(tmp_path: Path) -> None:
+    """Two machines, one of which has a larger case of the same failure, and one of another kernel."""
+    said, ops, disk = list[str](), ["rms_norm"], tmp_path / "disk"
+    places = {name: SharedFolder(disk, name, said.append) for name in ("one", "two")}
+    for name, found in (("one", [_found(129), _found(257, OTHER)]), ("two", [_found(65)])):
+        for each in found:
+            keep(each, tmp_path / name)
+        places[name].publish(tmp_path / name, ops)
+    assert len([*(disk / "one").iterdir()]) == 2, "nobody had shown a smaller case"
+    places["one"].publish(tmp_path / "one", ops)
+    parts = {name: sorted(path.name for path in (disk / name).iterdir()) for name in places}
+    assert parts == {"one": [file_name(_found(257).case)], "two": [file_name(_found(65).case)]}
+    known, _ = known_cases([tmp_path / "one"], ops)
+    assert [each.case.digest for each in places["one"].of_others(known, ops)] == [_found(65).case.digest]
+    [theirs] = places["two"].of_others([], ops)
+    assert theirs.found is not None
+    assert theirs.found.target == OTHER
+    places["one"].publish(tmp_path / "one", ops)
+    assert parts == {name: sorted(path.name for path in (disk / name).iterdir()) for name in places}
+    (disk / "one" / "broken.json").write_text("{")
+    assert len(places["two"].of_others([], ops)) == 1
+    assert said == []

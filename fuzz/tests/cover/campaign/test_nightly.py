@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from fuzz.campaign.corpus.folder import load
 from fuzz.tests.common.running import ask, finish, judged, read_until, start, until
 from fuzz.tests.common.told import counts_of
 from fuzz.tests.common.validity import valid_junit, valid_sarif
@@ -69,6 +70,8 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int], s
         *reports,
         "--notify",
         _NOTIFY,
+        "--share",
+        "disk",
     )
     assert code == 1, progress
     assert progress.count(f"not notified: {_NOTIFY}: exit code 3: nobody is there") == 1
@@ -80,6 +83,15 @@ def test_a_night_tells_a_command_what_is_new(nights: Any) -> None:
     assert {bucket["kernel"] for bucket in told["new"]} == {"loses-tail", "loses-eps"}
     assert (told["night"], told["fixed"], told["returned"]) == (1, [], [])
     assert Path(told["page"]).is_file()
+
+
+def test_a_night_shares_its_findings_and_writes_their_texts(nights: Any) -> None:
+    folder = nights[0]
+    texts = [path.read_text() for path in (folder / "state" / "issues").iterdir()]
+    assert {text.partition(":")[0] for text in texts} == {"# loses-tail", "# loses-eps"}
+    [part] = (folder / "disk").iterdir()
+    shared = {load(path).case.digest for path in part.iterdir()}
+    assert shared == {load(path).case.digest for path in (folder / "state" / "findings").glob("*.json")}
 
 
 def _both_found(folder: Path) -> bool:

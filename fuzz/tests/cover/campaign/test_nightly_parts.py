@@ -9,6 +9,7 @@ import sqlite3
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType, SimpleNamespace
 from typing import Any, cast
@@ -17,15 +18,30 @@ import pytest
 from sqlalchemy import create_engine, event
 
 from fuzz.campaign.nightly.night import Night, NightTriage
-from fuzz.campaign.nightly.opening import Slice, next_slice, searching_time, slice_seed
 from fuzz.campaign.nightly.remembered import Recorder
 from fuzz.campaign.nightly.results import notified
+from fuzz.campaign.nightly.sharing import (
+    FLOOR,
+    News,
+    PastSlice,
+    Slice,
+    chosen,
+    next_slice,
+    resting,
+    searching_time,
+    slice_seed,
+)
 from fuzz.campaign.search import deadline as stopping_module
 from fuzz.campaign.search.deadline import OutOfTime, Stopping
+from fuzz.core.adapters.target import Target
+from fuzz.core.base.feature import Feature, Label
+from fuzz.core.base.verdict import Verdict
+from fuzz.core.judge.judge import Judgement
 from fuzz.findings.database_views import NightView, SliceTotals, TargetTotals
 from fuzz.findings.state import StateError, locked
-from fuzz.findings.tally import NO_TURN, climb
+from fuzz.findings.tally import NO_TURN, Point, Tally, WorstRun, climb
 from fuzz.report.night import idle_reasons
+from fuzz.tests.common.examples import plain
 from fuzz.tests.common.running import Running, read_until
 from fuzz.tests.conftest import HANG_S
 from oracles.formula.contract import Contract
@@ -33,10 +49,10 @@ from oracles.summation import Lanes
 
 
 def test_every_op_gets_its_turn_and_in_the_end_the_same_time() -> None:
-    ops, used, left, seeds = {"a": 1, "b": 1, "c": 1}, dict[str, list[float]](), 8 * 3600.0, set()
+    ops, used, left, seeds = {"a": 1, "b": 1, "c": 1}, dict[str, list[PastSlice]](), 8 * 3600.0, set()
     for number in range(200):
         turn = next_slice(7, number, ops, used, left)
-        used.setdefault(turn.op, []).append(turn.seconds)
+        used.setdefault(turn.op, []).append(PastSlice(turn.seconds, 0))
         left -= turn.seconds
         seeds.add(turn.seed)
         if number == 2:
@@ -44,7 +60,7 @@ def test_every_op_gets_its_turn_and_in_the_end_the_same_time() -> None:
         if left <= 0:
             break
     assert left < 1
-    shares = [sum(parts) for parts in used.values()]
+    shares = [sum(part.seconds for part in parts) for parts in used.values()]
     assert max(shares) - min(shares) <= 600
     assert len(seeds) == number + 1
     assert slice_seed(7, 3) != slice_seed(8, 3)
@@ -53,22 +69,76 @@ def test_every_op_gets_its_turn_and_in_the_end_the_same_time() -> None:
 @pytest.mark.parametrize("late", [0.0, 1.5])
 def test_a_night_of_40_s_over_four_kernels_gives_each_its_turn(late: float) -> None:
     """Each slice takes the time that it is given, and some more at its end."""
-    used, left = dict[str, list[float]](), 40.0
+    used, left = dict[str, list[PastSlice]](), 40.0
     while left > 0:
         turn = next_slice(7, len(used), dict.fromkeys("abcd", 1), used, left)
-        used.setdefault(turn.op, []).append(min(searching_time(turn, left), left))
-        left -= used[turn.op][-1] + late
+        used.setdefault(turn.op, []).append(PastSlice(min(searching_time(turn, left), left), 100))
+        left -= used[turn.op][-1].seconds + late
     assert len(used) == 4
-    assert min(map(sum, used.values())) >= 5.0
+    assert min(sum(part.seconds for part in parts) for parts in used.values()) >= 5.0
 
 
 def test_the_time_is_shared_out_by_kernel_and_not_by_op() -> None:
-    used, left = dict[str, list[float]](), 8 * 3600.0
-    while left > 0:
-        turn = next_slice(7, len(used), {"alone": 1, "many": 4}, used, left)
-        used.setdefault(turn.op, []).append(turn.seconds)
-        left -= turn.seconds
-    assert abs(sum(used["many"]) - 4 * sum(used["alone"])) <= 4 * 600
+    used, kernels = dict[str, list[PastSlice]](), {"alone": 1, "many": 4}
+    for _ in range(1000):
+        used.setdefault(chosen(7, kernels, used, floor=1.0), []).append(PastSlice(1.0, 0))
+    assert abs(len(used["many"]) - 4 * len(used["alone"])) <= 4
+
+
+def test_the_time_goes_where_most_is_new_per_second_and_half_of_a_share_to_all_others() -> None:
+    """At first each shows the same; then only one goes on."""
+    used = dict[str, list[PastSlice]]()
+    for _ in range(600):
+        op = chosen(7, dict.fromkeys("abc", 1), used)
+        used.setdefault(op, []).append(PastSlice(1.0, 8 if op == "b" or op not in used else 0))
+    assert len(used["b"]) >= 600 * (1 - 2 * FLOOR / 3) - 2
+    assert min(len(used["a"]), len(used["c"])) >= 600 * FLOOR / 3 - 1
+
+
+def test_of_two_ops_that_show_the_same_the_cheaper_one_is_searched() -> None:
+    used = {"dear": [PastSlice(40.0, 4)], "cheap": [PastSlice(21.0, 4)]}
+    assert chosen(7, dict.fromkeys(used, 1), used) == "cheap"
+    assert (
+        chosen(
+            7, dict.fromkeys(used, 1), {**used, "cheap": [PastSlice(21.0, 4), PastSlice(21.0, 0), PastSlice(21.0, 0)]}
+        )
+        == "dear"
+    )
+
+
+def test_a_slice_that_did_not_end_says_nothing_about_its_op() -> None:
+    parts = {"a": [PastSlice(10.0, 50)] * 2, "b": [PastSlice(10.0, 50), PastSlice(10.0, 3)]}
+    cut = {"a": [*parts["a"], PastSlice(3.0, None)], "b": parts["b"]}
+    assert chosen(7, dict.fromkeys(cut, 1), cut, floor=0.0) == "a"
+
+
+def test_a_target_that_shows_nothing_first_rests_in_three_of_four_slices_of_its_op() -> None:
+    slices, ran = list[SliceTotals](), Counter[str]()
+    for number in range(40):
+        new = {each: int(each == "first") for each in {"first", "second"} - resting(["first", "second"], slices)}
+        slices.append(SliceTotals(number, "op", 1, 1.0, True, 1, 1, 1.0, new))
+        ran.update(new.keys())
+    assert ran == {"first": 40, "second": 11}
+    dry = [SliceTotals(0, "op", 1, 1.0, True, 1, 1, 1.0, {"first": 0, "second": 0})] * 3
+    assert not resting(["first", "second"], dry)
+
+
+def _tally(target: str, ratio: float, labels: Sequence[Label] = ()) -> Tally:
+    accuracy = {Point(target, "f32", 8, False): WorstRun(4, ratio, 1.0, "")}
+    return Tally(visits={"softmax": Counter(labels)}, accuracy=accuracy)
+
+
+def test_what_is_new_counts_once_for_the_target_that_showed_it_first() -> None:
+    news = News(dict.fromkeys(("one", "other"), cast(Target, SimpleNamespace(kernel=SimpleNamespace(name="k")))))
+    label = Feature("dtype"), "f32"
+    news.counted(_tally("one", 0.5, [label]))
+    news.counted(_tally("other", 0.5, [label]))
+    news.counted(_tally("other", 0.6))
+    failure = Judgement("other", "0" * 64, Verdict.FAIL_NUMERIC, 2.0)
+    for _ in range(2):
+        news.failed("k", plain(4), failure, 0.0)
+    assert news.taken(["one", "other", "third"]) == {"one": 1, "other": 2, "third": 0, "": 1}
+    assert news.taken([]) == {}
 
 
 def test_which_kernel_comes_first_in_a_night_is_no_matter_of_its_name() -> None:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import inspect
 import json
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+import fuzz
 from fuzz.campaign.tolerance import DTYPES, NUMPY, OURS, SEED, TORCH, Needs, Tolerance, needs, plain, usual
 from fuzz.cli.mcp import tolerance as asked_by_agents
 from fuzz.quality.subjects import simulated
+from fuzz.tasks.check.setup import GIVEN
+from fuzz.tests.common.told import fails
 from fuzz.tests.conftest import Cli
 from oracles.dtypes import FORMATS
 from oracles.ops import OPS
@@ -142,3 +148,34 @@ def test_an_extent_that_cannot_be_had_is_told_in_a_line(cli_here: Cli, said: str
 @pytest.mark.whole
 def test_agents_can_ask_for_a_longer_sequence_too() -> None:
     assert asked_by_agents("attention", n=16, extent="j=8")["extents"] == {"j": 8}
+
+
+def _padded(x: Any) -> Any:
+    n = x.shape[-1]
+    e = torch.exp(torch.nn.functional.pad(x - x.amax(-1, keepdim=True), (0, -n % 4)))
+    return (e / e.sum(-1, keepdim=True))[..., :n]
+
+
+def _too_large(x: Any) -> Any:
+    return torch.softmax(x, -1) * 1.001
+
+
+def _doubled(x: Any) -> Any:
+    return np.where(x.shape[-1] % 4, 2.0, 1.0).astype(x.dtype) * (x + x)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "right", "said"),
+    [
+        (_padded, lambda x: torch.softmax(x, -1), "assert_close  passes on"),
+        (_too_large, lambda x: torch.softmax(x, -1), "assert_close  fails, too, on"),
+        (_doubled, lambda x: x + x, "allclose      passes on"),
+    ],
+)
+def test_a_failing_check_says_what_a_usual_test_says(
+    kernel: Any, right: Any, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(GIVEN, "options", replace(GIVEN.options, explain_s=0.0))
+    with fails() as caught:
+        fuzz.check(kernel, reference=right, shapes={"x": "... n"}, max_cases=16, seed=1)
+    assert f"\n  {said} 64x1024 normal values in f32\n" in str(caught.value)

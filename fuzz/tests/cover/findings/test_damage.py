@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from fuzz.campaign.nightly.night import known_cases
-from fuzz.campaign.nightly.opening import Slice, begin_slice, note_targets, open_night
+from fuzz.campaign.nightly.known import known_cases
+from fuzz.campaign.nightly.opening import begin_slice, note_targets, open_night
 from fuzz.campaign.nightly.results import NightResults
+from fuzz.campaign.nightly.sharing import Slice
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.generate.conditions import Together
 from fuzz.core.judge.judge import Judgement

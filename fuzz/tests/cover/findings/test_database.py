@@ -12,7 +12,8 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
 import fuzz.findings
-from fuzz.campaign.nightly.opening import Slice, begin_slice, close, open_night
+from fuzz.campaign.nightly.opening import begin_slice, close, open_night
+from fuzz.campaign.nightly.sharing import Slice
 from fuzz.core.base.feature import Feature
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.generate.conditions import Together

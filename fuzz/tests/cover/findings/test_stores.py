@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.campaign.nightly.opening import Slice, begin_slice, open_night
+from fuzz.campaign.nightly.opening import begin_slice, open_night
+from fuzz.campaign.nightly.sharing import Slice
 from fuzz.core.base.case import Case
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.judge.judge import Judgement

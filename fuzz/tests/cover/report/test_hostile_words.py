@@ -126,7 +126,7 @@ def test_programs_with_hostile_words_run_and_do_nothing_else(tmp_path: Path) -> 
 def test_the_injection_of_the_audit_runs_nothing(tmp_path: Path, cli_here: Cli) -> None:
     """A file whose explanation goes on in a second line, which was code in the exported Python program."""
     (tmp_path / "case.json").write_text(INJECTION)
-    done = cli_here("repro", "case.json", "--target", "c-generic@native:gcc-O2", "--script", "repro.c")
+    done = cli_here("repro", "case.json", "--target", "c-generic@native:gcc-O2", "--script", "repro.c", "-v")
     assert done.returncode == 0, done.stderr
     assert "looks harmless\\nimport os" in done.stdout
     assert run_c(tmp_path / "repro.c") == (0, "passed\n")

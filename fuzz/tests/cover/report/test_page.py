@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from collections import Counter
 from dataclasses import replace
@@ -12,7 +14,8 @@ import pytest
 from sqlalchemy import update
 from sqlalchemy.orm import Session
 
-from fuzz.campaign.nightly.opening import Slice, begin_slice, open_night
+from fuzz.campaign.nightly.opening import begin_slice, open_night
+from fuzz.campaign.nightly.sharing import Slice
 from fuzz.core.base.exits import ENDINGS, Exit
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.generate import sketch
@@ -100,7 +103,11 @@ def test_a_name_is_shown_and_never_run(tmp_path: Path) -> None:
     write_page(page, _night(tmp_path))
     tags = _Tags()
     tags.feed(page.read_text())
-    assert not tags.elements & {"script", "img", "iframe", "object", "embed", "link"}
+    assert not tags.elements & {"img", "iframe", "object", "embed", "link"}
+    [script] = re.findall("<script>(.*?)</script>", page.read_text(), re.DOTALL)
+    assert "fetch" not in script
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'" in page.read_text()
     assert not {name for name in tags.attributes if name.startswith("on") or name == "src"}
     assert tags.words.count("<script>alert(1)</script>") >= 5, "it is told as it is"
 
@@ -132,7 +139,7 @@ def test_a_broken_kernel_and_cases_that_were_left_out_are_told(
     monkeypatch.delenv("COLUMNS", raising=False)
     page, seen = tmp_path / "report.html", _night(tmp_path)
     write_page(page, seen)
-    assert "<h1>1 kind of failure, 1 kernel broken</h1>" in page.read_text()
+    assert "<h1>1 kind of failure in 1 kernel, not explained, 1 kernel broken</h1>" in page.read_text()
     assert "Not every case was run on some targets." in page.read_text()
     print_night(results(), seen, ())
     said = capsys.readouterr().out

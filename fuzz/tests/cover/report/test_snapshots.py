@@ -16,7 +16,8 @@ from sqlalchemy import update
 from sqlalchemy.orm import Session
 from syrupy.assertion import SnapshotAssertion
 
-from fuzz.campaign.nightly.opening import Slice, begin_slice, open_night
+from fuzz.campaign.nightly.opening import begin_slice, open_night
+from fuzz.campaign.nightly.sharing import Slice
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.judge.judge import Judgement
 from fuzz.explain.explanation import (

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from fuzz.campaign.nightly.opening import Slice, begin_slice, close, open_night
+from fuzz.campaign.nightly.opening import begin_slice, close, open_night
+from fuzz.campaign.nightly.sharing import Slice
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.judge.judge import Judgement
 from fuzz.explain.finding import Finding
