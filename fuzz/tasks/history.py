@@ -169,11 +169,14 @@ class History:
     def _behind(self, value: Any, cut: Container[Slot]) -> Sequence[TakenStep]:
         """Return the steps on which a value depends by the memory that they read and write, in order, without those
         that make tensors in `cut`."""
-        wanted, found = {*self._kept(value)}, list[TakenStep]()
+        wanted, used, found = {*self._kept(value)}, {self._slots[value]}, list[TakenStep]()
         for step in reversed(self._steps):
-            if step.touched & wanted and not any(slot in cut for slot in _slots_in(step.found)):
+            made = {*_slots_in(step.found)}
+            is_used = step.function._schema.is_mutable or made & used  # else it made room for an input
+            if step.touched & wanted and is_used and not any(slot in cut for slot in made):
                 found.append(step)
                 wanted |= step.read
+                used |= {*_slots_in((step.args, step.kwargs))}
         return found[::-1]
 
 
