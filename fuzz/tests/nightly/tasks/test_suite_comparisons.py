@@ -1,4 +1,4 @@
-"""torch's own second implementations, `torch._refs`, compared with torch as in a suite: none that is right is accused."""
+"""torch's own second implementations, `torch._refs`, compared with torch as in a suite: no right one is accused."""
 
 from __future__ import annotations
 
