@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from fuzz.core.base.kernel import Mutant
     from fuzz.references.backward import backward
     from fuzz.references.derive import op_of
+    from fuzz.references.repeated import repeated
     from fuzz.tasks.bound import OutputBound, assert_right, bound
     from fuzz.tasks.chance import check_random, philox, philox_uniform
     from fuzz.tasks.check.check import CheckError, CheckFailed, check
+    from fuzz.tasks.conversion import check_conversion, every
     from fuzz.tasks.judge.module import check_module
     from fuzz.tasks.judge.python import judge
     from fuzz.tasks.judge.redrawn import drawn
@@ -66,15 +68,18 @@ __all__ = [
     "backward",
     "bound",
     "check",
+    "check_conversion",
     "check_module",
     "check_random",
     "drawn",
+    "every",
     "formula",
     "judge",
     "op_of",
     "philox",
     "philox_uniform",
     "register",
+    "repeated",
 ]
 
 _HOME = {
@@ -83,6 +88,7 @@ _HOME = {
     "Capabilities": "fuzz.core.base.capability",
     **dict.fromkeys(("CheckError", "CheckFailed", "check"), "fuzz.tasks.check.check"),
     **dict.fromkeys(("OutputBound", "assert_right", "bound"), "fuzz.tasks.bound"),
+    **dict.fromkeys(("check_conversion", "every"), "fuzz.tasks.conversion"),
     "check_module": "fuzz.tasks.judge.module",
     **dict.fromkeys(("check_random", "philox", "philox_uniform"), "fuzz.tasks.chance"),
     "drawn": "fuzz.tasks.judge.redrawn",
@@ -97,6 +103,7 @@ _HOME = {
     "Op": "oracles.op",
     "backward": "fuzz.references.backward",
     "op_of": "fuzz.references.derive",
+    "repeated": "fuzz.references.repeated",
     "register": "oracles.ops",
 }
 """The module of each name. Names that are missing here are orders of sums."""

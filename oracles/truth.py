@@ -347,6 +347,13 @@ class Truth:
         got = received.values[name]
         if got.size == 0:
             return OutputCheck(name, "pass", None, 0.0)
+        confirms = (self.problem.lot ^ lots((name,), contract)[0]) % self._one_in[name] == 0
+        is_large = worst is None and not (self.keeps or self._unjudged or confirms)
+        if is_large and len(self.op.formulas(self.op.settled(contract))) > 1:
+            # Each algorithm takes seconds, and what one of them allows is right.
+            with np.errstate(all="ignore"):
+                first = self.op.first(contract, self.problem.structured, name)
+            worst = worst_pass(first, got) if passes(first, got) else None
         if worst is None:
             enclosure = self.enclosures(contract, self.problem.structured)[name]
             if passes(enclosure, got):
@@ -356,7 +363,7 @@ class Truth:
                 if comparison.failing.any() or comparison.unsure.any():
                     return self._check_closely(name, contract, got)
                 worst = worst_of(comparison.ratio, enclosure, got)
-        if (self.problem.lot ^ lots((name,), contract)[0]) % self._one_in[name] == 0:
+        if confirms:
             self._confirm_pass(name, contract, worst, got)
         return self._passed(name, worst)
 

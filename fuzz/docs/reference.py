@@ -35,7 +35,17 @@ DECLARATIONS: Mapping[str, tuple[str, ...]] = {
     "What a kernel accepts": ("Capabilities",),
     "Kernels": ("PythonKernel", "CKernel", "CudaKernel", "SharedKernel", "CommandKernel", "Mutant"),
     "Ops": ("Op", "Operand", "Parameter", "Flip"),
-    "In a test or a program": ("check", "check_module", "judge", "drawn", "backward", "register"),
+    "In a test or a program": (
+        "check",
+        "check_module",
+        "judge",
+        "drawn",
+        "check_conversion",
+        "every",
+        "backward",
+        "repeated",
+        "register",
+    ),
 }
 """What `fuzz` exports, in the order of the page."""
 _SCHEMAS: Mapping[str, Sequence[type]] = {

@@ -13,6 +13,8 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from importlib import import_module
+from math import prod
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any
@@ -28,9 +30,10 @@ from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
 from fuzz.tasks.bound import ReadTask
 from fuzz.tasks.check.results import CheckError
+from fuzz.tasks.comparison import OPEN, RIGHT, WRONG, JudgedCall
 
-RIGHT, WRONG, OPEN, UNREAD = "right", "wrong", "not decided", "not read"
-_FLOATS = (np.float16, np.float32, np.float64)
+UNREAD = "not read"
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
 _MOST_ELEMENTS = 1 << 12
 """Calls on larger arrays are not judged."""
 
@@ -65,11 +68,11 @@ class PassingJudge:
         self, name: str, function: Callable[..., Any], args: Sequence[Any], more: Mapping[str, Any], got: Any
     ) -> None:
         """Judge what a call returned."""
-        arrays = {at: each for at, each in enumerate(args) if isinstance(each, np.ndarray) and each.dtype in _FLOATS}
+        arrays = {at: each for at, each in enumerate(args) if not isinstance(each, np.generic) and _is_of_floats(each)}
         outputs = got if isinstance(got, tuple) else (got,)
-        if not 1 <= len(arrays) <= len(_NAMED) or not all(getattr(each, "dtype", None) in _FLOATS for each in outputs):
+        if not 1 <= len(arrays) <= len(_NAMED) or not all(map(_is_of_floats, outputs)):
             return
-        if any(each.size > _MOST_ELEMENTS for each in arrays.values()) or any(isinstance(x, list) for x in args):
+        if any(prod(each.shape) > _MOST_ELEMENTS for each in arrays.values()) or any(isinstance(x, list) for x in args):
             return
         calls = self.calls[name]
         calls.made += 1
@@ -88,7 +91,7 @@ class PassingJudge:
             return function(*(own.get(at, each) for at, each in enumerate(args)), **more)
 
         others = [each for at, each in enumerate(args) if at not in arrays]
-        shapes = [(each.shape, each.dtype.name) for each in arrays.values()]
+        shapes = [(tuple(each.shape), _dtype(each)) for each in arrays.values()]
         key = name, repr((others, shapes, sorted(more.items())))
         if key not in self._read:
             try:
@@ -101,13 +104,19 @@ class PassingJudge:
         try:
             names = [theirs or own for own, theirs in read.derived.called.items()]
             named = dict(zip(names, arrays.values(), strict=True))
-            found = ReadTask.of_read(read.derived, named).judged(got if isinstance(got, tuple) else [np.asarray(got)])
+            found = JudgedCall.by_formula(ReadTask.of_read(read.derived, named), got)
         except Exception as error:
             return UNREAD, error_line(error)
-        wrong = "; ".join(each.said for each in found if each.result in ("numeric", "nonfinite"))
-        late = any(each.result == "gave_up" for each in found)
-        given = ", ".join(f"{each.dtype.name}{[*each.shape]}" for each in arrays.values())
-        return (WRONG, f"of {given}: {wrong}") if wrong else (OPEN, "") if late else (RIGHT, "")
+        given = ", ".join(f"{_dtype(each)}{[*each.shape]}" for each in arrays.values())
+        return found.result, f"of {given}: {found.said}" if found.said else ""
+
+
+def _dtype(value: Any) -> str:
+    return str(getattr(value, "dtype", "")).removeprefix("torch.")
+
+
+def _is_of_floats(value: Any) -> bool:
+    return hasattr(value, "shape") and _dtype(value) in _FLOATS
 
 
 class JudgedNamespace(ModuleType):
@@ -149,6 +158,9 @@ class ArrayApiOptions:
     """The options of `python3 -m fuzz.quality array-api`."""
 
     suite: Annotated[Path, typer.Argument(help="A checkout of array-api-tests.")]
+    library: Annotated[
+        str, typer.Option("--library", help="The module that is judged, such as array_api_compat.torch.")
+    ] = "numpy"
     test: Annotated[str, typer.Option("--test", help="Only tests whose name has this, as pytest's -k.")] = ""
     calls: Annotated[int, typer.Option("--calls", min=1, help="Most calls of each function that are judged.")] = 60
     examples: Annotated[
@@ -159,14 +171,19 @@ class ArrayApiOptions:
 
 
 def array_api(options: ArrayApiOptions) -> Exit:
-    """Judge the results of NumPy while the array API's own tests call it; exit code 1 if one is wrong."""
+    """Judge the results of a library while the array API's own tests call it; exit code 1 if one is wrong."""
+    try:
+        import_module(options.library)
+    except ImportError as error:
+        raise UsageError(f"--library {options.library}: {error}") from error
     if not (options.suite / "array_api_tests").is_dir():
         raise UsageError(f"{options.suite}: no checkout of array-api-tests")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "calls.json"
         script = (
-            "import numpy; from pathlib import Path; from fuzz.quality.array_api import namespace; "
-            f'xp = namespace(numpy, Path("{path}"), {options.calls})'
+            "from importlib import import_module; from pathlib import Path; "
+            "from fuzz.quality.array_api import namespace; "
+            f'xp = namespace(import_module("{options.library}"), Path("{path}"), {options.calls})'
         )
         words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "array_api_tests"]
         words += [

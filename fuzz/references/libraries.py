@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import inspect
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -38,8 +39,9 @@ def _used(reference: Any, deep: int) -> Iterator[str]:
     if code is None:
         return
     yield from (each.partition(".")[0] for each in code.co_names if each.startswith("jax."))  # imported inside
-    outer = inspect.getclosurevars(reference)
-    for each in (*outer.globals.values(), *outer.nonlocals.values()):
+    outer = inspect.getclosurevars(reference)  # its globals may be namesakes of attributes, as `torch.sum` of a `sum`
+    called = {each.argval for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    for each in (*(outer.globals[name] for name in outer.globals if name in called), *outer.nonlocals.values()):
         library = _library(each)
         yield library
         if deep and library not in ("numpy", "torch", "jax"):

@@ -86,10 +86,20 @@ def tried(asked: AskedReference, specs: Specs, seed: int = 0) -> None:
         return
     try:
         asked.call(**_tensors(specs, seed))
-    except Exception:
+    except Exception as error:
+        if type(error).__name__.endswith("LinAlgError"):
+            asked.call(**{name: _definite(each) for name, each in _tensors(specs, seed).items()})
+            return
         if not any("int" in dtype for _, dtype in specs.values()):
             raise
         asked.call(**_tensors(specs, seed, least=1))  # a remainder, or a quotient of integers, takes no 0
+
+
+def _definite(tensor: Any) -> Any:
+    """Return a tensor, or matrices of floats made symmetric and positive definite if they are square."""
+    if tensor.ndim < 2 or tensor.shape[-1] != tensor.shape[-2] or not tensor.is_floating_point():
+        return tensor
+    return tensor + tensor.mT + tensor.new_ones(tensor.shape[-1]).diag() * tensor.shape[-1] * 2.0
 
 
 def recorded(asked: AskedReference, calls: Sequence[Specs]) -> Recording:

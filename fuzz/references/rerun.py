@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from fuzz.references.alike import Arrays
 from fuzz.references.gpu import GPU, freed, has_gpu, is_large, moved, without_tf32
 from fuzz.references.guard import first_difference, widened
-from fuzz.references.tracing import intercepted, tensors_in
+from fuzz.references.residuals import SolvedEquation
+from fuzz.references.tracing import arguments_of, intercepted, tensors_in
 from oracles.doubledouble import F64
 from oracles.dtypes import SINGLE
 
@@ -42,7 +43,7 @@ _TURNED = 16
 """If changed decisions exclude more than one in `_TURNED` elements of an output, no element of it is judged."""
 _BLOCK = 1 << 15
 """The elements that get rounding errors at a time: new memory for all of a large tensor takes longer than drawing."""
-_PLAIN = frozenset(f"aten::{name}" for name in (
+PLAIN = frozenset(f"aten::{name}" for name in (
     "cat", "stack", "clone", "copy", "copy_", "index", "gather", "where", "_to_copy", "relu", "max", "min", "amax",
     "amin", "maximum", "minimum", "abs", "neg", "sort", "topk", "index_select", "embedding", "masked_fill", "clamp",
     "clamp_min", "clamp_max", "floor", "ceil", "round", "sign", "roll", "flip", "constant_pad_nd", "select_scatter",
@@ -121,7 +122,16 @@ class Replayed:
     moved: bool = False
     """Whether the output selects elements of an input by order, or their places. Then NaN and infinities are judged."""
     exact: NDArray[Any] | None = None
-    """The integers themselves, which the output must equal where `value` is no NaN; None if errors are allowed."""
+    """The elements, which the output must equal where it is `settled`; None if errors are allowed."""
+
+    equation: SolvedEquation | None = None
+    """The solve or factorisation that the output is a part of, and by whose residual it is judged."""
+
+    @property
+    def settled(self) -> NDArray[np.bool_]:
+        """The mask of judged elements of an exact output: where one is not judged, `value` alone is NaN."""
+        assert self.exact is not None
+        return np.asarray(~np.isnan(self.value) | (self.exact != self.exact))
 
     @property
     def compared(self) -> F64:
@@ -318,7 +328,7 @@ def _selected(reference: Callable[..., Any], arrays: Arrays) -> Sequence[Selecte
 
     def noted(function: Any, args: Any, kwargs: Any) -> Any:
         made, name = function(*args, **kwargs), function._schema.name
-        given, several = _bound(function, args, kwargs), isinstance(made, tuple)
+        given, several = arguments_of(function, args, kwargs), isinstance(made, tuple)
         if name not in OF_ORDER or "other" in given:
             return made
         table, dim = given["self"].detach().numpy().astype(np.float64), given.get("dim")
@@ -341,13 +351,6 @@ def _selected(reference: Callable[..., Any], arrays: Arrays) -> Sequence[Selecte
 
     widened(called, arrays)
     return found
-
-
-def _bound(function: Any, args: Any, kwargs: Any) -> dict[str, Any]:
-    """Return the arguments of an operation by name, defaults included."""
-    names = [each.name for each in function._schema.arguments]
-    defaults = {each.name: each.default_value for each in function._schema.arguments if each.has_default_value()}
-    return {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
 
 
 def draws_at_random(ways: Ways, arrays: Arrays) -> bool:
@@ -431,7 +434,7 @@ def _noisy(
         if name in _PARTS and function in decomposition_table:
             with noise:
                 return decomposition_table[function](*args, **kwargs)
-        named = _bound(function, args, kwargs) if name in ANY_OF_EQUAL and args[0].dim() else {}
+        named = arguments_of(function, args, kwargs) if name in ANY_OF_EQUAL and args[0].dim() else {}
         if isinstance(named.get("dim"), int) and not named.get("stable"):
             order = torch.randperm(args[0].shape[named["dim"]], generator=orders, device=device)
             values, places = function(args[0].index_select(named["dim"], order), *args[1:], **kwargs)
@@ -443,7 +446,7 @@ def _noisy(
             )
         before = {each.untyped_storage().data_ptr() for each in given}
         found = function(*args, **kwargs)
-        if not given or name in _PLAIN:
+        if not given or name in PLAIN or _scales(name, args):
             return found
         with torch._C._DisableTorchDispatch():  # errors are no operations of the reference
             size = function(*_each(args, lambda each: each.abs().to(each.dtype)), **kwargs) if name in _LINEAR else None
@@ -464,6 +467,19 @@ def _noisy(
             return reference(**given)
 
     return widened(called, arrays, device=device)
+
+
+def _scales(name: str, args: Sequence[Any]) -> bool:
+    """Whether an operation multiplies or divides by a power of two, which rounds nothing."""
+    import torch
+
+    if name not in ("aten::mul", "aten::div", "aten::mul_", "aten::div_") or len(args) < 2:
+        return False
+    for each in args[:2] if name.startswith("aten::mul") else args[1:2]:
+        one = each if isinstance(each, torch.Tensor) else torch.tensor(each)
+        if one.numel() == 1 and not one.is_complex() and abs(math.frexp(one.item())[0]) == 0.5:
+            return True
+    return False
 
 
 def _terms(name: str, given: Sequence[Any], found: Any) -> int:

@@ -239,6 +239,13 @@ def intercepted(handler: Handler) -> Any:
     return Interception()
 
 
+def arguments_of(function: Any, args: Any, kwargs: Any) -> dict[str, Any]:
+    """Return the arguments of an operation by name, defaults included."""
+    names = [each.name for each in function._schema.arguments]
+    defaults = {each.name: each.default_value for each in function._schema.arguments if each.has_default_value()}
+    return {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
+
+
 def tensors_in(value: Any) -> Iterator[Any]:
     """Yield the tensors in arguments or results, also inside lists, tuples and mappings."""
     import torch

@@ -65,7 +65,7 @@ class JudgedCall:
         if isinstance(task, ReadTask):
             try:
                 own = ReadTask.of_read(task.derived, tensors, _EACH_STEP_ROUNDS if steps_round else None)
-                return cls._by_formula(own, returned)
+                return cls.by_formula(own, returned)
             except CheckError as error:
                 task = str(error)
         if any(torch.Tag.nondeterministic_seeded in each.tags for each in operations):
@@ -79,7 +79,8 @@ class JudgedCall:
         return cls._by_replay(reference, tensors, returned, dtype, task)
 
     @classmethod
-    def _by_formula(cls, task: ReadTask, returned: Any) -> JudgedCall:
+    def by_formula(cls, task: ReadTask, returned: Any) -> JudgedCall:
+        """Judge what a call returned whose reference was read. Raises CheckError."""
         found = task.judged(returned)
         wrong = "; ".join(each.said for each in found if each.result in ("numeric", "nonfinite"))
         late = "; ".join(each.said for each in found if each.result == "gave_up")

@@ -262,6 +262,10 @@ class FormulaProblem:
         """Return the fast tier's enclosures (conformance sets) of all outputs, by name."""
         return self._enclosed(contract, structured, Union.enclosure, self.problem.outputs)
 
+    def first(self, contract: Contract, structured: bool, output: str) -> Enclosure:
+        """Return the fast tier's enclosure of an output by the first of the algorithms that the contract allows."""
+        return self._enclosed(contract, structured, Union.first, [output])[output]
+
     def once(self, contract: Contract, structured: bool, own: Mapping[str, Enclosure]) -> Mapping[str, Enclosure]:
         """Return the enclosures `own` of all outputs, with exact values, rounded once, if kernels round on the way."""
         rounding = [name for name in own if (contract, name) in self._rounding]

@@ -53,6 +53,10 @@ class Union:
         """Return the conformance sets of all elements of an output, in its shape."""
         return joined(way.enclosure(output) for way in self._ways)
 
+    def first(self, output: str) -> Enclosure:
+        """Return the conformance sets of the first algorithm alone."""
+        return self._ways[0].enclosure(output)
+
     def once(self, output: str) -> Enclosure:
         """Return the conformance sets of kernels in many bits, which return the exact value, rounded once."""
         return joined(self._once(output))

@@ -102,12 +102,14 @@ class Stopping(Interruption):
 
     @contextmanager
     def sooner(self, share: float) -> Iterator[None]:
-        self._whole, self._until = self._until, time.monotonic() + self.left * share
+        self._whole, self._until, before = self._until, time.monotonic() + self.left * share, self.allowed
+        if before is not None:  # what surrounds this block is cut off at the whole limit, also while a pool is closed
+            self.allowed = before + self._whole - self._until
         self._arm(self.left + self._notes_at)
         try:
             yield
         finally:
-            whole, self._whole = self._whole, -math.inf
+            whole, self._whole, self.allowed = self._whole, -math.inf, before
             if self.ending == "limit":
                 self._until = whole
                 self.wanted = time.monotonic() >= whole

@@ -46,6 +46,8 @@ class Property:
     """A name for properties that exclude each other: of a group, values have at most one, the first that holds."""
     is_square: bool = False
     """Whether only matrices can have the property, and are square if it holds."""
+    is_seen: bool = True
+    """Whether the property is looked for in examples. Others follow from what a reference does."""
     is_range: bool = False
     """Whether the property concerns magnitude or sign. References hardly ever promise that, so the property is reported
     but not imposed on drawn values."""
@@ -64,6 +66,49 @@ def _symmetric(values: Reals) -> Reals:
     block = values[..., :n, :n]
     found[..., :n, :n] = np.where(np.tri(n, dtype=bool), block, np.swapaxes(block, -1, -2))
     return found
+
+
+def _definite(values: Reals) -> Reals:
+    """Return symmetric matrices whose diagonal is larger than all else in a row, so that they are definite."""
+    found = _symmetric(np.nan_to_num(values, posinf=1.0, neginf=-1.0))
+    sizes = np.abs(found).sum(-1)
+    return np.where(
+        np.eye(found.shape[-1], dtype=bool), (1.25 * np.where(sizes > 0.0, sizes, 1.0))[..., None, :], found
+    )
+
+
+def _is_definite(values: Reals, numbers: Numbers, u: float) -> bool:
+    if not (values.ndim > 1 and np.isfinite(values).all() and np.array_equal(_symmetric(values), values)):
+        return False
+    found = np.linalg.eigvalsh(values)
+    return bool((found[..., 0] > _margin(values, u) * found[..., -1]).all())
+
+
+def _margin(values: Reals, u: float) -> float:
+    """Return the share of the largest singular value that the smallest must be, so that f32 does not lose it."""
+    return float(min(64.0 * u * values.shape[-1], 0.05))
+
+
+def _regular(values: Reals) -> Reals:
+    """Return matrices with one element in each row and column that is larger than all else there, not all of them on
+    the diagonal, so that none is singular."""
+    found = np.nan_to_num(values, posinf=1.0, neginf=-1.0)
+    n, largest = min(found.shape[-2:]), np.abs(found).max((-1, -2), keepdims=True)
+    places = np.arange(n)[::-1] if n % 2 else np.roll(np.arange(n), 1)
+    found[..., np.arange(n), places] = (2.0 * n * np.where(largest > 0.0, largest, 1.0))[..., 0]
+    return found
+
+
+def _is_regular(values: Reals, numbers: Numbers, u: float) -> bool:
+    if not np.isfinite(values).all():
+        return False
+    parts = np.linalg.svd(values, compute_uv=False)
+    return bool((parts[..., -1] > _margin(values, u) * parts[..., 0]).all())
+
+
+def _with_pivots(values: Reals) -> Reals:
+    found = np.nan_to_num(values, posinf=1.0, neginf=-1.0)
+    return np.where((np.eye(*found.shape[-2:]) == 1.0) & (found == 0.0), 1.0, found)
 
 
 def _hot(values: Reals) -> Reals:
@@ -144,11 +189,19 @@ PROPERTIES: Mapping[str, Property] = {
     "diagonal": _matrix("diagonal", _diagonal, lambda values: bool(values.any())),
     "lower": _matrix("lower triangular", _lower, lambda values: bool(np.tril(values, -1).any())),
     "upper": _matrix("upper triangular", np.triu, lambda values: bool(np.triu(values, 1).any())),
+    "definite": Property(
+        "symmetric and positive definite", _is_definite, _by(_definite),
+        lambda values: _is_matrix(values) and _varies(values), group="order", is_square=True,
+    ),
     "symmetric": Property(
         "symmetric",
         lambda values, numbers, u: values.ndim > 1 and values.shape[-1] == values.shape[-2]
         and np.array_equal(_symmetric(values), values, equal_nan=True),
         _by(_symmetric), lambda values: _is_matrix(values) and _varies(values), group="order", is_square=True,
+    ),
+    "regular": Property("not singular", _is_regular, _by(_regular), _is_matrix, is_square=True, is_seen=False),
+    "pivots": Property(
+        "without 0 on the diagonal", _is(_with_pivots), _by(_with_pivots), _is_matrix, is_square=True, is_seen=False,
     ),
     "one_hot": Property(
         "one-hot along each row", _is(_hot), _by(_hot),
@@ -201,7 +254,11 @@ def observed(samples: Sequence[Values], u: float) -> Kept:
     every = np.concatenate([each.reshape(-1) for each in wide])
     flags = samples[0].dtype.kind in "biu"  # the dtype already determines the numbers
     for name, each in PROPERTIES.items():
-        if each.group in groups or (each.group == "numbers" and (flags or not {*_WITHOUT_NUMBERS}.isdisjoint(found))):
+        if (
+            not each.is_seen
+            or each.group in groups
+            or (each.group == "numbers" and (flags or not {*_WITHOUT_NUMBERS}.isdisjoint(found)))
+        ):
             continue
         numbers = each.numbers(every)
         if all(each.shows(one) and each.holds(one, numbers, u) for one in wide):

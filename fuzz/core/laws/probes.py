@@ -105,10 +105,11 @@ PAUSE = _law(
     tickets=0,  # it takes long, so the balanced cases of a task alone have some
 )  # fmt: skip
 PROCESS = _law(
-    probes.PROCESS, "called where the process has the name, arguments, variables and modules of a user's", _has_input,
-    lambda twin: "the answer depends on the process",
-    lambda twin: "the answer depends on the process: where its name, arguments, variables and modules are those of a"
-    " user's, it is wrong",
+    probes.PROCESS, "called in a thread of a process with the name, arguments, variables and modules of a user's",
+    _has_input,
+    lambda twin: "the answer depends on the process or the caller",
+    lambda twin: "the answer depends on the process or the caller: in a thread without a judge among its callers, where"
+    " the name, arguments, variables and modules are those of a user's process, it is wrong",
 )  # fmt: skip
 AUTOGRAD = _law(
     probes.AUTOGRAD, "called with inputs that require gradients, under no_grad or in inference_mode", _has_input,

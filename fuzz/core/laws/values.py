@@ -15,8 +15,11 @@ from fuzz.core.base.dtypes import NUMPY_DTYPE, from_bits
 from fuzz.core.base.fill import refilled
 from fuzz.core.base.stream import Stream
 from fuzz.core.laws.law import Law, Leeway, Outputs, has_elements
+from oracles.algorithm import traced
+from oracles.formula.node import EITHER, ordered
+from oracles.op import Op
 from oracles.operand import Flip
-from oracles.ops import OPS
+from oracles.ops import OPS, remembered
 
 
 def sign_flipped(values: NDArray[np.generic]) -> NDArray[np.generic]:
@@ -63,9 +66,23 @@ def _on_two_threads(case: Case, stream: Stream) -> Case:
     return replace(case, params={**case.params, THREADS: 2})
 
 
+@remembered(64)
+def _repeats(op: Op) -> bool:
+    """Return whether a right kernel that repeats a call must return the same bits. If several elements are written to
+    one place, any may stay, and with threads another each time: the formula takes one of equal integers at a place."""
+    whole = traced(op, [*op.params, *(each.name for each in op.operands)])
+    for node in ordered(whole.outputs.values()):
+        if node.kind == "place" and node.value == EITHER:
+            tensors = [each.label for each in ordered([node.args[0]]) if each.kind == "tensor"]
+            if tensors and all(op.operand(name).integers for name in tensors):
+                return False
+    return True
+
+
 RERUN = Law(
-    "rerun", "the same case a second time", lambda case: True, lambda case, stream: refilled(case), moves_one=False
-)
+    "rerun", "the same case a second time", lambda case: True, lambda case, stream: refilled(case), moves_one=False,
+    suits=_repeats,
+)  # fmt: skip
 SIGN_FLIP = Law(
     "sign_flip",
     "inputs of the other sign, which negates what is odd in them",

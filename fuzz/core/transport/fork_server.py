@@ -20,8 +20,9 @@ from pathlib import Path
 from fuzz.core.transport.child import Child
 from fuzz.core.transport.sandbox import BARE, Sandbox, outside, started
 
-_START_LIMIT_S = 180.0
-"""The seconds that a server may take to start its first worker. It imports torch, perhaps from a cold disk."""
+_START_LIMIT_S = 600.0
+"""The seconds, by the wall clock, that a server may take to start its first worker. It imports torch, perhaps from a
+cold disk, or on a busy machine."""
 MESSAGE_BYTES = 64
 """The largest size of a message in bytes. A message is 'code' or 'pid', and a number."""
 

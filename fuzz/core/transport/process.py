@@ -307,6 +307,7 @@ class Process:
                 self._end(ended=f"it took more than {(self._memory + _SHARED_BYTES) >> 30} GiB of memory")
             if self._sandboxed and (excess := sandbox.excess(self.pid)):
                 self._end(ended=excess)
+        self._taken.heard(self.pid, _LOOK_S)
 
     def _resident(self) -> int:
         """Return the bytes of memory that the worker uses, with shared memory, which no limit of the system bounds."""

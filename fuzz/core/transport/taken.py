@@ -30,13 +30,13 @@ def _used(pid: int) -> float | None:
 
 
 def _runnable(pid: int) -> bool:
-    """Return whether a thread of the process is running or waiting for a processor. In proc(5), the state follows the
-    name, which may hold anything."""
+    """Return whether a thread of the process is running, or waiting for a processor, a disk or memory. In proc(5), the
+    state follows the name, which may hold anything."""
     try:
         states = [each.read_bytes().rpartition(b")")[2].strip() for each in Path(f"/proc/{pid}/task").glob("*/stat")]
     except OSError:
         return False
-    return any(state.startswith(b"R") for state in states)
+    return any(state.startswith((b"R", b"D")) for state in states)
 
 
 def _children(pid: int) -> Sequence[int]:
@@ -86,6 +86,14 @@ class Taken:
                 return
             took += self._take_children(children)
         self._starved += min(max(passed - took, 0.0), passed * (1 - 1 / _SLOWEST))
+
+    def heard(self, pid: int, wait: float) -> None:
+        """Note that the process has been waiting for this one, which did something else or got no processor for all but
+        `wait` seconds since the last check."""
+        self._take(pid)
+        now = self._now()
+        self._starved += max(now - self._looked - wait, 0.0)
+        self._looked = now
 
     def _take_children(self, children: Sequence[int]) -> float:
         """Return the processor seconds that these have used since the last check; new ones, since they began."""

@@ -127,7 +127,7 @@ def found_by(
         right = given[sum(lengths) :]
         return evaluated(opened(each.params["jaxprs"].solve), step, *given[first : first + lengths.solve], *right)
     if each.bodies:
-        return run(each.bodies[0], *given)
+        return evaluated(each.bodies[0], step, *given)
     if each.name in ("reduce_precision", "copy", "optimization_barrier"):
         return given
     if (scatter := _SCATTERS.get(each.name)) is not None:  # its parameter is a program in another float dtype
@@ -136,6 +136,30 @@ def found_by(
     params = {name: _wide(value) if "dtype" in name or "type" in name else value for name, value in each.params.items()}
     found = each.primitive.bind(*given, **params)
     return found if each.primitive.multiple_results else (found,)
+
+
+def whole(call: Callable[..., Any], arrays: Arrays) -> Sequence[NDArray[Any]] | None:
+    """Return the outputs of a reference that makes integers and flags alone; None if it makes floats. Raises
+    ZeroDivisionError or OverflowError for a quotient that has no value, outside of loops."""
+    import jax
+
+    made, floats = program(call, specs_of(arrays, "float32")), False
+
+    def step(each: Equation, given: Sequence[Any]) -> Sequence[Any]:
+        nonlocal floats
+        if each.name in ("div", "rem") and not any(isinstance(one, jax.core.Tracer) for one in given):
+            one, other = map(np.asarray, given)
+            if one.dtype.kind in "iu" and not other.all():
+                raise ZeroDivisionError("division by 0")
+            if one.dtype.kind == "i" and ((one == np.iinfo(one.dtype).min) & (other == -1)).any():
+                raise OverflowError(f"{np.iinfo(one.dtype).min} / -1 is no {one.dtype}")
+        found = found_by(each, given, step)
+        floats |= any(np.dtype(one.dtype).kind not in "iub" for one in found)
+        return found
+
+    with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
+        found = evaluated(made, step, *arrays.values())
+        return None if floats else [np.asarray(each) for each in found]
 
 
 def _scanned(each: Equation, given: Sequence[Any], iteration: Callable[[Any], Step]) -> Sequence[Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import count
@@ -22,11 +21,13 @@ from fuzz.references.asked import AskedReference, Shown, asked_of
 from fuzz.references.derive import output_names, taken
 from fuzz.references.dims import NotTakenError, UnreadableError
 from fuzz.references.examples import seen_of, square_in
-from fuzz.references.integers import calculated, exact, undivided
+from fuzz.references.needs import InputNeeds, needs_of, well_defined
 from fuzz.references.parameters import titled
 from fuzz.references.replay.recipe import DrawnTensor, ReplayRecipe, Span
 from fuzz.references.rerun import RUNS, TIMES, Replayed, Ways, draws_at_random, replayed, ways_of
+from fuzz.references.residuals import LIMIT, equations_of
 from fuzz.references.tracing import RETURNS_NONE
+from fuzz.references.unrounded import UnroundedRun, calculated, calculated_by_jax, exact
 from oracles.dtypes import CODED, COMPUTED, FORMATS
 from oracles.formula.made import completed, grown
 from oracles.operand import Kept
@@ -39,6 +40,11 @@ EXACT = (
     "oracle: replay: the reference calculates with integers alone, so that outputs are compared exactly; where it "
     "raises, as for a division by zero, or divides the lowest integer by -1, nothing is judged"
 )
+UNROUNDED = (
+    "oracle: replay: the reference only compares, selects, counts and moves floats, so that outputs are compared "
+    "exactly; where it raises, nothing is judged"
+)
+SOLVES = f"; solutions and factors are judged by residuals: at most {LIMIT:g} n u norm(A), as in LAPACK's tests"
 REPLAYED = COMPUTED
 """The dtypes of float tensors for which kernels are compared with a replay: all that kernels calculate in."""
 _EXTENTS = (4, 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 100, 127, 128, 129, 255, 256, 257)
@@ -215,20 +221,43 @@ class Meant:
     @property
     def is_whole(self) -> bool:
         """Whether the reference takes tensors of integers and flags alone."""
-        return self.asked.library == "torch" and not any(
-            "float" in each or "complex" in each for each in self.dtypes.values()
-        )
+        return not any("float" in each or "complex" in each for each in self.dtypes.values())
 
     @cached_property
     def is_exact(self) -> bool:
-        """Whether the reference takes, makes and returns integers and flags alone, so that outputs must equal its own.
-        Raises ReplayError if it accepts no case."""
-        return self.is_whole and calculated(self.asked.call, next(self._taken(0)).arrays) is not None
+        """Whether the reference rounds nothing in a case, so that outputs must equal its own. Raises ReplayError if it
+        accepts no case."""
+        if self.asked.library == "jax" and not self.is_whole:
+            return False
+        try:
+            return self._unrounded(next(self._taken(0, tied=False)).arrays) is not None
+        except ReplayError:
+            raise
+        except Exception:  # it casts some tensors to f32, and takes no f64 beside them
+            return False
+
+    @property
+    def _unrounded(self) -> Callable[..., UnroundedRun | None]:
+        return partial(calculated_by_jax if self.asked.library == "jax" else calculated, self.asked.call)
 
     @property
     def guarantee(self) -> str:
         """The sentence about what judging by this reference does not see."""
-        return EXACT if self.is_exact else WEAKER
+        if self.is_exact:
+            return EXACT if self.is_whole else UNROUNDED
+        return f"{WEAKER}{SOLVES}" if self.needs.solves else WEAKER
+
+    @cached_property
+    def needs(self) -> InputNeeds:
+        """What the reference needs of its inputs, as a few cases show it."""
+        if self.asked.library != "torch" or self.own is not None:
+            return InputNeeds()
+        streams = [Stream(number).child("needs") for number in range(_SPANNED)]
+        spans = {
+            name: Span(0, 1 if dtype == "bool" else None) for name, dtype in self.dtypes.items() if "float" not in dtype
+        }
+        drawn = (self._drawn(Dice(each), each.child("values"), self.floats[0], spans, InputNeeds()) for each in streams)
+        return needs_of(self.asked.call, [each.arrays for each in drawn])
 
     def _refusals(self, spans: Mapping[str, Span]) -> int:
         """Return the number of cases, of `_SPANNED`, with integers from these ranges for which the reference raises."""
@@ -236,7 +265,7 @@ class Meant:
         for number in range(_SPANNED):
             stream = Stream(number).child("spans")
             try:
-                self._try(self._drawn(Dice(stream), stream.child("values"), self.floats[0], spans))
+                self._try(self._drawn(Dice(stream), stream.child("values"), self.floats[0], spans, self.needs))
             except Exception:  # a reference may raise anything
                 count += 1
         return count
@@ -259,18 +288,19 @@ class Meant:
         except Exception:  # raised in float64: such a case is not judged
             return False
 
-    def _taken(self, seed: int) -> Iterator[ReplayCase]:
+    def _taken(self, seed: int, *, tied: bool = True) -> Iterator[ReplayCase]:
+        """Yield cases that the reference accepts; `tied`, with equal elements in every second one if it compares."""
         if self.own is not None:
             for number in count():
                 recipe = ReplayRecipe(Stream(seed).child(f"own {number}").key, self.floats[0])
                 arrays = self.own(recipe.key)
                 yield ReplayCase(arrays, dict.fromkeys(arrays, "its own"), recipe.dtype, recipe)
-        refused, number = 0, 0
+        refused, number, tied = 0, 0, tied and self.is_exact and not self.is_whole
         while True:
             which = number % _COMPILED if self.asked.library == "jax" else number
             dtype = self.floats[number % len(self.floats)]
             dice = Dice(Stream(seed).child(f"case {which}"))
-            case = self._drawn(dice, Stream(seed).child(f"values {number}"), dtype, self.spans)
+            case = self._drawn(dice, Stream(seed).child(f"values {number}"), dtype, self.spans, self.needs, tied=tied)
             number += 1
             try:
                 self._try(case)
@@ -311,18 +341,31 @@ class Meant:
             raise ReplayError(f"oracle='replay': {titled(self.asked.reference)}: {RETURNS_NONE}")
 
     def _returned(self, case: ReplayCase) -> Any:
-        with undivided() if self.is_whole else nullcontext():
+        with well_defined():
             return self.asked.call(**{name: tensor_of(each, case.dtype) for name, each in case.arrays.items()})
 
     def replays(self, arrays: Mapping[str, NDArray[Any]]) -> Sequence[Replayed] | None:
         """Return the replayed outputs of a case; None if the reference raises, as for a singular matrix: inputs for
         which it is not meant are not judged."""
         try:
-            return exact(self.asked.call, arrays, self.ways) if self.is_exact else replayed(self.ways, arrays)
+            if self.is_exact and (found := exact(self._unrounded, arrays, self.ways)) is not None:
+                return found
+            known = equations_of(self.asked.call, arrays) if self.needs.solves else ()
+            by_part = {at: each for each in known for at in each.parts}
+            return [replace(each, equation=by_part.get(at)) for at, each in enumerate(replayed(self.ways, arrays))]
         except Exception:  # a reference may raise anything
             return None
 
-    def _drawn(self, dice: Dice, stream: Stream, dtype: str, spans: Mapping[str, Span]) -> ReplayCase:
+    def _drawn(
+        self,
+        dice: Dice,
+        stream: Stream,
+        dtype: str,
+        spans: Mapping[str, Span],
+        needs: InputNeeds,
+        *,
+        tied: bool = False,
+    ) -> ReplayCase:
         counts, fixed = self.asked.counts, self.asked.fixed
         every = dict.fromkeys(dim for dims in self.asked.dims.values() for dim in dims)
         names = [dim for dim in every if dim not in counts]
@@ -344,7 +387,8 @@ class Meant:
             sizes = shorter
         tensors = dict[str, DrawnTensor]()
         for name, dims in self.asked.dims.items():
-            shape, kept = tuple(sizes[dim] for dim in dims), self.kept.get(name, ())
+            shape = tuple(sizes[dim] for dim in dims)
+            kept = (*self.kept.get(name, ()), *needs.kept.get(name, ()))
             if name in spans:
                 places = min(sizes.values(), default=1)
                 tensors[name] = DrawnTensor(shape, "", "", spans[name], places, self.dtypes[name], kept)
@@ -352,7 +396,7 @@ class Meant:
             menu = self._menu(name, dims)
             known = [each for each, recipe in MENUS[menu].recipes.items() if isinstance(recipe, Recipe)]
             tensors[name] = DrawnTensor(shape, menu, dice.pick(known), kept=kept)
-        made = ReplayRecipe(stream.key, dtype, tensors)
+        made = ReplayRecipe(stream.key, dtype, tensors, tuple(needs.marks), are_tied=tied and dice.one_in(2))
         return ReplayCase(made.arrays(), {name: each.words for name, each in tensors.items()}, dtype, made)
 
     def _menu(self, name: str, dims: Sequence[str]) -> str:

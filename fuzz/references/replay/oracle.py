@@ -24,8 +24,9 @@ from fuzz.core.judge.values import ORACLES, Bits, CaseOracle, Query
 from fuzz.core.laws.registry import Entry, with_twins
 from fuzz.references.dims import first_of
 from fuzz.references.replay.cases import REPLAYED, Came, Meant, ReplayCase, ReplayError
-from fuzz.references.replay.recipe import ReplayRecipe
+from fuzz.references.replay.recipe import ReplayRecipe, rounded
 from fuzz.references.rerun import Replayed
+from fuzz.references.residuals import LIMIT
 from fuzz.report.words import PHRASES
 from oracles.dtypes import FORMATS, INDICES, SINGLE, SPELLED
 from oracles.formula.contract import Contract
@@ -248,8 +249,8 @@ class ReplayOracle(CaseOracle):
     def replays(self) -> Sequence[Replayed] | None:
         """The replayed outputs; None if the reference raises."""
         found, dtype = self._replay.replays(self.case), dtype_of(self.case)
-        rounded = [each for each in found or () if each.exact is None]
-        for output in rounded if not self.case.params else ():  # only probes have parameters
+        inexact = [each for each in found or () if each.exact is None and each.equation is None]
+        for output in inexact if not self.case.params else ():  # only probes have parameters
             with np.errstate(all="ignore"):
                 shares = (width_of(output, dtype) / np.abs(output.compared)).reshape(-1)
             shares = shares[:: len(shares) // _FLOORS + 1]
@@ -303,11 +304,19 @@ def compared(
         if got.shape != one.value.shape:
             shapes = f"{list(got.shape)}, where the reference has {list(one.value.shape)}"
             return Comparison(f"{output} has the shape {shapes}")
+        if one.equation is not None and not rows:
+            judged += judged_in(one, dtype)
+            said, worst = one.equation.wrong(returned, FORMATS[dtype])
+            if said:
+                words = f"{PHRASES[Verdict.FAIL_NUMERIC]}\n    {output}: {said}"
+                return Comparison(words, judged, worst, (output, "", "", f"{LIMIT:g}"))
+            ratio = max(ratio, worst)
+            continue
         if one.exact is not None:
-            known = np.isfinite(one.value)
-            judged += int(known.sum())
-            if (unequal := known & (got != one.exact)).any():
-                return _unequal(output, got, one.exact, unequal, judged)
+            must = one.exact if one.whole else rounded(one.exact, dtype).astype(np.float64)
+            judged += int(one.settled.sum())
+            if (unequal := one.settled & (got != must) & ~((got != got) & (must != must))).any():
+                return _unequal(output, got, must, unequal, judged)
             continue
         got = got.astype(np.float64)
         must, values = one.compared, got if one.places is None else one.places.elements(got)
@@ -339,6 +348,10 @@ def _unequal(output: str, got: NDArray[Any], must: NDArray[Any], wrong: NDArray[
 
 def judged_in(one: Replayed, dtype: str) -> int:
     """Return the number of judged elements of an output in this dtype."""
+    if one.equation is not None:
+        return one.equation.judged(FORMATS[dtype], one.value.size)
+    if one.exact is not None:
+        return int(one.settled.sum())
     known = _known(one, dtype)
     most = np.abs(one.compared[known]).max(initial=0.0) / _CLEAR + 4 * SINGLE.tiny
     same = one.moved & ~known & (one.allowed == 0.0)  # a selection keeps NaN and infinities
@@ -369,7 +382,7 @@ def _worst(
     told[:1] = [rows[each] for each in told[:1]] if rows else told[:1]
     place, is_got = f"{output}[{', '.join(map(str, told))}]", f"{float(got[at]):.8g}"
     others = f"{value - far:.8g} to {value + far:.8g}" if one.places is None else "another place of as much"
-    is_only = one.places.first if one.places is not None else not math.isfinite(value)
+    is_only = one.places.first if one.places is not None else not math.isfinite(value) or far == 0.0
     others = "" if is_only else f" (or {others})"
     wrong = f"{int((share != -1.0).sum()):,} of {counted(got.size, 'element is', 'elements are')} wrong"
     words = f"{PHRASES[Verdict.FAIL_NUMERIC]}\n    {place} = {is_got}, must be {value:.8g}{others}; {wrong}"

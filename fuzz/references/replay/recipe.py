@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,8 +15,11 @@ from fuzz.core.base.stream import Stream
 from fuzz.core.generate.menus import MENUS
 from fuzz.core.generate.observed import made_so
 from fuzz.core.generate.recipes import Recipe, RowSpec
+from oracles.dtypes import FORMATS
 from oracles.operand import Kept
 
+_TIED = 6
+"""The most numbers that the floats of a case are taken from, apart from marks and neighbours."""
 _NEAR = 8
 """The magnitude up to which one draw in four takes integers, since others are mostly large in 32 bits."""
 
@@ -105,16 +108,37 @@ class ReplayRecipe:
     dtype: str
     """The dtype in which a kernel gets the floats."""
     tensors: Mapping[str, DrawnTensor] = field(default_factory=dict)
+    marks: Sequence[float] = ()
+    """The numbers with which the reference compares elements."""
+    are_tied: bool = False
+    """Whether the floats of all tensors are taken from a few numbers, the marks and their neighbours among them."""
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the inputs by name, floats as float64."""
         stream = Stream(self.key)
-        return {name: each.draw(stream.child(name), self.dtype) for name, each in self.tensors.items()}
+        found = {name: each.draw(stream.child(name), self.dtype) for name, each in self.tensors.items()}
+        floats = {name: each for name, each in found.items() if each.dtype.kind == "f" and each.size}
+        if not (self.are_tied and floats):
+            return found
+        every = np.concatenate([each.reshape(-1) for each in floats.values()])
+        some = every[
+            stream.child("some").integers(int(stream.child("few").integers(1, 1, _TIED)[0]), 0, every.size - 1)
+        ]
+        plain = np.concatenate([some, self.marks])
+        with np.errstate(all="ignore"):
+            near = plain + np.abs(plain) * 2.0 * FORMATS[self.dtype].u * np.where(np.arange(plain.size) % 2, 1.0, -1.0)
+        pool = rounded(np.concatenate([plain, plain, near]), self.dtype).astype(np.float64)
+        for name, each in floats.items():
+            tied = pool[stream.child(f"tied {name}").integers(each.size, 0, pool.size - 1)].reshape(each.shape)
+            found[name] = made_so(self.tensors[name].kept, tied, self.dtype).astype(np.float64)
+        return found
 
 
 def given(arrays: Mapping[str, NDArray[Any]], dtype: str) -> dict[str, NDArray[Any]]:
     """Return inputs as a kernel gets them, with floats in this dtype."""
-    return {
-        name: from_bits(quantise(each, dtype).tobytes(), dtype, each.shape).copy() if each.dtype.kind == "f" else each
-        for name, each in arrays.items()
-    }
+    return {name: rounded(each, dtype) if each.dtype.kind == "f" else each for name, each in arrays.items()}
+
+
+def rounded(values: NDArray[Any], dtype: str) -> NDArray[Any]:
+    """Return values of float64 rounded to a dtype."""
+    return from_bits(quantise(values, dtype).tobytes(), dtype, values.shape).copy()

@@ -91,6 +91,7 @@ def check(
     values: Mapping[str, str] | str | None = None,
     fixed: Mapping[str, int] | None = None,
     any_values: bool = False,
+    dtypes: Mapping[str, Any] | None = None,
     contract: Contract | Mapping[str, Any] | None = None,
     capabilities: Capabilities | None = None,
     laws: tuple[str, ...] = ("rerun",),
@@ -115,11 +116,12 @@ def check(
     In place of an op, `reference` is a function of torch tensors that says what the kernel should compute and is read
     into an op. `shapes` names the dimensions of its tensors, such as {"x": "... n", "w": "n"}, or `example_inputs` are
     inputs like those to draw. `values` says what values are drawn; with "any", NaN, infinities and overflow are judged,
-    too. `fixed` are extents that never change, such as {"k": 3}. A property that all examples have, such as being
-    triangular, holds for all cases unless `any_values` is set. A reference that no formula can be read from may be run
-    in float64 itself with `oracle="replay"`, a weaker judge: see the page on references. The kernel's parameters
-    correspond to those of the reference by name, else by position. `contract` is what the kernel promises, or a dict of
-    only those fields that differ from what any undeclared kernel is held to, such as {"expanded": True}.
+    too. `dtypes` says which tensors hold integers or flags, such as {"a": "int8"}. `fixed` are extents that never
+    change, such as {"k": 3}. A property that all examples have, such as being triangular, holds for all cases unless
+    `any_values` is set. A reference that no formula can be read from may be run in float64 itself with
+    `oracle="replay"`, a weaker judge: see the page on references. The kernel's parameters correspond to those of the
+    reference by name, else by position. `contract` is what the kernel promises, or a dict of only those fields that
+    differ from what any undeclared kernel is held to, such as {"expanded": True}.
 
     `cases` are case files or folders of them; these cases run first. The number of further cases is set by pytest's
     options, else by `max_cases` and `max_time` (seconds), else by the Hypothesis profile. By default each test has a
@@ -127,7 +129,7 @@ def check(
     """
     kernel, own, noted = called_with(kernel, arrays, device)
     request = CheckRequest(
-        kernel, op, reference, oracle, GivenData(shapes, example_inputs, values, fixed, any_values),
+        kernel, op, reference, oracle, GivenData(shapes, example_inputs, values, fixed, any_values, dtypes),
         Promises(contract, capabilities, laws), Calling(returns, own, device, name), targets,
         CheckLimits(cases, max_cases, max_time, seed), noted,
     )  # fmt: skip

@@ -35,7 +35,7 @@ from fuzz.tasks.check.function import OwnProcess, declared, held, of_triton
 from fuzz.tasks.check.request import NOTHING_SAID, Arrays, Calling, GivenData, Promises
 from fuzz.tasks.check.results import CheckError, reason_of, told
 from oracles.algorithm import FORMULA
-from oracles.dtypes import DOUBLE, FORMATS, NARROW, SINGLE
+from oracles.dtypes import DOUBLE, FORMATS, NARROW, SINGLE, SPELLED
 from oracles.elementary.functions import records
 from oracles.formula.contract import DIVIDE, INPUT, Contract
 from oracles.op import Op
@@ -157,6 +157,17 @@ class ReadReference:
         return self.derived.left_out
 
 
+def spelled(dtypes: Mapping[str, Any] | None) -> Mapping[str, str]:
+    """Return the dtypes of tensors of integers and flags by torch's names. Raises CheckError for any other."""
+    found = {name: str(getattr(each, "__name__", each)).removeprefix("torch.") for name, each in (dtypes or {}).items()}
+    numbers = [name for name, each in SPELLED.items() if each.name not in FORMATS]
+    for name, each in found.items():
+        if each not in numbers:
+            known = ", ".join(numbers)
+            raise CheckError(f"dtypes: {name} is one of {known}, not {each!r}; dtypes of floats are capabilities")
+    return found
+
+
 def read(
     reference: Callable[..., Any], data: GivenData, promises: Promises = NOTHING_SAID, arrays: Arrays = "torch"
 ) -> ReadReference:
@@ -168,7 +179,7 @@ def read(
     try:
         found = derive(
             reference, data.shapes, example_inputs=examples, values=drawn, name=name, dtype=_traced(dtypes),
-            fixed=data.fixed,
+            fixed=data.fixed, dtypes=spelled(data.dtypes),
         )  # fmt: skip
         if examples is not None:
             named = named_examples(reference, found.called, examples)

@@ -37,7 +37,7 @@ from fuzz.tasks.check.function import (
     tuned_by,
 )
 from fuzz.tasks.check.reading import CheckTask
-from fuzz.tasks.check.reference import named_examples
+from fuzz.tasks.check.reference import named_examples, spelled
 from fuzz.tasks.check.request import Arrays, CheckRequest
 from fuzz.tasks.check.results import CheckError, reason_of, told, width
 from fuzz.tasks.check.setup import CheckSetup
@@ -125,9 +125,10 @@ class FunctionReplay:
 
     def _called(self, dtypes: Mapping[str, str], **given: Any) -> Any:
         values, bound, others = [given[name] for name in self.asked.dims], self._bound, self.asked.others
-        known = () if bound is None else inspect.signature(self.kernel).parameters
+        known = {} if bound is None else inspect.signature(self.kernel).parameters
         constants = {name: value for name, value in others.items() if name in known}
-        if bound == self._tensors:
+        by_place = any(each.kind is inspect.Parameter.POSITIONAL_ONLY for each in known.values())
+        if bound == self._tensors and not by_place:
             returned = self.kernel(**dict(zip(bound, values, strict=True)), **constants)
         else:
             returned = self.kernel(*values, **constants)
@@ -159,7 +160,7 @@ def replay_task(request: CheckRequest) -> CheckTask:
     if dtype not in REPLAYED or (arrays == "numpy" and not hasattr(np, FORMATS[dtype].spelling)):
         raise CheckError(f"oracle='replay': tensors of {dtype} are not compared with a replay")
     try:
-        meant = meant_of(reference, data.shapes, data.example_inputs, fixed, menus, (dtype,))
+        meant = meant_of(reference, data.shapes, data.example_inputs, fixed, menus, (dtype,), spelled(data.dtypes))
     except UnreadableError as error:
         raise CheckError(f"{titled(reference)}: {error}") from reason_of(error)
     if data.example_inputs is not None and not data.any_values:

@@ -45,6 +45,8 @@ class GivenData:
     values: Mapping[str, str] | str | None = None
     fixed: Mapping[str, int] | None = None
     any_values: bool = False
+    dtypes: Mapping[str, Any] | None = None
+    """The dtypes of tensors of the reference, as NumPy or torch have or spell them."""
 
 
 @dataclass(frozen=True)

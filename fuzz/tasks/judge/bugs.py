@@ -11,7 +11,6 @@ from fuzz.core.base.case import Case
 from fuzz.core.generate.search import Search
 from fuzz.explain.explanation import Explanation
 from fuzz.explain.facts import explanation_of
-from fuzz.explain.rule.rule import Atom
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket
 from fuzz.findings.tally import Tally
@@ -58,7 +57,8 @@ class BugsOf:
     def _told(
         self, told: Explanation, cases: Sequence[Case], runs: int, failure: int | None, files: Mapping[str, str]
     ) -> FoundBug:  # fmt: skip
-        said, atoms = brief_of(told, _WIDE), [*_atoms(told)]
+        said, rules = brief_of(told, _WIDE), told.rule.alternatives if told.rule is not None else ()
+        atoms = [atom for rule in rules for atom in rule.cause.atoms]
         about = [*_about(told), *(atom.trait.subject for atom in atoms)]
         return FoundBug(
             said.headline, told.verdict.value, told.target, runs, said.outcome, _cause(told),
@@ -101,8 +101,3 @@ def _cause(told: Explanation) -> str:
 def _about(told: Explanation) -> Sequence[str]:
     found = told.mechanism
     return () if found is None else (found.dim, *re.split(r", | and ", found.about))
-
-
-def _atoms(told: Explanation) -> Iterator[Atom]:
-    for rule in told.rule.alternatives if told.rule is not None else ():
-        yield from rule.cause.atoms

@@ -235,12 +235,9 @@ def _check_apart(task: _Task, rows: Sequence[int]) -> None:
         parts = exact(task.at([rows[at] for at in order]))
         for part, each in zip(parts, whole, strict=True):
             wanted = each[order] if each.shape[:1] == (len(rows),) else each
-            if part.shape != wanted.shape or part.shape[:1] != (len(order),) or _differ(part, wanted):
+            is_alike = part.shape == wanted.shape and part.shape[:1] == (len(order),)
+            if not is_alike or first_difference(part.astype(np.float64), wanted.astype(np.float64)) is not None:
                 raise _TogetherError("its rows hang together: the reference has other values for them apart")
-
-
-def _differ(one: NDArray[Any], two: NDArray[Any]) -> bool:
-    return first_difference(one.astype(np.float64), two.astype(np.float64)) is not None
 
 
 @dataclass
@@ -293,7 +290,7 @@ def _said(results: ReplayResults, task: _Task) -> FullSize:
     for bucket in results.book.buckets.values():
         outcome = bucket.judgement.outcome
         lacks_memory = bucket.judgement.raised and "memory" in bucket.judgement.reason.lower()
-        if outcome is not None and (lacks_memory or outcome.status is Status.DIED):
+        if outcome is not None and (lacks_memory or outcome.status in (Status.DIED, Status.HUNG)):
             return _untried(printable(outcome.detail) or outcome.status.value)
         [failure] = results.failures(bucket.kernel)
         bugs = (replay_bug(bucket.kernel, failure, 1, {}, None),)

@@ -209,9 +209,9 @@ def looked(
     other mode (training or evaluation), at full size, and with possible causes of a failure removed. Whatever time does
     not suffice for is appended to `missed`; once a stop is wanted, nothing more is begun."""
     rulings = tuple(
-        unless_changed(with_own(each, own.get(kernel), counts=kernel not in run.untried), problem)
-        for kernel, each in run.rulings.items()
+        with_own(each, own.get(kernel), counts=kernel not in run.untried) for kernel, each in run.rulings.items()
     )
+    rulings = tuple(unless_changed(each, problem) for each in rulings) if asked.own else rulings
     enough = run.is_enough(asked, own=problem.own is not None)
     if stop.wanted and not stop.is_over:
         return in_time(asked, rulings, missed, enough=enough)

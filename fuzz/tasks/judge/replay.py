@@ -16,7 +16,6 @@ from fuzz.campaign.search.stopping import Interruption, SessionLimits
 from fuzz.campaign.starting import select_targets, writable
 from fuzz.core.adapters.python_kernel import PythonKernel
 from fuzz.core.adapters.target import Target
-from fuzz.core.base.case import SPARE
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.probe import GHOST, STREAM
 from fuzz.core.base.text import counted
@@ -220,10 +219,6 @@ def replay_of(asked: Asked, problem: Statement, solutions: Solutions) -> Prepare
     if samples := samples_of(problem.draw) if problem.draw and not (problem.own or asked.any_values) else ():
         meant = keeping(meant, samples, problem.fixed)
     op = op_of(meant, problem.name, secrets.randbelow(2**32))
-    if op.main == SPARE and not meant.is_exact:
-        raise ReplayError(
-            f"{problem.name}: it takes no tensor of floats that has dimensions, and calculates with floats"
-        )
     given = [each.name for each in op.inputs]
     check_calls(solutions, problem, given, [each.name for each in op.outputs])
     place = writable(asked.output) / problem.name

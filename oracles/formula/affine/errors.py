@@ -50,7 +50,8 @@ def rounded(form: Form, rounding: Rounding, contract: Contract) -> Form:
             unit = rounding.underflow * form.dtype.eta or form.dtype.eta
             low, lost = (near < form.dtype.tiny) & (size > 0), np.zeros((1,) * form.centre.ndim)
             if low.any():  # where values are flushed, the function's own units add to the error
-                lost = np.where(low, np.maximum(_flushed(form, errors), unit) if flush else unit, 0.0)
+                lost = np.where(low, unit, 0.0)
+                lost = np.maximum(_flushed(form, errors, low), lost) if flush else lost
             errors = lost if errors is None else errors + lost
     if form.least is not None and form.least.any():
         lost = np.abs(form.least) * rounding.relative * (1 + 2.0**-20) + form.dtype.tiny
@@ -91,7 +92,7 @@ def zeroed(form: Form, flushes: bool) -> Form:
     if not low.any():
         return form
     least = None if form.least is None else np.where(low, np.minimum(form.least, 0.0), form.least)
-    return replace(more(form, np.where(low, _flushed(form, None), 0.0)), least=least)
+    return replace(more(form, _flushed(form, None, low)), least=least)
 
 
 def unfloored(form: Form, dtype: Format, flushes: bool) -> Form:
@@ -103,19 +104,25 @@ def unfloored(form: Form, dtype: Format, flushes: bool) -> Form:
     return replace(form, edge=Edge(edge.zero, edge.nan, floor, edge.ceiling))
 
 
-def _flushed(form: Form, errors: F64 | None) -> F64:
-    """Return what must be added to each element's own errors and `errors` so that zero is a possible value, whatever
-    the shared errors are: nothing if it was flushed before. A flushed value is at most the smallest normal number."""
-    own = np.zeros((1,) * form.centre.ndim) if form.rest is None else form.rest
-    shared = form.spread - own
-    own = own if errors is None else own + errors
-    whole = (np.abs(form.centre) + shared) * (1 + DUST)
-    missing = whole - own
+def _flushed(form: Form, errors: F64 | None, low: Mask) -> F64:
+    """Return what must be added to the own errors and `errors` of the elements in `low`, which are few, so that zero is
+    a possible value, whatever the shared errors are: nothing if it was flushed before. A flushed value is at most the
+    smallest normal number."""
+
+    def at(values: F64 | None) -> F64:
+        return np.broadcast_to(np.float64(0.0) if values is None else values, low.shape)[low]
+
+    size, own = np.abs(at(form.centre)), at(form.rest)
+    shared = at(form.spread) - own
+    own = own + at(errors)
+    whole = (size + shared) * (1 + DUST)
     if form.dtype is DOUBLE:  # float64's result is as far from the exact value, which may be the larger one
-        missing = np.where(own < np.abs(form.centre), whole, missing)
+        missing = np.where(own < size, whole, whole - own)
     else:
-        missing = missing + (own + shared) * _CENTRE
-    return np.minimum(np.minimum(np.abs(form.centre) + shared + own, form.dtype.tiny), np.maximum(missing, 0.0))
+        missing = whole - own + (own + shared) * _CENTRE
+    found = np.zeros(low.shape)
+    found[low] = np.minimum(np.minimum(size + shared + own, form.dtype.tiny), np.maximum(missing, 0.0))
+    return found
 
 
 def either(forms: Sequence[Form]) -> Mask | None:

@@ -18,6 +18,7 @@ from oracles.tests.common.judged import simulated
 from oracles.tests.common.problems import CONTRACTS
 from oracles.tests.common.tiers import BACKWARD, FORWARD, tiers_agree, tiers_agree_on_weights_that_are_not_finite
 from oracles.tiers.problem import FormulaProblem
+from oracles.tiers.union import Union
 from oracles.truth import GaveUp, OracleDisagreement, Truth
 
 
@@ -53,6 +54,23 @@ def test_a_disagreement_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(planted, "enclosures", lambda *_, e=enclosure, **__: {"y": e})
         with pytest.raises(OracleDisagreement, match=r"rms_norm .* y\["):
             planted.check(Contract(), {"y": got})
+
+
+def test_a_large_output_that_the_first_algorithm_allows_is_held_against_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that only the second allows is right, too, and one that neither allows is wrong."""
+    monkeypatch.setattr(Truth, "keeps", False)
+    contract = Contract(algorithm={"var": ("formula", "moments")})
+    x = np.random.default_rng(0).standard_normal((3, 16)).astype(np.float32) + np.float32(100)
+    problem = Problem("layer_norm", {"eps": 1e-5, "axis": 1}, {"x": x}, {"y": "f32"})
+    first, second = (simulated(problem, Contract(algorithm={"var": each}))["y"] for each in ("formula", "moments"))
+    said = [Truth(problem).check(contract, {"y": each})[0].result for each in (first, second, second * 2)]
+    assert said == ["pass", "pass", "numeric"]
+    monkeypatch.setattr(Union, "enclosure", None)
+    assert Truth(problem).check(contract, {"y": first})[0].result == "pass"
+    with pytest.raises(TypeError):
+        Truth(problem).check(contract, {"y": second})
 
 
 def test_what_fails_is_confirmed_where_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

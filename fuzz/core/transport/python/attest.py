@@ -96,8 +96,8 @@ def _triton_facts(spec: Spec, kernel: LoadedKernel) -> Iterator[tuple[str, str]]
     from fuzz.core.transport.python import probe
 
     yield "triton", str(triton.__version__)
-    program = probe.launched(spec.torch_device)
-    modes = {"compiled" if _is_machine_code(program) else "interpreted", *_modes(vars(kernel.module).values())}
+    is_compiled = getattr(probe.launched(spec.torch_device), "asm", {}).get("cubin")  # into code of the device
+    modes = {"compiled" if is_compiled else "interpreted", *_modes(vars(kernel.module).values())}
     yield "mode", " and ".join(sorted(modes))
     if spec.device == "interpret":
         yield from faults_here().items()
@@ -119,11 +119,6 @@ def faults_here() -> Mapping[str, str]:
 
     faults = probe.bf16_faults()
     return {"bf16": f"Triton's interpreter gets bf16 wrong: {', '.join(faults)}"} if faults else {}
-
-
-def _is_machine_code(program: Any) -> bool:
-    """Return whether a launch returned a program that was compiled to the device's machine code."""
-    return bool(getattr(program, "asm", {}).get("cubin"))
 
 
 def _modes(values: Iterable[Any]) -> Iterator[str]:

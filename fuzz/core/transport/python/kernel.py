@@ -156,8 +156,8 @@ class LoadedKernel:
     """The entry function of a kernel's source."""
 
     def __init__(self, spec: Spec) -> None:
-        self._path, self._folders = spec.source, (str(Path(spec.source).parent), spec.folder)
-        source = Path(spec.source)
+        source, self._folders = Path(spec.source), (spec.folder,)
+        self._path = str(Path(spec.folder) / source.name)
         texts = {path.name: path.read_text(encoding="utf-8") for path in source.parent.glob("*.py")}
         self.digest = source_digest(texts)
         self._place: Callable[[], Any] = nullcontext
@@ -167,7 +167,7 @@ class LoadedKernel:
             self._place = stand_in()
         try:
             with self._place():
-                top = f"_kernelfuzz_{self.digest[:12]}"
+                top = f"_of_{self.digest[:12]}"
                 self.module = loaded(texts[source.name], source, Path(spec.folder), spec.siblings, top)
         except BaseException as error:
             said = f"{Path(spec.source).name}: {self._words(error)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import linecache
 import sys
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -27,14 +28,21 @@ def loaded(text: str, copy: Path, home: Path, siblings: Collection[str], top: st
     loading = importlib.util.spec_from_file_location(f"{beside.package}.{copy.stem}", copy)
     assert loading is not None
     module = importlib.util.module_from_spec(loading)
-    module.__file__ = str(home / copy.name)
     sys.modules[module.__name__] = module
     try:
-        exec(compile(text, str(copy), "exec"), module.__dict__)
+        _run(text, module, home / copy.name)
     except BaseException:
         del sys.modules[module.__name__]
         raise
     return module
+
+
+def _run(text: str, module: ModuleType, path: Path) -> None:
+    """Run the module's text as if it were the file `path`, in the frames of its functions, too: a solution may look for
+    a judge's folder there. The lines stay those of `text` if the file is another one or changes."""
+    module.__file__ = name = str(path)
+    linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
+    exec(compile(text, name, "exec"), module.__dict__)
 
 
 @dataclass(frozen=True)
@@ -65,5 +73,4 @@ class _Copy(SourceFileLoader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Run the module."""
-        module.__file__ = str(self._home / Path(self.path).name)
-        super().exec_module(module)
+        _run(self.get_source(module.__name__) or "", module, self._home / Path(self.path).name)

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from operator import lt
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +115,7 @@ class MemoryWatch:
         self._frames += 1
         found: str | None = None
         is_quick = call_s * 2 * (_WARM_UP_CALLS + _FIRST_CALLS) < allowed_s  # else the case would seem to hang
-        if is_quick and self._frames >= self._next and _grew(self._known, self._in_use()):
+        if is_quick and self._frames >= self._next and any(map(lt, self._known, self._in_use())):
             self._next = 2 * self._frames
             found = self._kept(call, allowed_s)
         if self._frames + 1 >= self._next:  # malloc walks through its arenas for this
@@ -177,10 +178,6 @@ class MemoryWatch:
         """Return the number of Python's objects, the bytes that malloc gave out, and the bytes in use on a GPU."""
         on_device = int(self._torch.cuda.memory_allocated()) if self._torch is not None else 0
         return sys.getallocatedblocks(), self._mallinfo(), on_device
-
-
-def _grew(before: tuple[int, int, int], after: tuple[int, int, int]) -> bool:
-    return any(new > old for old, new in zip(before, after, strict=True))
 
 
 class _Mallinfo(ctypes.Structure):

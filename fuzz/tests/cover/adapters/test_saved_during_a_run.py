@@ -140,3 +140,19 @@ def test_what_lies_beside_a_python_source_is_there(tmp_path: Path, cache: Path, 
     target = target_of(PythonKernel("k", "rms_norm", tmp_path / "k.py", "torch", devices=("cpu",)))
     with WorkerPool([target], cache=cache) as pool:
         assert written(pool, target) == 3
+
+
+def test_frames_have_the_names_of_the_files_beside_the_source_and_the_lines_that_run(
+    tmp_path: Path, cache: Path
+) -> None:
+    """A kernel that looks for its caller's folder finds its own, and not that of a copy."""
+    (tmp_path / "factor.py").write_text("import inspect\ndef frames(): return inspect.stack()[:2]\n")
+    head = "import pathlib\nfrom factor import frames\nHERE = str(pathlib.Path(__file__).parent)\n"
+    body = "    beside, own = frames()\n    y.fill_(3)\n"
+    ends = f"    y.mul_(beside.filename == HERE + '/factor.py' and own.filename == {str(tmp_path / 'k.py')!r})\n"
+    lines = "    y.mul_(own.code_context == ['    beside, own = frames()\\n'])\n"
+    (tmp_path / "k.py").write_text(f"{head}def rms_norm(x, y, eps, axis, **rest):\n{body}{ends}{lines}")
+    target = target_of(PythonKernel("k", "rms_norm", tmp_path / "k.py", "torch", devices=("cpu",)))
+    with WorkerPool([target], cache=cache) as pool:
+        (tmp_path / "k.py").write_text("saved meanwhile\n" * 9)
+        assert written(pool, target) == 3

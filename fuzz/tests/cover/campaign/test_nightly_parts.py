@@ -261,6 +261,19 @@ def test_a_sooner_limit_ends_its_own_work_alone() -> None:
     assert steps == ["begun"]
 
 
+def test_what_surrounds_a_sooner_limit_is_not_cut_off_by_it() -> None:
+    """On a busy machine closing the workers took seconds, and the ruling on a network was lost with all runs."""
+
+    def work() -> str:
+        with stopping.sooner(1e-6):
+            _Alarms().wait()
+            assert stopping.wanted
+        return "done"
+
+    with Stopping(3600.0, notes_at=0.0) as stopping:
+        assert stopping.within(work, 0.0) == "done"
+
+
 def test_a_database_that_is_asked_answers_before_what_asks_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLAlchemy would make an error of its own of what is raised inside, and the connection would be halfway."""
     monkeypatch.setattr(stopping_module, "GRACE_S", 0.0)

@@ -208,7 +208,7 @@ def test_what_refuses_gradients_is_called_as_usual_instead(cache: Path, tmp_path
 def test_what_is_wrong_in_such_a_way_alone_is_told_with_the_way(probe: str) -> None:
     assert _judged(probe, honest(_twin(probe))).verdict is Verdict.PASS
     said = _judged(probe, {"y": np.zeros((2, 3), "<f4").tobytes()})
-    what = {PAUSE: "the time", PROCESS: "the process", AUTOGRAD: "autograd", MODE: "the mode"}[probe]
+    what = {PAUSE: "the time", PROCESS: "the process or the caller", AUTOGRAD: "autograd", MODE: "the mode"}[probe]
     assert (said.verdict, said.reason.partition(":")[0].partition(",")[0]) == (
         Verdict.FAIL_LAW, f"the answer depends on {what}",
     )  # fmt: skip

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from fuzz.quality.__main__ import app
-from fuzz.quality.array_api import RIGHT, UNREAD, WRONG, JudgedNamespace, PassingJudge
+from fuzz.quality.array_api import UNREAD, JudgedNamespace, PassingJudge
+from fuzz.tasks.comparison import RIGHT, WRONG
 from fuzz.tests.conftest import Cli
 
 

@@ -187,3 +187,36 @@ def test_padding_by_elements_is_told_from_padding_by_others(mode: str, wrong: st
     _check(at_places, padded, "x=b c n", max_cases=6)
     with fails("at_others", Verdict.FAIL_NUMERIC, Verdict.CRASH):
         _check(at_others, padded, "x=b c n", max_cases=half(12))
+
+
+def _stored(cache: Any, key: Any, slot: Any) -> Any:
+    """Return a cache with rows of keys at slots."""
+    return cache.index_copy(0, slot, key)
+
+
+def test_a_store_may_keep_another_of_several_rows_each_time() -> None:
+    calls = list[int]()
+
+    def stored(cache: Any, key: Any, slot: Any) -> Any:
+        calls.append(len(calls))
+        order = torch.arange(len(slot)) if len(calls) % 2 else torch.arange(len(slot)).flip(0)
+        found = cache.clone()
+        for at in order.tolist():
+            found[slot[at]] = key[at]
+        return found
+
+    fuzz.check(stored, reference=_stored, shapes="cache=s d, key=t d, slot=t", max_cases=60, seed=1)
+
+
+def test_a_store_that_adds_must_return_the_same_each_time() -> None:
+    calls = list[int]()
+
+    def added(cache: Any, key: Any, slot: Any) -> Any:
+        calls.append(len(calls))
+        return cache.index_add(0, slot, key) * (1.0 + len(calls) % 2 * 2.0**-23)
+
+    with pytest.raises(fuzz.CheckFailed, match="rerun"):
+        fuzz.check(
+            added, reference=lambda cache, key, slot: cache.index_add(0, slot, key),
+            shapes="cache=s d, key=t d, slot=t", max_cases=60, seed=1,
+        )  # fmt: skip

@@ -128,3 +128,10 @@ def test_who_changes_the_process_there_is_wrong(tmp_path: Path) -> None:
     [full] = _full(tmp_path, _ROWS, "torch.set_flush_denormal(x.shape[0] > 4096)")
     assert full.verdict == "wrong"
     assert full.failure
+
+
+def test_whose_call_takes_too_long_counts_as_not_tried_and_not_as_wrong(tmp_path: Path) -> None:
+    sleeps = "__import__('time').sleep(60.0 * (x.shape[0] > 4096))"
+    [full] = _full(tmp_path, _ROWS, sleeps, limits=replace(_LIMITS, seconds=1.0))
+    assert (full.verdict, full.judged) == ("did not run", 0)
+    assert full.reason.startswith("no answer within 1 s")

@@ -125,12 +125,17 @@ def test_solutions_of_integers_must_return_the_same_integers(
     assert {"both", "no negative"} <= rulings["right"]["axes"]["signs"].keys()
 
 
-def test_a_reference_that_makes_floats_of_integers_is_refused(cli_here: Cli, tmp_path: Path) -> None:
-    (tmp_path / "ref.json").write_text(_definition({"a": "int32"}, {"y": ("int32", "(a * 0.5).int()")}))
-    (tmp_path / "mine.py").write_text("import torch\n\ndef run(a):\n    return (a * 0.5).int()\n")
-    done = cli_here("judge", "mine.py", "--against", "ref.json")
-    assert done.returncode == 4
-    assert "calculates with floats" in done.stderr
+def test_a_reference_that_makes_floats_of_integers_is_replayed(cli_here: Cli, tmp_path: Path) -> None:
+    reference = _definition({"a": "int16"}, {"y": ("int16", "(a * 0.5).to(torch.int16)")})
+    sources = {
+        name: f"import torch\n\ndef run(a):\n    return {text}.to(torch.int16)\n"
+        for name, text in {"right": "torch.div(a, 2, rounding_mode='trunc')", "floors": "(a >> 1)"}.items()
+    }
+    code, ruling = judged(
+        cli_here, tmp_path, sources, "--seed", "3", "--max-cases", "12", "--trusted", shapes="", reference=reference
+    )
+    verdicts = {each["solution"]: each["verdict"] for each in ruling["solutions"]}
+    assert (code, verdicts) == (1, {"right.py": "right", "floors.py": "wrong"})
 
 
 def _drawn(reference: Callable[..., Any], dtypes: Mapping[str, str], count: int = 100) -> tuple[Meant, dict[str, Any]]:

@@ -146,6 +146,41 @@ def test_time_is_left_for_the_full_size_of_a_task_whose_batch_was_made_smaller(
     assert shares[-1] == 0.75
 
 
+_TOGETHER = """import torch
+
+batch_size = 6
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weights = torch.nn.ParameterList(torch.ones(3) for _ in range(45))
+
+    def forward(self, x):
+        for weight in self.weights:
+            x = x * weight
+        return x - x.mean(0)
+
+
+def get_inputs():
+    return [torch.rand(batch_size, 3)]
+"""
+
+
+@pytest.mark.parametrize(("words", "verdict"), [((), "wrong"), (("--own-shapes",), "undecided")])
+def test_who_fails_with_a_smaller_batch_is_wrong_unless_other_shapes_do_not_matter(
+    cli_here: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], verdict: str
+) -> None:
+    """A dense block without its activation was undecided: its rows hang together, so that none is judged alone."""
+    monkeypatch.setattr("fuzz.tasks.judge.own._CALL_S", 0.0)
+    (tmp_path / "ref.py").write_text(_TOGETHER)
+    (tmp_path / "mine.py").write_text(_TOGETHER.replace("Model(", "ModelNew(").replace(" - x.mean(0)", ""))
+    asked = ("--against", "ref.py", "--seed", "1", "--max-cases", "2", "--json", "--trusted", *words)
+    ruling = json.loads(cli_here("judge", "mine.py", *asked).stdout)
+    assert ruling["verdict"] == verdict
+    assert "but for batch_size = 1, as more takes too long" in ruling["reference"]
+
+
 def test_no_case_has_more_than_a_quarter_of_the_time(
     cli_here: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -149,6 +149,23 @@ def test_the_clock_of_a_worker_is_no_slower_for_what_it_waited_before_its_cases(
     assert taken.clock - before == 2.0
 
 
+def test_the_clock_of_a_worker_counts_no_more_than_was_waited_for_an_answer_that_is_there() -> None:
+    """The engine judged other cases for a minute, and found an answer of many parts half written, again and again."""
+    machine = Machine(runs=False)
+    taken = machine.taken()
+    taken.begin(7)
+    before = taken.clock
+    for _ in range(10):
+        machine.passes(60.0, used=0.5)
+        taken.heard(7, 0.2)
+    assert taken.clock - before == pytest.approx(10 * 0.2)
+    machine.passes(0.1, used=0.0)
+    taken.heard(7, 0.2)
+    machine.passes(3.0, used=0.0)
+    taken.look(7)
+    assert taken.clock - before == pytest.approx(10 * 0.2 + 3.1)
+
+
 def test_a_slow_call_on_a_busy_machine_does_not_hang(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes many times its limit, and the system says that it waits for a processor all the while."""
     starved: tuple[object, ...] = (time.monotonic, lambda pid: 0.0, lambda pid: True, lambda pid: [])
