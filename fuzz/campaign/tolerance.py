@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
 
@@ -21,6 +21,8 @@ from fuzz.core.execute.batch import Pool, outcomes_on
 from fuzz.core.generate.menus import LIKE_FIRST, menu_of, menus_of
 from fuzz.core.generate.realise import realise
 from fuzz.core.judge.values import problem_of
+from fuzz.findings.book import FindingBook
+from fuzz.findings.bucket import hangs
 from fuzz.report.console import PlainTable
 from oracles.doubledouble import F64, head
 from oracles.dtypes import COMPUTED, DOUBLE, SINGLE
@@ -221,9 +223,14 @@ _USUAL = 64, 1024
 """The rows and their length in a usual test."""
 
 
-def usual_test(pool: Pool, target: Target, dtype: str) -> str:
-    """Return a line on whether a usual test finds a failing kernel wrong: a library's comparison with the exact values,
-    rounded, on normal values of one shape; '' if the kernel does not take these."""
+def usual_test(pool: Pool, targets: Iterable[Target], book: FindingBook) -> str:
+    """Return a line on whether a usual test finds the first failing kernel of a book wrong: a library's comparison with
+    the exact values, rounded, on normal values of one shape; '' if the kernel does not take these, or hangs."""
+    bucket = next(iter(book.buckets.values()))
+    target = next((each for each in targets if each.id == bucket.target), None)
+    if target is None or book.errors or hangs(bucket):
+        return ""
+    dtype = bucket.case.inputs[OPS[bucket.case.op].main].dtype
     case = plain_case(OPS[target.kernel.op], dtype, *_USUAL, SEED)
     [outcome] = outcomes_on(target.id, pool, [case])
     if outcome is None or outcome.status is not Status.RAN or {*case.outputs} - {*outcome.outputs}:

@@ -20,6 +20,7 @@ from fuzz.cli.options import duration, loaded
 from fuzz.core.adapters.pack import Pack
 from fuzz.core.base.errors import UsageError
 from fuzz.core.base.kernel import Mutant
+from fuzz.core.base.text import counted
 from fuzz.quality.detection import Hunt, PlantedBugs, hunters, targets_of
 from fuzz.quality.throughput import workers_cpu
 from fuzz.report import console
@@ -125,9 +126,8 @@ def sharing(options: SharingOptions) -> Exit:
     found = [each for each in found if each.searches]
     print_table(compared(found, options.seeds, options.each), markdown=options.markdown)
     planted = sum(len(bugs[each.base]) for each in found)
-    out.print(
-        f"{planted} bugs of {len(found)} kernels; {options.each:g} s of processor time for each kernel", soft_wrap=True
-    )
+    of = f"{counted(planted, 'bug')} of {counted(len(found), 'kernel')}"
+    out.print(f"{of}; {options.each:g} s of processor time for each kernel", soft_wrap=True)
     return Exit.OK
 
 

@@ -32,7 +32,6 @@ from fuzz.core.execute.spent import Spent
 from fuzz.core.laws.registry import declared as declared_laws
 from fuzz.core.transport.python.foreign import Maker
 from fuzz.findings.book import FindingBook
-from fuzz.findings.bucket import hangs
 from fuzz.findings.tally import Tally
 from fuzz.report import console, events
 from fuzz.report.platforms import taken_lines
@@ -186,7 +185,11 @@ def _run(task: CheckTask) -> CheckResults:
         driven = drive(judged, session, enough=EndsSoonAfter(lambda tally: tally.findings, after))
         if explain_s and book.buckets and replay is None:
             _explain(task, driven, session, explain_s, option)
-        compared = "" if replay is not None else _compared(session, driven)
+        compared = ""
+        if book.buckets and replay is None:
+            from fuzz.campaign.tolerance import usual_test
+
+            compared = usual_test(session.pool, driven.targets, book)
     if not task.pack and (paths := [each.path for each in book.buckets.values() if each.path is not None]):
         from fuzz.tasks.check.retrieval import sign
 
@@ -195,17 +198,6 @@ def _run(task: CheckTask) -> CheckResults:
     if replay is None:
         remember(setup, book, earlier)
     return CheckResults(driven, session, data.known, earlier, time.monotonic() - began, compared)
-
-
-def _compared(session: Session, driven: Driven) -> str:
-    """Return what a usual test says of a failing kernel."""
-    bucket = next(iter(session.book.buckets.values()), None)
-    target = next((each for each in driven.targets if bucket is not None and each.id == bucket.target), None)
-    if bucket is None or target is None or session.book.errors or hangs(bucket):
-        return ""
-    from fuzz.campaign.tolerance import usual_test
-
-    return usual_test(session.pool, target, bucket.case.inputs[OPS[bucket.case.op].main].dtype)
 
 
 def _explain(task: CheckTask, driven: Driven, session: Session, seconds: float, option: str) -> None:
