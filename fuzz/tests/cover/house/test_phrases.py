@@ -13,7 +13,7 @@ _MOST_FILES = 3
 _LEAST = 10
 """The letters of a phrase: shorter words in a row are found anywhere."""
 _OF_OTHERS = {
-    "import numpy as np", "numpy as np", "kernelfuzz repro",  # code and commands
+    "import numpy as np", "numpy as np", "import torch", "kernelfuzz repro",  # code and commands
     "cannot be written", "case file", "in place of", "what it is", "failing cases",  # errors, features, prose
 }  # fmt: skip
 """What a report prints and others say too."""
