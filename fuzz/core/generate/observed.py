@@ -78,15 +78,8 @@ def _definite(values: Reals) -> Reals:
 
 
 def _is_definite(values: Reals, numbers: Numbers, u: float) -> bool:
-    if not (values.ndim > 1 and np.isfinite(values).all() and np.array_equal(_symmetric(values), values)):
-        return False
-    found = np.linalg.eigvalsh(values)
-    return bool((found[..., 0] > _margin(values, u) * found[..., -1]).all())
-
-
-def _margin(values: Reals, u: float) -> float:
-    """Return the share of the largest singular value that the smallest must be, so that f32 does not lose it."""
-    return float(min(64.0 * u * values.shape[-1], 0.05))
+    is_regular = _is_regular(values, numbers, u) and np.array_equal(_symmetric(values), values)
+    return is_regular and bool((np.linalg.eigvalsh(values) > 0.0).all())
 
 
 def _regular(values: Reals) -> Reals:
@@ -100,10 +93,11 @@ def _regular(values: Reals) -> Reals:
 
 
 def _is_regular(values: Reals, numbers: Numbers, u: float) -> bool:
-    if not np.isfinite(values).all():
+    """Whether no singular value is so small that f32 may lose it."""
+    if values.ndim < 2 or values.shape[-1] != values.shape[-2] or not np.isfinite(values).all():
         return False
-    parts = np.linalg.svd(values, compute_uv=False)
-    return bool((parts[..., -1] > _margin(values, u) * parts[..., 0]).all())
+    parts, least = np.linalg.svd(values, compute_uv=False), min(64.0 * u * values.shape[-1], 0.05)
+    return bool((parts[..., -1] > least * parts[..., 0]).all())
 
 
 def _with_pivots(values: Reals) -> Reals:
