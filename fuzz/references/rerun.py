@@ -65,8 +65,6 @@ _PARTS = frozenset(f"aten::{name}" for name in (
 """Operations that are replaced by torch's decomposition, each part of which rounds."""
 _ALGEBRA = tuple(f"aten::{name}" for name in ("linalg_", "_linalg", "cholesky", "triangular_solve", "inverse", "lu_"))
 """Backward stable operations: results are exact for matrices that differ by rounding errors of the largest elements."""
-
-
 ANY_OF_EQUAL = ("aten::topk", "aten::sort", "aten::kthvalue", "aten::median", "aten::mode")
 """Operations without a documented order of equal elements, unless a sort is stable."""
 _FIRST_OF_EQUAL = ("aten::argmax", "aten::argmin", "aten::max", "aten::min")
@@ -123,7 +121,6 @@ class Replayed:
     """Whether the output selects elements of an input by order, or their places. Then NaN and infinities are judged."""
     exact: NDArray[Any] | None = None
     """The elements, which the output must equal where it is `settled`; None if errors are allowed."""
-
     equation: SolvedEquation | None = None
     """The solve or factorisation that the output is a part of, and by whose residual it is judged."""
 

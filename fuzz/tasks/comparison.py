@@ -23,7 +23,7 @@ from fuzz.references.rerun import replayed, ways_of
 from fuzz.references.tracing import tensors_in
 from fuzz.tasks.bound import ReadTask
 from fuzz.tasks.check.results import CheckError
-from fuzz.tasks.history import History, Recipe, UnknownHistoryError
+from fuzz.tasks.history import History, Provenance, UnknownHistoryError
 from oracles.dtypes import DOUBLE
 from oracles.formula.contract import INPUT
 
@@ -240,26 +240,26 @@ class Comparisons:
         if actual.numel() > _MOST_ELEMENTS:
             return JudgedCall(said=f"more than {_MOST_ELEMENTS:,} elements")
         try:
-            recipe, judged = self._recipe(actual, expected)
+            made, judged = self._made(actual, expected)
             return JudgedCall.of(
-                recipe.reference, recipe.inputs, judged.detach(), recipe.operations, dtype,
-                steps_round=recipe.steps_round,
+                made.reference, made.inputs, judged.detach(), made.operations, dtype,
+                steps_round=made.steps_round,
             )  # fmt: skip
         except UnknownHistoryError as error:
             return JudgedCall(said=f"the expected value: {error}")
         except CheckError as error:
             return JudgedCall(said=str(error))
 
-    def _recipe(self, actual: Any, expected: Any) -> tuple[Recipe, Any]:
+    def _made(self, actual: Any, expected: Any) -> tuple[Provenance, Any]:
         """Return how the expected value was made, and the value that is judged. Suites have them in either order: if
         the second value is a kernel's, the first is expected."""
         assert self._history is not None
         try:
-            return self._history.recipe(expected), actual
+            return self._history.provenance(expected), actual
         except UnknownHistoryError:
             if actual.dtype == expected.dtype:
                 with suppress(UnknownHistoryError):
-                    return self._history.recipe(actual), expected
+                    return self._history.provenance(actual), expected
             raise
 
 

@@ -125,7 +125,7 @@ def test_memory_that_something_else_writes_has_no_history() -> None:
         y = torch.empty(4) * 1
     y.numpy()[:] = 7.0
     with pytest.raises(UnknownHistoryError, match="something else writes to it"):
-        history.recipe(y)
+        history.provenance(y)
 
 
 def test_lines_name_each_place_once() -> None:
