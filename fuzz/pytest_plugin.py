@@ -172,10 +172,10 @@ def _tell_comparisons(terminal: pytest.TerminalReporter, found: Sequence[Mapping
     if not found:
         return
     from fuzz.report.wrapping import columns, wrapped_text
-    from fuzz.tasks.comparison import Comparison, told
+    from fuzz.tasks.comparison import SuiteComparison, told
 
     terminal.section("kernelfuzz: comparisons")
-    terminal.write_line(wrapped_text("\n".join(told([Comparison(**each) for each in found])), columns()))
+    terminal.write_line(wrapped_text("\n".join(told([SuiteComparison(**each) for each in found])), columns()))
 
 
 @pytest.fixture

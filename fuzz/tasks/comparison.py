@@ -23,7 +23,7 @@ from fuzz.references.rerun import replayed, ways_of
 from fuzz.references.tracing import tensors_in
 from fuzz.tasks.bound import ReadTask
 from fuzz.tasks.check.results import CheckError
-from fuzz.tasks.history import History, Provenance, UnknownHistoryError
+from fuzz.tasks.history import History, TensorHistory, UnknownHistoryError
 from oracles.dtypes import DOUBLE
 from oracles.formula.contract import INPUT
 
@@ -129,7 +129,7 @@ def effect(task: ReadTask, atol: float, rtol: float) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class SuiteComparison:
     """One comparison of a user's test."""
 
     place: str
@@ -145,7 +145,7 @@ class Comparison:
     """The share of elements for which a right kernel may be off by more than the tolerance."""
 
 
-def told(found: Sequence[Comparison]) -> Iterator[str]:
+def told(found: Sequence[SuiteComparison]) -> Iterator[str]:
     """Yield the lines about comparisons: counts, then those that let an error through, those that refuse what is right,
     and tolerances that are far too wide or cannot be met."""
     judged = [each for each in found if each.by]
@@ -171,7 +171,7 @@ def told(found: Sequence[Comparison]) -> Iterator[str]:
 class Comparisons:
     """Judges the comparisons of a user's tests, by `torch.testing.assert_close` and `torch.allclose`."""
 
-    found: list[Comparison] = field(default_factory=list)
+    found: list[SuiteComparison] = field(default_factory=list)
     """The comparisons of the running test."""
     _history: History | None = None
 
@@ -223,7 +223,7 @@ class Comparisons:
         with patch("torch.testing.assert_close", assert_close), patch("torch.allclose", allclose):
             yield
 
-    def _see(self, actual: Any, expected: Any, atol: float | None, rtol: float | None, passed: bool) -> Comparison:
+    def _see(self, actual: Any, expected: Any, atol: float | None, rtol: float | None, passed: bool) -> SuiteComparison:
         dtype = next((name for name, own in TorchArrays().dtypes.items() if own == getattr(actual, "dtype", "")), "")
         judged = self._judged(actual, expected, dtype)
         wider = tight = _NAN
@@ -231,7 +231,7 @@ class Comparisons:
             usual = TORCH[dtype]
             both = (usual.absolute if atol is None else atol), (usual.relative if rtol is None else rtol)
             wider, tight = effect(judged.task, *both)
-        self.found.append(Comparison(_place(), passed, judged.by, judged.result, judged.said, wider, tight))
+        self.found.append(SuiteComparison(_place(), passed, judged.by, judged.result, judged.said, wider, tight))
         return self.found[-1]
 
     def _judged(self, actual: Any, expected: Any, dtype: str) -> JudgedCall:
@@ -250,7 +250,7 @@ class Comparisons:
         except CheckError as error:
             return JudgedCall(said=str(error))
 
-    def _made(self, actual: Any, expected: Any) -> tuple[Provenance, Any]:
+    def _made(self, actual: Any, expected: Any) -> tuple[TensorHistory, Any]:
         """Return how the expected value was made, and the value that is judged. Suites have them in either order: if
         the second value is a kernel's, the first is expected."""
         assert self._history is not None

@@ -36,7 +36,7 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class TakenStep:
     """One operation. Tensors among its arguments and results are slots."""
 
     function: Any
@@ -49,7 +49,7 @@ class Recorded:
 
 
 @dataclass(frozen=True)
-class Provenance:
+class TensorHistory:
     """A value as a function of tensors that no operation made, or only one that draws at random."""
 
     reference: Callable[..., Any]
@@ -65,7 +65,7 @@ class History:
     """The operations of torch in the context `recording`."""
 
     is_paused: bool = False
-    _steps: list[Recorded] = field(default_factory=list)
+    _steps: list[TakenStep] = field(default_factory=list)
     _slots: Any = None
     """The slot of each tensor, by weak reference: autograd copies a gradient if anybody else holds it."""
     _given: dict[Slot, Any] = field(default_factory=dict)
@@ -83,7 +83,7 @@ class History:
         found: AbstractContextManager[Any] = intercepted(self._record)
         return found
 
-    def provenance(self, value: Any) -> Provenance:
+    def provenance(self, value: Any) -> TensorHistory:
         """Return how a tensor was made. Raises UnknownHistoryError if no operation made it, or if making it again
         returns something else, as where a kernel wrote into it."""
         if value not in self._slots or self._slots[value] in self._given:
@@ -108,7 +108,7 @@ class History:
         # Attention multiplies probabilities that it rounds to 16 bits: no other product of matrices is as fast.
         several = len(narrow) > 1 or any("attention" in str(each.function) for each in narrow)
         named = {name: inputs[slot] for slot, name in names.items()}
-        return Provenance(_reference(names, steps, last), named, operations, several)
+        return TensorHistory(_reference(names, steps, last), named, operations, several)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -137,7 +137,7 @@ class History:
             for each in tensors_in(changed):
                 self._give(each)
         else:
-            self._steps.append(Recorded(function, own, named, self._as_slots(found), read, self._kept(changed)))
+            self._steps.append(TakenStep(function, own, named, self._as_slots(found), read, self._kept(changed)))
         return found
 
     def _give(self, tensor: Any) -> None:
@@ -166,10 +166,10 @@ class History:
 
         return tree_map_only(torch.Tensor, slot, value)
 
-    def _behind(self, value: Any, cut: Container[Slot]) -> Sequence[Recorded]:
+    def _behind(self, value: Any, cut: Container[Slot]) -> Sequence[TakenStep]:
         """Return the steps on which a value depends by the memory that they read and write, in order, without those
         that make tensors in `cut`."""
-        wanted, found = {*self._kept(value)}, list[Recorded]()
+        wanted, found = {*self._kept(value)}, list[TakenStep]()
         for step in reversed(self._steps):
             if step.touched & wanted and not any(slot in cut for slot in _slots_in(step.found)):
                 found.append(step)
@@ -177,7 +177,7 @@ class History:
         return found[::-1]
 
 
-def taken(steps: Sequence[Recorded], given: Mapping[Slot, Any]) -> Mapping[Slot, Any]:
+def taken(steps: Sequence[TakenStep], given: Mapping[Slot, Any]) -> Mapping[Slot, Any]:
     """Take the steps with copies of the given tensors, and return all tensors. Raises what an operation raises."""
     from torch.utils._pytree import tree_leaves, tree_map_only
 
@@ -189,7 +189,7 @@ def taken(steps: Sequence[Recorded], given: Mapping[Slot, Any]) -> Mapping[Slot,
     return values
 
 
-def prepared(steps: Sequence[Recorded], given: Mapping[Slot, Any]) -> Iterator[Slot]:
+def prepared(steps: Sequence[TakenStep], given: Mapping[Slot, Any]) -> Iterator[Slot]:
     """Yield the tensors that a kernel is given in place of those from which they are made: numbers of a narrower dtype,
     for which one tensor was scaled or arranged at most, and integers. What they are rounded from is nothing that a
     kernel can know."""
@@ -215,7 +215,7 @@ def _is_cut(dtypes: Mapping[Slot, Any], slot: Slot, before: Slot, sources: Colle
     return dtypes[slot].itemsize < wide and len(sources) == 1 and all(dtypes[each].itemsize == wide for each in sources)
 
 
-def _rounds(step: Recorded) -> bool:
+def _rounds(step: TakenStep) -> bool:
     return not step.function.is_view and step.function._schema.name.partition("::")[2] not in _MOVES
 
 
@@ -223,7 +223,7 @@ def _is_narrow(tensor: Any) -> bool:
     return bool(tensor.is_floating_point() and tensor.itemsize <= 2)
 
 
-def _used(steps: Sequence[Recorded]) -> Sequence[Slot]:
+def _used(steps: Sequence[TakenStep]) -> Sequence[Slot]:
     """Return the slots of arguments, in the order of their first use."""
     return [*dict.fromkeys(slot for step in steps for slot in _slots_in((step.args, step.kwargs)))]
 
@@ -234,7 +234,7 @@ def _slots_in(value: Any) -> Iterator[Slot]:
     return (each for each in tree_leaves(value) if isinstance(each, Slot))
 
 
-def _reference(names: Mapping[Slot, str], steps: Sequence[Recorded], last: Slot) -> Callable[..., Any]:
+def _reference(names: Mapping[Slot, str], steps: Sequence[TakenStep], last: Slot) -> Callable[..., Any]:
     """Return the function of the named tensors that takes these steps and returns the last tensor."""
 
     def expected(*args: Any, **kwargs: Any) -> Any:

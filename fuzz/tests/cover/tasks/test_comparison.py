@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from fuzz.tasks.comparison import OPEN, RIGHT, WRONG, Comparison, Comparisons, told
+from fuzz.tasks.comparison import OPEN, RIGHT, WRONG, Comparisons, SuiteComparison, told
 from fuzz.tasks.history import History, UnknownHistoryError
 
 _SUITE = """
@@ -61,7 +61,7 @@ def test_without_the_option_nothing_is_replaced(pytester: pytest.Pytester) -> No
     pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=3, failed=1)
 
 
-def _compared(make: Callable[[], tuple[torch.Tensor, torch.Tensor]]) -> Comparison:
+def _compared(make: Callable[[], tuple[torch.Tensor, torch.Tensor]]) -> SuiteComparison:
     comparisons = Comparisons()
     with comparisons.replacing(), comparisons.judging():
         torch.allclose(*make())
@@ -129,8 +129,8 @@ def test_memory_that_something_else_writes_has_no_history() -> None:
 
 
 def test_lines_name_each_place_once() -> None:
-    wide = Comparison("a.py:1", True, "formula", RIGHT, "", 200.0, 0.0)
-    tight = Comparison("a.py:2", True, "formula", RIGHT, "", 0.5, 0.25)
+    wide = SuiteComparison("a.py:1", True, "formula", RIGHT, "", 200.0, 0.0)
+    tight = SuiteComparison("a.py:2", True, "formula", RIGHT, "", 0.5, 0.25)
     assert [*told([wide, wide, tight])] == [
         "3 comparisons: 3 judged, 0 wrong",
         "a.py:1: its tolerance is 200 times the largest error of a right kernel",
