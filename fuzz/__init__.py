@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fuzz.tasks.chance import check_random, philox, philox_uniform
     from fuzz.tasks.check.check import CheckError, CheckFailed, check
     from fuzz.tasks.conversion import check_conversion, every
+    from fuzz.tasks.extents import far_apart
     from fuzz.tasks.judge.module import check_module
     from fuzz.tasks.judge.python import judge
     from fuzz.tasks.judge.redrawn import drawn
@@ -73,6 +74,7 @@ __all__ = [
     "check_random",
     "drawn",
     "every",
+    "far_apart",
     "formula",
     "judge",
     "op_of",
@@ -91,6 +93,7 @@ _HOME = {
     **dict.fromkeys(("check_conversion", "every"), "fuzz.tasks.conversion"),
     "check_module": "fuzz.tasks.judge.module",
     **dict.fromkeys(("check_random", "philox", "philox_uniform"), "fuzz.tasks.chance"),
+    "far_apart": "fuzz.tasks.extents",
     "drawn": "fuzz.tasks.judge.redrawn",
     "judge": "fuzz.tasks.judge.python",
     "Ruling": "fuzz.tasks.judge.ruling",

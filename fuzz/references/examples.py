@@ -19,7 +19,7 @@ from fuzz.core.base.text import counted
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.execute.batch import Pool
 from fuzz.core.generate.drawing import draw_from
-from fuzz.core.generate.observed import PROPERTIES, kept_by, observed, words_of
+from fuzz.core.generate.observed import kept_by, words_of
 from fuzz.core.generate.realise import holds_in, realise
 from fuzz.core.generate.sketch import sketched
 from fuzz.core.laws.registry import Entry
@@ -66,6 +66,8 @@ def seen_in(found: Derived, samples: Sequence[Samples]) -> Mapping[str, Kept]:
 
 def seen_of(called: Mapping[str, str], samples: Sequence[Samples]) -> Mapping[str, Kept]:
     """Return the properties that tensors always have in examples. `called` are their names in the examples."""
+    from fuzz.core.generate.properties import observed
+
     seen = dict[str, Kept]()
     for own, name in called.items():
         there = [one[name] for one in samples if hasattr(one.get(name), "shape")]
@@ -84,6 +86,8 @@ def square_in(
     fixed: Collection[str],
 ) -> tuple[tuple[str, str], ...]:  # fmt: skip
     """Return the pairs of last dimensions of the matrices that are square in all examples."""
+    from fuzz.core.generate.properties import PROPERTIES
+
     pairs = dict[tuple[str, str], None]()
     for name, some in kept.items():
         axes = tuple(dims[name])[-2:]

@@ -103,7 +103,8 @@ def calculated(reference: Callable[..., Any], arrays: Arrays, way: float = 0.0) 
     with well_defined(), intercepted(noted):
         returned = reference(**{name: torch.tensor(each) for name, each in arrays.items()})
     flat = [*tensors_in(returned)]
-    return None if rounds or not flat else UnroundedRun([*map(_wide, flat)], selects, counts)
+    outputs = [(each.double() if each.is_floating_point() else each).detach().numpy() for each in flat]
+    return None if rounds or not flat else UnroundedRun(outputs, selects, counts)
 
 
 def calculated_by_jax(reference: Callable[..., Any], arrays: Arrays) -> UnroundedRun | None:
@@ -113,12 +114,6 @@ def calculated_by_jax(reference: Callable[..., Any], arrays: Arrays) -> Unrounde
 
     found = whole(reference, arrays)
     return None if found is None else UnroundedRun(found, selects=False, counts=False)
-
-
-def _wide(tensor: Any) -> NDArray[Any]:
-    """Return a tensor as an array, floats as float64."""
-    found: NDArray[Any] = (tensor.double() if tensor.is_floating_point() else tensor).detach().numpy()
-    return found
 
 
 def _counted(function: Any, bins: Bins, args: Any, kwargs: Any, way: float) -> Any:

@@ -68,15 +68,11 @@ def _on_two_threads(case: Case, stream: Stream) -> Case:
 
 @remembered(64)
 def _repeats(op: Op) -> bool:
-    """Return whether a right kernel that repeats a call must return the same bits. If several elements are written to
-    one place, any may stay, and with threads another each time: the formula takes one of equal integers at a place."""
+    """Return whether the same bits must come again: of several elements for one place, any may stay."""
     whole = traced(op, [*op.params, *(each.name for each in op.operands)])
-    for node in ordered(whole.outputs.values()):
-        if node.kind == "place" and node.value == EITHER:
-            tensors = [each.label for each in ordered([node.args[0]]) if each.kind == "tensor"]
-            if tensors and all(op.operand(name).integers for name in tensors):
-                return False
-    return True
+    places = [node for node in ordered(whole.outputs.values()) if node.kind == "place" and node.value == EITHER]
+    tables = [{each.label for each in ordered([node.args[0]]) if each.kind == "tensor"} for node in places]
+    return not any(names and all(op.operand(name).integers for name in names) for names in tables)
 
 
 RERUN = Law(

@@ -17,7 +17,8 @@ from types import ModuleType
 from typing import Any, Literal
 
 from fuzz.core.base.errors import error_line
-from fuzz.core.generate.observed import observed, structural
+from fuzz.core.generate.observed import structural
+from fuzz.core.generate.properties import observed
 from fuzz.tasks.readers.source import TaskError, executed, identifier, identifiers, on_cpu, signed, text_of
 from fuzz.tasks.readers.statement import KERNEL, MODULE, SEED, Mode, Module, Statement, has_too_many, modes_of
 from oracles.dtypes import SINGLE

@@ -13,7 +13,8 @@ from fuzz.core.base.capability import Capabilities, Capability
 from fuzz.core.base.dtypes import quantise
 from fuzz.core.base.stream import Stream, dice_of
 from fuzz.core.generate.drawing import draw_from
-from fuzz.core.generate.observed import PROPERTIES, holds, made_so, observed, words_of
+from fuzz.core.generate.observed import holds, made_so, words_of
+from fuzz.core.generate.properties import PROPERTIES, observed
 from fuzz.core.generate.realise import draw_of, holds_in, realise
 from fuzz.core.generate.sketch import sketched
 from oracles.formula.trace import Node, Outputs, dot
