@@ -38,7 +38,7 @@ PLACES: Mapping[str, frozenset[str]] = {
     "cli/__init__.py": frozenset({"gate"}),  # the verb
     "cli/gate.py": frozenset({"gate"}),  # the same
     "contracts/sums.py": frozenset({"sum"}),  # a kind of node of a formula
-    "core/generate/observed.py": frozenset({"causal"}),  # a property of a matrix
+    "core/generate/properties.py": frozenset({"causal"}),  # a property of a matrix
     "core/generate/structure.py": frozenset({"sum"}),  # a kind of node of a formula
     "core/laws/reach.py": frozenset({"sum"}),  # the same
     "core/laws/symmetry.py": frozenset({"sum"}),  # the same
