@@ -43,6 +43,7 @@ def test_sums_that_are_kept_in_16_bits_are_wrong() -> None:
     assert deviations(found).rows[0][:2] == ("addbmm", "forward:bf16")
 
 
+@pytest.mark.whole
 def test_a_process_for_a_gpu_has_its_own_cuda() -> None:
     """Where there is no GPU, it says so for each sample."""
     [(name, [answer])] = all_answers(["abs"], ("f32",), 1, 1, "cuda")

@@ -96,14 +96,14 @@ def _checked(kernel: Kernel, reference: Kernel, **given: Any) -> None:
     )  # fmt: skip
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("at", range(len(RIGHT)))
 def test_right_kernels_of_codes_pass(at: int) -> None:
     reference, kernel = RIGHT[at]
     _checked(kernel, reference, arrays="numpy" if at in _NUMPY else "torch")
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_ones_are_found(name: str) -> None:
     reference, kernel = WRONG[name]
