@@ -69,7 +69,7 @@ class SolvedEquation:
         return known
 
     def judged(self, form: Format, size: int) -> int:
-        """Return the number of judged elements of a part with so many elements."""
+        """Return the number of judged elements of a part with this many elements."""
         known = self.settled(form)
         return int(known.sum()) * (size // max(known.size, 1))
 
