@@ -425,9 +425,8 @@ def _check_integers(op: Op, operand: Operand) -> None:
     if operand.missing is not None and not (operand.index and _LOWEST <= operand.missing < 0 and not operand.is_bound):
         raise OpError(f"{op.name}: {operand.name}: missing {operand.missing!r} is no number below 0 beside an index")
     if operand.dtype not in known:
-        raise OpError(
-            f"{op.name}: {operand.name}: dtype {operand.dtype!r} is no tensor of the op and none of {', '.join(DTYPES)}"
-        )
+        words = f"dtype {operand.dtype!r} is neither a tensor of the op nor one of {', '.join(DTYPES)}"
+        raise OpError(f"{op.name}: {operand.name}: {words}")
     if not operand.integers:
         return
     about = f"{op.name}: {operand.name}"

@@ -127,7 +127,6 @@ def detection(options: DetectionOptions) -> Exit:
     """
     pack = loaded(options.pack)
     bugs = options.planted.of(pack)
-
     if options.beside and find_spec("scipy") is None:
         raise UsageError("--beside needs SciPy for its statistics: pip install scipy")
     questions = {
@@ -157,9 +156,8 @@ def detection(options: DetectionOptions) -> Exit:
     wrong = [each for each in seen if not each.right and each.way == OURS]
     missed = {each.kernel for each in wrong} - {each.kernel for each in wrong if each.accused}
     out.print(f"\nnot found: {', '.join(sorted(missed)) or 'none'}", soft_wrap=True)
-    for each in found:
-        if each.not_run:
-            out.print(f"not measured: {each.base}: {each.not_run}", soft_wrap=True)
+    for base, why in dict.fromkeys((each.base, each.not_run) for each in found if each.not_run):
+        out.print(f"not measured: {base}: {why}", soft_wrap=True)
     if len(found) < len(questions):
         out.print(f"interrupted: {len(questions) - len(found)} of {len(questions)} searches were not reached")
     seeds = (
@@ -180,7 +178,7 @@ def score(seen: Sequence[SearchVerdict], visible: Collection[str]) -> PlainTable
     """Return a table with one row for each test: medians over seeds, with the least and the most."""
     ways = list(dict.fromkeys(each.way for each in seen))
     by_way = {way: [each for each in seen if each.way == way] for way in ways}
-    ours = [*counts(by_way.get(OURS, ())).values()]
+    ours = [*counts(each for each in by_way.get(OURS, ()) if not each.right).values()]
     rows = list[tuple[str, ...]]()
     for way, own in by_way.items():
         wrong = [each for each in own if not each.right]
@@ -190,7 +188,7 @@ def score(seen: Sequence[SearchVerdict], visible: Collection[str]) -> PlainTable
         )]  # fmt: skip
         right = [each for each in own if each.right]
         shares = _share(wrong), _share([each for each in wrong if each.kernel in visible])
-        chance = "" if way == OURS else by_chance([*counts(own).values()], ours)
+        chance = "" if way == OURS else by_chance([*counts(wrong).values()], ours)
         rows.append((way, *shares, *until, _share(right), chance))
     columns = (
         "test", "bugs found", "of those that show in values", "cases to the first, median", "seconds, median",
@@ -294,9 +292,8 @@ def searched(pack: Pack, base: str, mutants: Sequence[Mutant], limits: Detection
             if (hunt.is_done and hunt.cases >= _LEAST) or hunt.seconds > limits.each:
                 break
     seen = hunt.seen(OURS, limits.seed)
-    with WorkerPool(
-        (right, *wrong), jobs=1, bounded=False
-    ) as pool:  # usual tests have large cases for slow targets too
+    # Usual tests have large cases for slow targets, too.
+    with WorkerPool((right, *wrong), jobs=1, bounded=False) as pool:
         for rival in RIVALS if limits.beside else ():
             seen += _tested(pool, right, wrong, rival, limits).seen(rival.name, limits.seed)
     return Searched(base, limits.seed, seen)
@@ -308,7 +305,7 @@ def hunters(everyone: Sequence[Target]) -> Iterator[WorkerPool]:
     with WorkerPool(everyone, jobs=1) as pool:
         for each in everyone:
             if isinstance(status := pool.statuses[each.id], NotRun):
-                raise UsageError(f"{each.id}: does not run here: {status}")
+                raise UsageError(f"{each.id}: does not run here: {status.reason}")
         yield pool
 
 

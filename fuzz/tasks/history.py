@@ -13,8 +13,6 @@ from fuzz.references.tracing import intercepted, tensors_in
 
 _MOST_BYTES = 1 << 31
 """The memory in bytes after which a history records no more. Chosen."""
-
-
 _MOVES = frozenset((
     "_to_copy", "clone", "copy_", "cat", "stack", "empty", "empty_like", "zeros", "zeros_like", "ones", "ones_like",
     "full", "arange", "fill_",
@@ -49,7 +47,7 @@ class TakenStep:
 
 
 @dataclass(frozen=True)
-class TensorHistory:
+class ValueOrigin:
     """A value as a function of tensors that no operation made, or only one that draws at random."""
 
     reference: Callable[..., Any]
@@ -83,7 +81,7 @@ class History:
         found: AbstractContextManager[Any] = intercepted(self._record)
         return found
 
-    def provenance(self, value: Any) -> TensorHistory:
+    def provenance(self, value: Any) -> ValueOrigin:
         """Return how a tensor was made. Raises UnknownHistoryError if no operation made it, or if making it again
         returns something else, as where a kernel wrote into it."""
         if value not in self._slots or self._slots[value] in self._given:
@@ -96,7 +94,7 @@ class History:
             raise UnknownHistoryError(f"it cannot be made again: {error}") from error
         if not _is_same(made[last], value):
             raise UnknownHistoryError("operations of torch do not make it again: something else writes to it")
-        cut = {slot: made[slot] for slot in prepared(steps, given) if slot != last}
+        cut = {slot: made[slot] for slot in prepared(steps, given, made) if slot != last}
         steps, inputs = self._behind(value, cut), {**given, **cut}
         names = {slot: f"x{at}" for at, slot in enumerate(slot for slot in _used(steps) if slot in inputs)}
         if not names:
@@ -108,7 +106,7 @@ class History:
         # Attention multiplies probabilities that it rounds to 16 bits: no other product of matrices is as fast.
         several = len(narrow) > 1 or any("attention" in str(each.function) for each in narrow)
         named = {name: inputs[slot] for slot, name in names.items()}
-        return TensorHistory(_reference(names, steps, last), named, operations, several)
+        return ValueOrigin(_reference(names, steps, last), named, operations, several)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -192,12 +190,11 @@ def taken(steps: Sequence[TakenStep], given: Mapping[Slot, Any]) -> Mapping[Slot
     return values
 
 
-def prepared(steps: Sequence[TakenStep], given: Mapping[Slot, Any]) -> Iterator[Slot]:
-    """Yield the tensors that a kernel is given in place of those from which they are made: numbers of a narrower dtype,
-    for which one tensor was scaled or arranged at most, and integers. What they are rounded from is nothing that a
-    kernel can know."""
-
-    dtypes = {slot: each.dtype for slot, each in taken(steps, given).items()}
+def prepared(steps: Sequence[TakenStep], given: Collection[Slot], made: Mapping[Slot, Any]) -> Iterator[Slot]:
+    """Yield those of the `made` tensors that a kernel is given in place of what they are made from: numbers of a
+    narrower dtype, for which one tensor was scaled or arranged at most, and integers. A kernel cannot know what they
+    were rounded from."""
+    dtypes = {slot: each.dtype for slot, each in made.items()}
     origin: dict[Slot, frozenset[Slot]] = {slot: frozenset({slot}) for slot in given}
     for step in steps:
         name, read = step.function._schema.name.partition("::")[2], [*_slots_in((step.args, step.kwargs))]

@@ -110,9 +110,9 @@ def answers(entry: Any, dtypes: Sequence[str] = COMPUTED, samples: int = 2, devi
     """Yield the answers about an entry: forward for some samples, and the gradient for the first that has one."""
     import torch
 
-    # These are documented not to be as exact as their dtype.
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
-    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+    if device != CPU:  # what these allow is documented not to be as exact as the dtype
+        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+        torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
 
     read = dict[tuple[str, str], ReadTask | str]()
     for dtype in dtypes:

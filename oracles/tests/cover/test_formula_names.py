@@ -34,7 +34,7 @@ def test_a_dtype_that_is_none_is_refused_with_those_that_there_are(dtype: str) -
     def copied(x: Node) -> Outputs:
         return {"y": x + 0.0}
 
-    with pytest.raises(OpError, match=f"^copied: y: dtype '{dtype}' is no tensor .* none of f32, "):
+    with pytest.raises(OpError, match=f"^copied: y: dtype '{dtype}' is neither a tensor .* nor one of f32, "):
         Op(copied, (X,), (Operand("y", "... n", dtype=dtype),))
 
 

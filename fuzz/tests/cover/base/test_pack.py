@@ -118,7 +118,8 @@ MISTAKES = {
     OWN.format("Op(own, X, Y + (Operand('z', '...'),))"): "own: its formula returns y, and no 'z'",
     OWN.format("Op(own, (Operand('x', '... n', values='odd'),), Y)"): "own: x: values 'odd' is not one of any,",
     OWN.format("Op(own, X, (Operand('y', '... n', dtype='e9m9'),))"): (
-        "own: y: dtype 'e9m9' is no tensor of the op and none of f32, f16, bf16, f64, e4m3fn, e5m2, int8, int32, int64,"
+        "own: y: dtype 'e9m9' is neither a tensor of the op nor one of f32, f16, bf16, f64, e4m3fn, e5m2, int8, int32,"
+        " int64,"
     ),
     OWN.replace("exp(x)}}", "x * formula.extent('k')}}").format("Op(own, X, Y)"): (
         "own: extent('k'): given x there are only the dimensions '...', 'n'"

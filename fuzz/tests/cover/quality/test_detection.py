@@ -74,9 +74,11 @@ def test_medians_over_seeds_and_the_chance_of_a_difference() -> None:
 
     ours = [seen(OURS, seed, bug, seed > 1 or bug > 0) for seed in range(1, 6) for bug in range(3)]
     theirs = [seen("theirs", seed, bug, bug == 0) for seed in range(1, 6) for bug in range(3)]
-    first, second = score([*ours, *theirs], {"bug0"}).rows
+    accused = [SearchVerdict("theirs", seed, "right", True, True, 3, 0.5) for seed in range(1, 6)]
+    first, second = score([*ours, *theirs, *accused], {"bug0"}).rows
     assert first[1] == "3 (2 to 3) of 3 (100%)"
     assert (second[1], second[-1]) == ("1 of 3 (33%)", by_chance([1] * 5, [2, 3, 3, 3, 3]))
+    assert second[-2] == "1 of 1 (100%)"
     # Every one of five above every one of five, without ties: 2 of the 252 ways to order them.
     assert by_chance([1, 2, 3, 4, 5], [6, 7, 8, 9, 10]) == "p = 0.0079"
     assert by_chance([1, 2, 3], [4, 5, 6]) == "-"

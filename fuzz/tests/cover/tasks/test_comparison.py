@@ -119,6 +119,17 @@ def test_the_expected_value_says_what_is_right(
     assert found.result == result, found
 
 
+def test_what_is_no_matter_of_values_still_fails() -> None:
+    """The judge finds each of these values right: bf16 rounds them well, and nothing is promised of NaN."""
+    comparisons, x = Comparisons(), torch.linspace(0, 1, 32)
+    with comparisons.replacing():
+        with comparisons.judging(), pytest.raises(AssertionError, match="dtype"):
+            torch.testing.assert_close(torch.exp(x).bfloat16(), torch.exp(x))
+        with comparisons.judging():
+            nan = torch.log(x - 2)
+            assert not torch.allclose(nan, torch.log(x - 2))
+
+
 def test_memory_that_something_else_writes_has_no_history() -> None:
     history = History()
     with history.recording():
