@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import asdict
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TextIO
 
 import pytest
@@ -58,6 +60,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--kernelfuzz-assert", action="store_true",
         help="Judge what torch.testing.assert_close and torch.allclose compare, in place of their tolerances.",
     )  # fmt: skip
+    group.addoption(
+        "--kernelfuzz-helper", action="append", default=[], metavar="MODULE:NAME",
+        help="A comparison of the suite's own, such as tests.utils:assert_near, to be judged as well. Repeatable.",
+    )  # fmt: skip
     parser.addini(_MARKER, f"Folder of kernels with a pack.py, for tests that use the fixture {_FIXTURE}.")
 
 
@@ -78,6 +84,8 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     if chosen("--kernelfuzz-assert"):
         _replace_comparisons(config)
+    elif chosen("--kernelfuzz-helper"):
+        raise pytest.UsageError("--kernelfuzz-helper needs --kernelfuzz-assert beside it")
     terminal = _Terminal(config)
     config.add_cleanup(terminal.close)
     GIVEN.console = terminal.console
@@ -165,6 +173,22 @@ def _replace_comparisons(config: pytest.Config) -> None:
     replaced = ExitStack()
     replaced.enter_context(config.stash[_COMPARISONS].replacing())
     config.add_cleanup(replaced.close)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Replace the suite's own comparisons, where its modules hold them."""
+    comparisons = session.config.stash.get(_COMPARISONS, None)
+    if comparisons is None or not session.items:
+        return
+    for named in session.config.getoption("--kernelfuzz-helper"):
+        module, _, name = named.partition(":")
+        own = getattr(sys.modules.get(module), name, None)
+        if not callable(own):
+            raise pytest.UsageError(f"--kernelfuzz-helper {named}: no test imports a function {name!r} of {module!r}")
+        judged = comparisons.judged(own)
+        for each in [each for each in sys.modules.values() if isinstance(each, ModuleType)]:
+            for alias in [alias for alias, value in vars(each).items() if value is own]:
+                setattr(each, alias, judged)
 
 
 def _tell_comparisons(terminal: pytest.TerminalReporter, found: Sequence[Mapping[str, Any]]) -> None:

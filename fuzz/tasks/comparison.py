@@ -3,6 +3,7 @@ of the comparisons in a user's tests, in place of their tolerances."""
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -195,38 +196,51 @@ class Comparisons:
         was calculated. What cannot be judged is compared as always. Tests that import their names come later."""
         import torch
 
-        close, alike = torch.testing.assert_close, torch.allclose
-
-        @wraps(close)
-        def assert_close(actual: Any, expected: Any, *more: Any, **named: Any) -> None:
-            __tracebackhide__ = True
-            if self._history is None:
-                close(actual, expected, *more, **named)
-                return
-            error: AssertionError | None = None
-            with self._history.paused():
-                try:
-                    close(actual, expected, *more, **named)
-                except AssertionError as raised:
-                    error = raised
-                seen = self._see(actual, expected, named.get("atol"), named.get("rtol"), error is None)
-            if seen.result == WRONG:
-                raise AssertionError(f"kernelfuzz: {seen.said}") from error
-            if error is not None and not (seen.result == RIGHT and _differ_in_values(actual, expected)):
-                raise error
+        alike = torch.allclose
 
         @wraps(alike)
         def allclose(one: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
-            if self._history is None or self._history.is_paused:
-                return bool(alike(one, other, rtol, atol, equal_nan))
-            with self._history.paused():
-                passed = bool(alike(one, other, rtol, atol, equal_nan))
-                seen = self._see(one, other, atol, rtol, passed)
-            is_right = seen.result == RIGHT and _differ_in_values(one, other)
-            return is_right or (passed and seen.result != WRONG)
+            return bool(self._compared(alike, (one, other), {"rtol": rtol, "atol": atol, "equal_nan": equal_nan}))
 
-        with patch("torch.testing.assert_close", assert_close), patch("torch.allclose", allclose):
+        close = self.judged(torch.testing.assert_close)
+        with patch("torch.testing.assert_close", close), patch("torch.allclose", allclose):
             yield
+
+    def judged(self, comparison: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a comparison, of which the first two tensors are judged, in place of one that raises AssertionError
+        or returns False where they differ."""
+
+        @wraps(comparison)
+        def compared(*args: Any, **named: Any) -> Any:
+            __tracebackhide__ = True
+            return self._compared(comparison, args, named)
+
+        return compared
+
+    def _compared(self, comparison: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        import torch
+
+        __tracebackhide__ = True
+        if self._history is None or self._history.is_paused:
+            return comparison(*args, **named)
+        returned, error = None, None
+        with self._history.paused():
+            try:
+                returned = comparison(*args, **named)
+            except AssertionError as raised:
+                error = raised
+            passed = error is None and returned is not False
+            given = _arguments(comparison, args, named)
+            actual, expected = [*(each for each in given.values() if isinstance(each, torch.Tensor)), None, None][:2]
+            seen = self._see(actual, expected, given.get("atol", _NAN), given.get("rtol", _NAN), passed)
+        is_right = seen.result == RIGHT and _differ_in_values(actual, expected)
+        if isinstance(returned, bool):
+            return is_right or (passed and seen.result != WRONG)
+        if seen.result == WRONG:
+            raise AssertionError(f"kernelfuzz: {seen.said}") from error
+        if error is not None and not is_right:
+            raise error
+        return returned
 
     def _see(self, actual: Any, expected: Any, atol: float | None, rtol: float | None, passed: bool) -> SuiteComparison:
         dtype = next((name for name, own in TorchArrays().dtypes.items() if own == getattr(actual, "dtype", "")), "")
@@ -268,6 +282,16 @@ class Comparisons:
                 with suppress(UnknownHistoryError):
                     return self._history.provenance(actual), expected
             raise
+
+
+def _arguments(comparison: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the arguments of a call by their names, with those that have a default."""
+    try:
+        bound = inspect.signature(comparison).bind(*args, **named)
+    except (TypeError, ValueError):  # a function in C has no signature
+        return {**{str(at): each for at, each in enumerate(args)}, **named}
+    bound.apply_defaults()
+    return bound.arguments
 
 
 def _differ_in_values(one: Any, other: Any) -> bool:

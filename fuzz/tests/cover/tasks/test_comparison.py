@@ -56,6 +56,38 @@ def test_a_suite_is_judged_and_told(pytester: pytest.Pytester) -> None:
     assert "the expected value: no operation of torch made it" in printed
 
 
+_OWN = """
+import torch
+from near import norm_near as near
+
+
+def test_an_error_within_the_ratio():
+    x = torch.randn(16, 64)
+    near("exp", torch.exp(x), torch.exp(x.double()).float() * 1.001, ratio=0.01)
+
+
+def test_right():
+    x = torch.randn(16, 64)
+    near("exp", torch.exp(x), torch.exp(x.double()).float(), ratio=0.0)
+"""
+
+
+def test_the_own_comparison_of_a_suite_is_judged(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        near="def norm_near(of, right, mine, ratio):\n    assert (right - mine).norm() < ratio * right.norm(), of",
+        test_own=_OWN,
+    )
+    command = ("--kernelfuzz-assert", "-p", "no:cacheprovider", "--kernelfuzz-helper")
+    done = pytester.runpytest_subprocess(*command, "near:norm_near")
+    done.assert_outcomes(passed=1, failed=1)
+    printed = " ".join(done.stdout.str().split())
+    assert "test_own.py:7: wrong, and its tolerance passes it" in printed
+    assert "test_own.py:12: right, and its tolerance fails it" in printed
+    missing = pytester.runpytest_subprocess(*command, "near:far")
+    assert missing.ret == pytest.ExitCode.USAGE_ERROR
+    missing.stderr.fnmatch_lines(["*no test imports a function 'far' of 'near'*"])
+
+
 def test_without_the_option_nothing_is_replaced(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_mine=_SUITE)
     pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=3, failed=1)
