@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fuzz.references.dims import Pair, UnreadableError
-from fuzz.references.jaxprs.tracing import Equation, TracedNumber, TracedProgram, program
+from fuzz.references.dims import MisfitError, Pair, UnreadableError
+from fuzz.references.jaxprs.tracing import Equation, TracedNumber, TracedProgram, program, slicing
 from fuzz.references.recording import Recording, Step, Two, Use
 from fuzz.references.scope import ITERATIONS
 
@@ -91,12 +91,19 @@ def record(
     call: Callable[..., Any], names: Sequence[str], specs: Sequence[Mapping[str, tuple[tuple[int, ...], str]]]
 ) -> Recording:
     """Return the steps of a reference for arrays of two sets of extents. Raises UnreadableError."""
-    first, second = (program(call, {name: each[name] for name in names}) for each in specs)
+    programs, beyond = list[TracedProgram](), list[Sequence[tuple[int, int]]]()
+    for each in specs:
+        with slicing() as found:
+            programs.append(program(call, {name: each[name] for name in names}))
+        beyond.append(found)
+    for (one, place), (other, again) in zip(*beyond, strict=False):
+        if place == again and one != other:
+            raise MisfitError(f"a slice ends at place {place}, beyond the extents {one} and {other} that were tried")
+    first, second = programs
     recorder = _Recorder()
     for one, other in zip(first.inputs, second.inputs, strict=True):
         recorder.given(one, *(made.shapes[at] for made, at in ((first, one), (second, other))))
-    found = [*recorder.read(first, second)]
-    outputs = [recorder.as_step(each, "float32") for each in found]
+    outputs = [recorder.as_step(each, "float32") for each in [*recorder.read(first, second)]]
     return Recording(recorder.steps, outputs, first.names)
 
 
