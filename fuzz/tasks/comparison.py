@@ -25,7 +25,7 @@ from fuzz.references.rerun import replayed, ways_of
 from fuzz.references.tracing import tensors_in
 from fuzz.tasks.bound import ReadTask
 from fuzz.tasks.check.results import CheckError
-from fuzz.tasks.history import History, UnknownHistoryError, ValueOrigin
+from fuzz.tasks.history import ConstantValueError, History, UnknownHistoryError, ValueOrigin
 from oracles.dtypes import DOUBLE
 from oracles.formula.contract import INPUT
 
@@ -35,6 +35,8 @@ _EACH_STEP_ROUNDS = {"compute": INPUT, "wider": True}
 """The contract of several operations of torch one after the other, which return results in the dtype of the inputs."""
 _MOST_ELEMENTS = 1 << 20
 """Larger results are not judged: they take a second or more. Chosen."""
+_MOST_GIVEN = 1 << 22
+"""More elements of inputs are not judged either, such as those of a loss. Chosen."""
 _NAN = float("nan")
 _FAR = 10.0
 """A tolerance that is wider by more than this factor is told. Chosen."""
@@ -259,11 +261,14 @@ class Comparisons:
         if actual.numel() > _MOST_ELEMENTS:
             return JudgedCall(said=f"more than {_MOST_ELEMENTS:,} elements")
         try:
-            made, judged = self._made(actual, expected)
-            return JudgedCall.of(
-                made.reference, made.inputs, judged.detach(), made.operations, dtype,
-                steps_round=made.steps_round,
-            )  # fmt: skip
+            made, judged, kept = self._made(actual, expected)
+            if sum(each.numel() for each in made.inputs.values()) > _MOST_GIVEN:
+                return JudgedCall(said=f"more than {_MOST_GIVEN:,} elements of inputs")
+            found = _by_origin(made, judged, dtype)
+            if found.result == WRONG and (own := _by_origin(made, kept, dtype)).result == WRONG:
+                # Of a test whose own expected value is no better, the formula may not say what it means.
+                return JudgedCall(said=f"the expected value is wrong as well: {own.said}")
+            return found
         except UnknownHistoryError as error:
             return JudgedCall(said=f"the expected value: {error}")
         except CheckError as error:
@@ -271,17 +276,25 @@ class Comparisons:
         except Exception as error:  # what we cannot judge for a fault of ours fails no test of others
             return JudgedCall(said=f"an error of kernelfuzz: {error_line(error)}")
 
-    def _made(self, actual: Any, expected: Any) -> tuple[ValueOrigin, Any]:
-        """Return how the expected value was made, and the value that is judged. Suites have them in either order: if
-        the second value is a kernel's, the first is expected."""
+    def _made(self, actual: Any, expected: Any) -> tuple[ValueOrigin, Any, Any]:
+        """Return how the expected value was made, the value that is judged, and the expected one. Suites have them in
+        either order: if the second value is a kernel's, the first is expected."""
         assert self._history is not None
         try:
-            return self._history.provenance(expected), actual
+            return self._history.provenance(expected), actual, expected
+        except ConstantValueError:
+            raise
         except UnknownHistoryError:
             if actual.dtype == expected.dtype:
                 with suppress(UnknownHistoryError):
-                    return self._history.provenance(actual), expected
+                    return self._history.provenance(actual), expected, actual
             raise
+
+
+def _by_origin(made: ValueOrigin, value: Any, dtype: str) -> JudgedCall:
+    return JudgedCall.of(
+        made.reference, made.inputs, value.detach(), made.operations, dtype, steps_round=made.steps_round
+    )
 
 
 def _arguments(comparison: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -26,6 +26,10 @@ class UnknownHistoryError(Exception):
     """The error of a value that cannot be made again, with the reason."""
 
 
+class ConstantValueError(UnknownHistoryError):
+    """The error of a value that no input decides about, as in a test that probabilities sum up to one."""
+
+
 @dataclass(frozen=True)
 class Slot:
     """Stands for a tensor in a step."""
@@ -66,6 +70,8 @@ class History:
     _steps: list[TakenStep] = field(default_factory=list)
     _slots: Any = None
     """The slot of each tensor, by weak reference: autograd copies a gradient if anybody else holds it."""
+    _stored: dict[Slot, int] = field(default_factory=dict)
+    """The memory of each tensor when it got its slot."""
     _given: dict[Slot, Any] = field(default_factory=dict)
     """Copies of the tensors that no step makes, as they were when they were first used."""
     _memory: dict[int, Any] = field(default_factory=dict)
@@ -98,7 +104,7 @@ class History:
         steps, inputs = self._behind(value, cut), {**given, **cut}
         names = {slot: f"x{at}" for at, slot in enumerate(slot for slot in _used(steps) if slot in inputs)}
         if not names:
-            raise UnknownHistoryError("no input decides about it")
+            raise ConstantValueError("no input decides about it")
         operations = [each.function for each in steps if not each.function.is_view]
         narrow = [
             step for step in steps if _rounds(step) and any(_is_narrow(made[each]) for each in _slots_in(step.found))
@@ -123,10 +129,13 @@ class History:
         if self.is_paused or self._bytes > _MOST_BYTES:
             return function(*args, **kwargs)
         for each in tensors_in((args, kwargs)):
-            if each not in self._slots:
+            # A module that moves to a GPU has the same parameters with other memory, and no operation says so.
+            if each not in self._slots or each.untyped_storage()._cdata != self._stored[self._slots[each]]:
                 self._give(each)
-        read = self._kept((args, kwargs))
-        own, named = self._as_slots((args, kwargs))
+        name = function._schema.name.partition("::")[2]
+        is_filled = name.endswith("_like") or name.startswith("new_")  # no value of its argument matters
+        read = frozenset[int]() if is_filled else self._kept((args, kwargs))
+        own, named = _hollow((args, kwargs)) if is_filled else self._as_slots((args, kwargs))
         found = function(*args, **kwargs)
         changed = (found, args, kwargs) if function._schema.is_mutable else (found,)
         # Inputs are made in steps, too: room for a parameter, which is not torch's yet, is filled.
@@ -139,9 +148,14 @@ class History:
         return found
 
     def _give(self, tensor: Any) -> None:
-        slot = self._slots[tensor] = Slot(next(self._numbers))
+        slot = self._new_slot(tensor)
         self._given[slot] = tensor.detach().clone()
         self._bytes += tensor.nbytes
+
+    def _new_slot(self, tensor: Any) -> Slot:
+        slot = self._slots[tensor] = Slot(next(self._numbers))
+        self._stored[slot] = tensor.untyped_storage()._cdata
+        return slot
 
     def _kept(self, value: Any) -> frozenset[int]:
         storages = [each.untyped_storage() for each in tensors_in(value)]
@@ -157,10 +171,7 @@ class History:
         from torch.utils._pytree import tree_map_only
 
         def slot(tensor: Any) -> Slot:
-            if tensor not in self._slots:
-                self._slots[tensor] = Slot(next(self._numbers))
-            found: Slot = self._slots[tensor]
-            return found
+            return self._slots[tensor] if tensor in self._slots else self._new_slot(tensor)
 
         return tree_map_only(torch.Tensor, slot, value)
 
@@ -178,13 +189,18 @@ class History:
         return found[::-1]
 
 
-def taken(steps: Sequence[TakenStep], given: Mapping[Slot, Any]) -> Mapping[Slot, Any]:
-    """Take the steps with copies of the given tensors, and return all tensors. Raises what an operation raises."""
+def taken(steps: Sequence[TakenStep], given: Mapping[Slot, Any], device: Any = None) -> Mapping[Slot, Any]:
+    """Take the steps with copies of the given tensors, on their devices or on another one, and return all tensors.
+    Raises what an operation raises."""
+    import torch
     from torch.utils._pytree import tree_leaves, tree_map_only
 
     values = {slot: each.clone() for slot, each in given.items()}
     for step in steps:
         args, kwargs = tree_map_only(Slot, values.__getitem__, (step.args, step.kwargs))
+        if device is not None:
+            args, kwargs = tree_map_only(torch.device, lambda _: device, (args, kwargs))
+            args, kwargs = tree_map_only(torch.Tensor, lambda each: each.to(device), (args, kwargs))
         found = zip(tree_leaves(step.found), tree_leaves(step.function(*args, **kwargs)), strict=True)
         values.update({slot: each for slot, each in found if isinstance(slot, Slot)})
     return values
@@ -215,6 +231,14 @@ def _is_cut(dtypes: Mapping[Slot, Any], slot: Slot, before: Slot, sources: Colle
     return dtypes[slot].itemsize < wide and len(sources) == 1 and all(dtypes[each].itemsize == wide for each in sources)
 
 
+def _hollow(value: Any) -> Any:
+    """Return a value with tensors of the same shapes in place of its tensors, without their memory."""
+    import torch
+    from torch.utils._pytree import tree_map_only
+
+    return tree_map_only(torch.Tensor, lambda each: each.new_empty(()).expand(each.shape), value)
+
+
 def _rounds(step: TakenStep) -> bool:
     return not step.function.is_view and step.function._schema.name.partition("::")[2] not in _MOVES
 
@@ -239,7 +263,8 @@ def _reference(names: Mapping[Slot, str], steps: Sequence[TakenStep], last: Slot
 
     def expected(*args: Any, **kwargs: Any) -> Any:
         given = {**dict(zip(names.values(), args, strict=False)), **kwargs}
-        return taken(steps, {slot: given[name] for slot, name in names.items()})[last]
+        device = next(iter(given.values())).device
+        return taken(steps, {slot: given[name] for slot, name in names.items()}, device)[last]
 
     parameters = [inspect.Parameter(each, inspect.Parameter.POSITIONAL_OR_KEYWORD) for each in names.values()]
     setattr(expected, "__signature__", inspect.Signature(parameters))  # noqa: B010 (a function has none to a checker)

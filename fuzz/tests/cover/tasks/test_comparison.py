@@ -128,6 +128,27 @@ def _in_parts() -> tuple[torch.Tensor, torch.Tensor]:
     return 1 / (1 + torch.exp(-x)), y
 
 
+def _sums() -> tuple[torch.Tensor, torch.Tensor]:
+    sums = torch.from_numpy(torch.randn(4, 64).softmax(-1).numpy() * 1.001).sum(-1)
+    return sums, torch.ones_like(sums)
+
+
+def _moved() -> tuple[torch.Tensor, torch.Tensor]:
+    """A layer whose parameter is given other memory, as one that moves to a GPU is."""
+    layer, x, weight = torch.nn.Linear(32, 8, bias=False), torch.randn(4, 32), torch.randn(8, 32)
+    layer.weight.data = weight
+    return (x.double() @ weight.double().T).float(), layer(x).detach()
+
+
+def _causal(wrong: float = 0.0) -> tuple[torch.Tensor, torch.Tensor]:
+    """A convolution that is cut at a number, which is beyond any short row."""
+    x, w = torch.randn(2, 8, 64), torch.randn(8, 1, 3)
+    made = [
+        torch.nn.functional.conv1d(a, b, padding=2, groups=8)[..., :64] for a, b in ((x, w), (x.double(), w.double()))
+    ]
+    return (made[1] * (1 + wrong)).float(), made[0]
+
+
 @pytest.mark.parametrize(
     ("make", "result"),
     [
@@ -139,6 +160,10 @@ def _in_parts() -> tuple[torch.Tensor, torch.Tensor]:
         (lambda: _norm(torch.float32, 1e-4), WRONG),
         (_quantised, RIGHT),
         (_in_parts, RIGHT),
+        (_moved, RIGHT),
+        (_causal, RIGHT),
+        (lambda: _causal(1e-3), WRONG),
+        (_sums, OPEN),  # that they are one says nothing of how they are added
         (lambda: (torch.ones(3), torch.ones(3)), OPEN),
         (lambda: (torch.ones(3, dtype=torch.int64), torch.ones(3, dtype=torch.int64) * 1), OPEN),
     ],
