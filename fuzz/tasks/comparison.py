@@ -7,7 +7,7 @@ import inspect
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
@@ -284,11 +284,13 @@ class Comparisons:
             return self._history.provenance(expected), actual, expected
         except ConstantValueError:
             raise
-        except UnknownHistoryError:
-            if actual.dtype == expected.dtype:
-                with suppress(UnknownHistoryError):
-                    return self._history.provenance(actual), expected, actual
-            raise
+        except UnknownHistoryError as error:
+            if actual.dtype != expected.dtype:
+                raise
+            try:
+                return self._history.provenance(actual), expected, actual
+            except UnknownHistoryError as own:
+                raise UnknownHistoryError(f"{error}, and the other value: {own}") from None
 
 
 def _by_origin(made: ValueOrigin, value: Any, dtype: str) -> JudgedCall:
@@ -315,9 +317,10 @@ def _differ_in_values(one: Any, other: Any) -> bool:
 
 
 def _place() -> str:
-    """Return the file and line of the test that compares, which a helper of the suite may do for it."""
+    """Return the file and line of the test that compares, which a helper of the suite may do for it, and a decorator of
+    torch may call."""
     frame, before = sys._getframe(1), None
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] != "_pytest":
-        frame, before = frame.f_back, frame
+    while frame.f_back is not None and (package := frame.f_globals.get("__name__", "").partition(".")[0]) != "_pytest":
+        frame, before = frame.f_back, before if package == "torch" else frame
     found = before or frame
     return f"{Path(found.f_code.co_filename).name}:{found.f_lineno}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -12,7 +13,9 @@ from typing import Any
 from fuzz.references.tracing import intercepted, tensors_in
 
 _MOST_BYTES = 1 << 31
-"""The memory in bytes after which a history records no more. Chosen."""
+"""The memory of the processor in bytes after which a history records no more. Chosen."""
+_MOST_SHARE = 8
+"""The part of a GPU's free memory after which it records no more. Chosen."""
 _MOVES = frozenset((
     "_to_copy", "clone", "copy_", "cat", "stack", "empty", "empty_like", "zeros", "zeros_like", "ones", "ones_like",
     "full", "arange", "fill_",
@@ -77,7 +80,9 @@ class History:
     _memory: dict[int, Any] = field(default_factory=dict)
     """The memory of all tensors, which is kept so that no other tensor gets it."""
     _numbers: Iterator[int] = field(default_factory=count)
-    _bytes: int = 0
+    _bytes: Counter[str] = field(default_factory=Counter)
+    """The memory that is kept, by kind of device."""
+    _most: dict[str, int] = field(default_factory=dict)
 
     def recording(self) -> AbstractContextManager[Any]:
         """Return the context that records."""
@@ -91,7 +96,7 @@ class History:
         """Return how a tensor was made. Raises UnknownHistoryError if no operation made it, or if making it again
         returns something else, as where a kernel wrote into it."""
         if value not in self._slots or self._slots[value] in self._given:
-            raise UnknownHistoryError("no operation of torch made it")
+            raise UnknownHistoryError("its test makes too many tensors" if self._is_full else "torch did not make it")
         last, steps = self._slots[value], self._behind(value, {})
         given = {slot: self._given[slot] for slot in _used(steps) if slot in self._given}
         try:
@@ -126,7 +131,7 @@ class History:
     def _record(self, function: Any, args: Any, kwargs: Any) -> Any:
         import torch
 
-        if self.is_paused or self._bytes > _MOST_BYTES:
+        if self.is_paused or self._is_full:
             return function(*args, **kwargs)
         for each in tensors_in((args, kwargs)):
             # A module that moves to a GPU has the same parameters with other memory, and no operation says so.
@@ -150,7 +155,19 @@ class History:
     def _give(self, tensor: Any) -> None:
         slot = self._new_slot(tensor)
         self._given[slot] = tensor.detach().clone()
-        self._bytes += tensor.nbytes
+        self._bytes[tensor.device.type] += tensor.nbytes
+
+    @property
+    def _is_full(self) -> bool:
+        return any(amount > self._most_on(kind) for kind, amount in self._bytes.items())
+
+    def _most_on(self, kind: str) -> int:
+        if kind not in self._most:
+            import torch
+
+            free = torch.cuda.mem_get_info()[0] if kind == "cuda" else _MOST_BYTES * _MOST_SHARE
+            self._most[kind] = int(free) // _MOST_SHARE
+        return self._most[kind]
 
     def _new_slot(self, tensor: Any) -> Slot:
         slot = self._slots[tensor] = Slot(next(self._numbers))
@@ -162,7 +179,7 @@ class History:
         for each in storages:
             if each._cdata not in self._memory:
                 self._memory[each._cdata] = each
-                self._bytes += each.nbytes()
+                self._bytes[each.device.type] += each.nbytes()
         return frozenset(each._cdata for each in storages)
 
     def _as_slots(self, value: Any) -> Any:
