@@ -10,7 +10,7 @@ dget02 and dtrt02 leave out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -110,6 +110,11 @@ def equations_of(reference: Callable[..., Any], arrays: Arrays) -> Sequence[Solv
         if kind and -1 not in at:
             equations.append(SolvedEquation(kind, at, matrices, parts, how))
     return equations
+
+
+def solves(operations: Iterable[Any]) -> bool:
+    """Whether some operation of torch is a solve or a factorisation."""
+    return any(each._schema.name.partition("::")[2] in _READ for each in operations)
 
 
 def _same(one: NDArray[Any], other: F64) -> bool:

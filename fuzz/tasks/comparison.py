@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from fuzz.core.base.text import counted
 from fuzz.core.transport.python.arrays import TorchArrays
 from fuzz.references.replay.oracle import compared
 from fuzz.references.rerun import replayed, ways_of
+from fuzz.references.residuals import equations_of, solves
 from fuzz.references.tracing import tensors_in
 from fuzz.tasks.bound import ReadTask
 from fuzz.tasks.check.results import CheckError
@@ -80,7 +81,7 @@ class JudgedCall:
             return cls(said="a replay in float64 would compare it with itself", unread=task)
         if steps_round:
             return cls(said="rounds between several operations in 16 bits, and is not read", unread=task)
-        return cls._by_replay(reference, tensors, returned, dtype, task)
+        return cls._by_replay(reference, tensors, returned, operations, dtype, task)
 
     @classmethod
     def by_formula(cls, task: ReadTask, returned: Any) -> JudgedCall:
@@ -92,11 +93,14 @@ class JudgedCall:
 
     @classmethod
     def _by_replay(
-        cls, reference: Callable[..., Any], tensors: Mapping[str, Any], returned: Any, dtype: str, unread: str
-    ) -> JudgedCall:
+        cls, reference: Callable[..., Any], tensors: Mapping[str, Any], returned: Any, operations: Sequence[Any],
+        dtype: str, unread: str,
+    ) -> JudgedCall:  # fmt: skip
         try:
             inputs = dict(zip(tensors, arrays_of(tensors.values()), strict=True))
             replays = replayed(ways_of(reference), inputs)
+            for each in equations_of(reference, inputs) if solves(operations) else ():
+                replays = [replace(one, equation=each) if at in each.parts else one for at, one in enumerate(replays)]
         except Exception as error:  # torch's own, about float64
             return cls(said=f"is not replayed: {error_line(error)}", unread=unread)
         found = compared(replays, arrays_of(tensors_in(returned)), dtype)

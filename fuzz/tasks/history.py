@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -12,10 +13,8 @@ from typing import Any
 
 from fuzz.references.tracing import intercepted, tensors_in
 
-_MOST_BYTES = 1 << 31
-"""The memory of the processor in bytes after which a history records no more. Chosen."""
-_MOST_SHARE = 8
-"""The part of a GPU's free memory after which it records no more. Chosen."""
+_PART = 8
+"""A history that keeps this part of a device's memory, an eighth, records no more. Chosen."""
 _MOVES = frozenset((
     "_to_copy", "clone", "copy_", "cat", "stack", "empty", "empty_like", "zeros", "zeros_like", "ones", "ones_like",
     "full", "arange", "fill_",
@@ -165,8 +164,8 @@ class History:
         if kind not in self._most:
             import torch
 
-            free = torch.cuda.mem_get_info()[0] if kind == "cuda" else _MOST_BYTES * _MOST_SHARE
-            self._most[kind] = int(free) // _MOST_SHARE
+            whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+            self._most[kind] = int(torch.cuda.mem_get_info()[1] if kind == "cuda" else whole) // _PART
         return self._most[kind]
 
     def _new_slot(self, tensor: Any) -> Slot:

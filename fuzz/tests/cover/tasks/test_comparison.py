@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from fuzz.tasks.comparison import OPEN, RIGHT, WRONG, Comparisons, SuiteComparison, told
+from fuzz.tasks.comparison import OPEN, RIGHT, WRONG, Comparisons, JudgedCall, SuiteComparison, told
 from fuzz.tasks.history import History, UnknownHistoryError
 
 _SUITE = """
@@ -174,6 +174,20 @@ def test_the_expected_value_says_what_is_right(
     torch.manual_seed(1)
     found = _compared(make)
     assert found.result == result, found
+
+
+def _eigh(a: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return tuple(torch.linalg.eigh(a))
+
+
+@pytest.mark.parametrize(("factor", "result"), [(-1.0, RIGHT), (1.001, WRONG)])
+def test_a_factorisation_is_judged_by_its_residual(factor: float, result: str) -> None:
+    """A GPU returns eigenvectors with other signs than the processor."""
+    a = torch.randn(6, 6, generator=torch.Generator().manual_seed(1))
+    values, vectors = torch.linalg.eigh(a + a.T)
+    operation = torch.ops.aten._linalg_eigh.default
+    returned = values, vectors * factor
+    assert JudgedCall.of(_eigh, {"a": a + a.T}, returned, [operation], "f32", steps_round=False).result == result
 
 
 def test_what_is_no_matter_of_values_still_fails() -> None:
