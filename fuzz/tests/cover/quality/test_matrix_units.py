@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -75,3 +78,17 @@ def test_the_command_lists_rows_and_says_that_there_is_no_gpu(cli_here: Cli, mon
     assert "H700" in told.stderr
     listed = cli_here("matrix-units", "--rows", "--markdown", app=app).stdout
     assert listed.count("arXiv 2511.10909") >= len(UNITS)
+
+
+def test_the_product_of_tf32_adds_all_terms() -> None:
+    """Triton's interpreter multiplies and adds in f32: what a GPU cuts off is not seen here, a lost term is."""
+    program = """
+import numpy as np
+from fuzz.quality.matrix_units import drawn
+from fuzz.quality.tf32 import product
+random = np.random.default_rng(1)
+for k in (8, 48, 128):
+    a, b = (drawn((32, k), -1, 0, "tf32", random) for _ in range(2))
+    np.testing.assert_allclose(product(a, b.T.copy()), a @ b.T, atol=1e-5 * k)
+"""
+    subprocess.run([sys.executable, "-c", program], env={**os.environ, "TRITON_INTERPRET": "1"}, check=True)
