@@ -37,7 +37,7 @@ LARGEST, LEAST = 2.0**1023 * (2 - 2.0**-52), 2.0**-1074
 every_arithmetic = pytest.mark.parametrize("arithmetic", ARITHMETICS)
 
 
-@pytest.mark.some(14)
+@pytest.mark.some(7)
 @every_function
 @every_arithmetic
 def test_errors_are_within_the_bound(of: Elementary, arithmetic: Arithmetic) -> None:

@@ -22,6 +22,7 @@ def as_row(of: MatrixUnit) -> Multiply:
 
 
 @pytest.mark.parametrize(("name", "dtype"), [("V100", "f16"), ("A100", "tf32"), ("H200", "bf16"), ("H200", "e4m3fn")])
+@pytest.mark.some(2)
 def test_a_unit_that_is_as_its_row_says_is_explained_by_that_row_alone(name: str, dtype: str) -> None:
     row = unit(name, dtype)
     found = attested(row, dtype, as_row(row), np.random.default_rng(1))

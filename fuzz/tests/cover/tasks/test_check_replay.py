@@ -172,7 +172,7 @@ def truncates(a: Any, b: Any) -> Any:
     return np.where(b == 0, 0, np.trunc(a / d)).astype(a.dtype)
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("seed", range(1, 6))
 def test_integers_of_8_bits_are_drawn_over_all_that_the_dtype_has(seed: int) -> None:
     given = [torch.tensor([[-7, 5, 3]], dtype=torch.int8), torch.tensor([[2, -3, 1]], dtype=torch.int8)]
