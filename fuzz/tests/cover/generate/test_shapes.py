@@ -16,8 +16,9 @@ from fuzz.core.generate.models import MODELS
 from fuzz.core.generate.search import Search, batches
 from fuzz.core.generate.shapes import purposeful
 from fuzz.core.generate.sketch import simplest
+from oracles.tests.common.whole import quarter
 
-COUNT = 3000
+COUNT = quarter(6000)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import fuzz
+from oracles.tests.common.whole import quarter
 
 Kernel = Callable[..., Any]
 linalg = torch.linalg
@@ -200,7 +201,7 @@ WRONG: dict[str, tuple[Kernel, Kernel, str]] = {
 
 
 def _checked(kernel: Kernel, reference: Kernel, **given: Any) -> None:
-    given = {"seed": 1, "max_cases": 40, **given}
+    given = {"seed": 1, "max_cases": quarter(40), **given}
     fuzz.check(kernel, reference=reference, oracle="replay", shapes=SHAPES[reference], **given)
 
 
