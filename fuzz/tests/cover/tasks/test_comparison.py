@@ -58,7 +58,9 @@ def test_a_suite_is_judged_and_told(pytester: pytest.Pytester) -> None:
 
 def test_without_the_option_nothing_is_replaced(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_mine=_SUITE)
-    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=3, failed=1)
+    done = pytester.runpytest_inprocess("-p", "no:cacheprovider")
+    done.assert_outcomes(passed=3, failed=1)
+    assert "comparisons" not in done.stdout.str()
 
 
 def _compared(make: Callable[[], tuple[torch.Tensor, torch.Tensor]]) -> SuiteComparison:
@@ -96,9 +98,9 @@ def _in_parts() -> tuple[torch.Tensor, torch.Tensor]:
     return 1 / (1 + torch.exp(-x)), y
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize(
     ("make", "result"),
-@pytest.mark.some(5)
     [
         (lambda: _gelu(torch.randn(8, 32)), RIGHT),
         (lambda: _gelu(torch.randn(8, 32), 1.01), WRONG),

@@ -87,7 +87,7 @@ def test_a_solution_writes_to_the_room_or_returns_what_it_made(cli_here: Cli, tm
 def _verdicts(cli_here: Cli, folder: Path, sources: Mapping[str, str], against: str) -> dict[str, str]:
     for name, text in sources.items():
         (folder / f"{name}.py").write_text(text)
-    words = ("--against", against, "--seed", "1", "--no-shrink", "--max-cases", "12", "--trusted", "--json")
+    words = ("--against", against, "--seed", "1", "--no-shrink", "--max-cases", "4", "--trusted", "--json")
     done = cli_here("judge", *(f"{name}.py" for name in sources), *words)
     assert done.stdout, done.stderr
     return {each["solution"].removesuffix(".py"): each["verdict"] for each in json.loads(done.stdout)["solutions"]}
