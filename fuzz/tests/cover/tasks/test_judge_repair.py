@@ -7,15 +7,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from fuzz.tests.common.repairing import kind_of, repaired
 from fuzz.tests.conftest import Cli
 
 
+@pytest.mark.whole
 def test_an_agent_repairs_a_kernel_through_the_command_line(cli_here: Cli, tmp_path: Path) -> None:
     def judged(source: str, reference: str, shapes: str) -> Mapping[str, Any]:
         (tmp_path / "mine.py").write_text(source)
         (tmp_path / "ref.py").write_text(reference)
-        words = ("--shapes", shapes, "--seed", "1", "--trusted", "--max-cases", "12", "--no-shrink", "--json")
+        words = ("--shapes", shapes, "--seed", "1", "--trusted", "--max-cases", "16", "--no-shrink", "--json")
         done = cli_here("judge", "mine.py", "--against", "ref.py", *words)
         found: dict[str, Any] = json.loads(done.stdout)
         assert found["exit_code"] == done.returncode

@@ -72,6 +72,7 @@ def test_axes_of_one_extent_are_tried_as_in_a_product(tmp_path: Path) -> None:
     assert {"a": "m k", "b": "k d2"} in forms
 
 
+@pytest.mark.whole
 def test_a_solution_writes_to_the_room_or_returns_what_it_made(cli_here: Cli, tmp_path: Path) -> None:
     task = _task(tmp_path, _SCALED)
     head = "import torch\n\n\ndef _custom_kernel(data):\n    x, w, y = data\n"
@@ -87,7 +88,7 @@ def test_a_solution_writes_to_the_room_or_returns_what_it_made(cli_here: Cli, tm
 def _verdicts(cli_here: Cli, folder: Path, sources: Mapping[str, str], against: str) -> dict[str, str]:
     for name, text in sources.items():
         (folder / f"{name}.py").write_text(text)
-    words = ("--against", against, "--seed", "1", "--no-shrink", "--max-cases", "4", "--trusted", "--json")
+    words = ("--against", against, "--seed", "1", "--no-shrink", "--max-cases", "12", "--trusted", "--json")
     done = cli_here("judge", *(f"{name}.py" for name in sources), *words)
     assert done.stdout, done.stderr
     return {each["solution"].removesuffix(".py"): each["verdict"] for each in json.loads(done.stdout)["solutions"]}
