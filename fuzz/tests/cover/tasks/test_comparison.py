@@ -58,7 +58,7 @@ def test_a_suite_is_judged_and_told(pytester: pytest.Pytester) -> None:
 
 def test_without_the_option_nothing_is_replaced(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_mine=_SUITE)
-    done = pytester.runpytest_inprocess("-p", "no:cacheprovider")
+    done = pytester.runpytest_subprocess("-p", "no:cacheprovider")
     done.assert_outcomes(passed=3, failed=1)
     assert "comparisons" not in done.stdout.str()
 
