@@ -39,7 +39,7 @@ from oracles.ops import OPS
 from oracles.tests.common.whole import WHOLE
 
 # The same examples in every run: no outcome is left to chance, nor to how busy the machine is.
-settings.register_profile("tests", derandomize=True, database=None, deadline=None, max_examples=100 if WHOLE else 25)
+settings.register_profile("tests", derandomize=True, database=None, deadline=None, max_examples=100 if WHOLE else 15)
 settings.load_profile("tests")
 
 # pytest-xdist sets it for its workers, which are no terminal: a line is one line there, unless a test says otherwise.

@@ -8,5 +8,5 @@ from hypothesis import settings
 from oracles.tests.common.whole import WHOLE
 
 # The same examples in every run: no outcome is left to chance, nor to how busy the machine is.
-settings.register_profile("tests", derandomize=True, database=None, deadline=None, max_examples=100 if WHOLE else 40)
+settings.register_profile("tests", derandomize=True, database=None, deadline=None, max_examples=100 if WHOLE else 20)
 settings.load_profile("tests")

@@ -22,7 +22,7 @@ from oracles.tests.common.whole import WHOLE
 _DTYPES = (SINGLE.name, DOUBLE.name, *NARROW)
 _CONTRACTS = 3
 """The contracts of `accused`, each of which meets each dtype."""
-_ONE_IN = 1 if WHOLE else 10
+_ONE_IN = 1 if WHOLE else 30
 """A reference of this many is tried, of some 700 that the gate reads: each takes 0.03 to 0.9 CPU seconds."""
 _MOST_PLACES = 1 << 12 if WHOLE else 1 << 9
 """Problems of more are left out: one reference of 3,840 places takes 6 CPU seconds."""

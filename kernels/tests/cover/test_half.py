@@ -13,6 +13,7 @@ from fuzz.core.adapters.toolchain import this_host
 from fuzz.core.base.capability import Capabilities
 from fuzz.core.base.case import Case, Output, Tensor, contiguous
 from fuzz.core.execute.pool import WorkerPool
+from oracles.tests.common.whole import some
 
 HALF = Path(__file__).resolve().parents[2] / "common"
 SOURCE = """
@@ -47,7 +48,7 @@ def test_conversions(isa: str, tmp_path: Path) -> None:
     cases = [_case("f16", ALL_HALVES, "f32"), _case("f32", narrow_in, "f16")]
     with np.errstate(over="ignore"):
         wanted = [ALL_HALVES.astype("<f4"), narrow_in.astype("<f2")]
-    with WorkerPool(expand([kernel], this_host())) as pool:
+    with WorkerPool(some(expand([kernel], this_host()), 2)) as pool:
         for want, outcomes in zip(wanted, pool.submit(cases).outcomes(), strict=True):
             assert outcomes
             for target, outcome in outcomes.items():

@@ -106,7 +106,7 @@ def _case(name: str) -> Case:
     return load_case(path)[0]
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("name", BUGS)
 def test_a_bug_fails_its_case_and_the_right_kernel_passes_it(name: str) -> None:
     bug = BUGS[name]

@@ -36,6 +36,7 @@ NEEDED = {
 """by mutant: in what the call before must differ."""
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("name", list(MUTANTS))
 def test_a_call_passes_alone_and_fails_after_one_that_differs_in_one_thing(name: str) -> None:
     mutant = MUTANTS[name]

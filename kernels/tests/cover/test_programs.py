@@ -60,7 +60,7 @@ def _batch(name: str, shape: tuple[int, ...], strides: tuple[int, ...]) -> dict[
     return {**rows, "rstd": torch.empty(shape[:-1])}
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("name", ["small", "vector-generic", "multi-wave-reload", "add-whole-row", "add-chunked"])
 @pytest.mark.parametrize("batch", BATCHES)
 def test_some_of_the_rows_have_the_program_of_all(name: str, batch: str) -> None:

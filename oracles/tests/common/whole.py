@@ -17,9 +17,9 @@ def some(rows: Sequence[T], count: int) -> Sequence[T]:
     return rows if WHOLE else evenly(rows, count)
 
 
-def half(count: int) -> int:
-    """Return half of a number of cases, of which most only say the same again; at night all of them."""
-    return count if WHOLE else count // 2
+def quarter(count: int) -> int:
+    """Return a quarter of a number of cases, of which most only say the same again; at night all of them."""
+    return count if WHOLE else count // 4
 
 
 def evenly(rows: Sequence[T], count: int) -> Sequence[T]:

@@ -55,7 +55,7 @@ def test_where_a_local_is_given_an_algorithm_of_it_changes_nothing() -> None:
     assert traced(op, present, {"rstd": "other"}).outputs == traced(op, present).outputs
 
 
-@pytest.mark.some(29)
+@pytest.mark.some(15)
 @pytest.mark.parametrize("name", ALL)
 def test_every_algorithm_has_the_exact_value_of_the_formula(name: str) -> None:
     op = ALL[name]

@@ -62,7 +62,7 @@ def test_operations_are_those_of_double_double_at_any_magnitude(kind: Kind, apar
         assert max(np.abs(found - exact) / beside) <= ULP
 
 
-@pytest.mark.some(14)
+@pytest.mark.some(7)
 @every_function
 @pytest.mark.parametrize("magnitudes", [(-4_000, -880), (-920, -1), (-60, 6), (0, 10)])
 def test_functions_are_those_of_double_double_at_any_magnitude(of: Elementary, magnitudes: tuple[int, int]) -> None:

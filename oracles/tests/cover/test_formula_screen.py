@@ -25,6 +25,7 @@ from oracles.summation import Lanes, Pairwise
 from oracles.tests.common.adversary import probes
 from oracles.tests.common.formulas import HARD
 from oracles.tests.common.judged import kernel, known, problem, returned
+from oracles.tests.common.whole import WHOLE
 from oracles.tiers import centres, grouping, relative, screen
 from oracles.tiers.joined import Received
 from oracles.truth import OracleDisagreement, OutputCheck, Truth, settle
@@ -74,7 +75,7 @@ def _probes(enclosure: Enclosure, rng: np.random.Generator) -> Iterator[F64]:
 
 def test_what_the_screen_passes_conforms_and_is_as_far_off_as_the_enclosures_say() -> None:
     rng, passed, decided = np.random.default_rng(5), 0, 0
-    for number, of in enumerate(_problems(rng, 63)):
+    for number, of in enumerate(_problems(rng, 63 if WHOLE else 31)):
         truth, contract = Truth(of), _contract(of, number)
         plan = truth.op.plan(contract, of.structured)
         enclosures = truth.enclosures(contract, of.structured)

@@ -59,7 +59,7 @@ def one_at_a_time(of: MatrixUnit, a: F64, b: F64, start: float, dtype: str) -> f
     return math.copysign(float(kept * Fraction(2) ** last), total)
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("of", "dtype"), CUTTING, ids=name)
 def test_an_instruction_returns_what_integers_of_any_length_give(of: MatrixUnit, dtype: str) -> None:
     tiny = point_form(dtype).least
@@ -139,6 +139,7 @@ def losing(of: MatrixUnit, dtype: str, n: int = LENGTH) -> tuple[F64, F64]:
     return a, b
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize(("of", "dtype"), MODELLED, ids=name)
 def test_all_that_a_unit_returns_is_right_by_its_order(of: MatrixUnit, dtype: str) -> None:
     """At random, of one sign, and where every term after the first is lost."""
@@ -157,6 +158,7 @@ def test_all_that_a_unit_returns_is_right_by_its_order(of: MatrixUnit, dtype: st
         assert results(product(a, b, dtype), contract, {"c": got}) == ["pass"], kind
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize(("of", "dtype"), CUTTING, ids=name)
 def test_an_order_with_one_bit_more_is_too_narrow(of: MatrixUnit, dtype: str) -> None:
     a, b = losing(of, dtype, 1024)
@@ -192,6 +194,7 @@ def test_the_bits_tell_units_apart_that_a_bound_allows(of: MatrixUnit, dtype: st
         assert verdict(product(a, b, dtype), of.order, each) == "pass"
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("k", [1, 700])
 @pytest.mark.parametrize("order", [Blocks(4, True), Blocks(16, True, 2), Blocks(32, True, -10)])
 def test_simulated_kernels_that_truncate_are_right_by_their_order(order: Blocks, k: int) -> None:

@@ -94,6 +94,7 @@ def test_special_values_are_those_of_the_c_library_and_no_others(name: str, dtyp
             assert not (passes & wrong).any(), (answer, pairs[(passes & wrong)[:, 0]])
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", OF_TWO)
 def test_both_tiers_agree_about_zeros_and_infinities(name: str) -> None:
     """The precise tier, which has no -0, confirms each failure."""
@@ -136,6 +137,7 @@ def test_own_values_are_within_their_bounds(name: str) -> None:
                 assert abs(mpf(value[0]) + mpf(value[1]) - exact) <= abs(exact) * bound.relative + bound.absolute
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("ulp", [2.0, 16.0])
 @pytest.mark.parametrize("name", OF_TWO)
 def test_an_error_is_right_up_to_what_the_contract_says(name: str, ulp: float) -> None:
@@ -159,7 +161,7 @@ def test_an_error_is_right_up_to_what_the_contract_says(name: str, ulp: float) -
 CONTRACTS: tuple[tuple[str, Denormals], ...] = (("f32", "preserve"), ("f32", "flush"), ("bf16", "preserve"))
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("compute", "denormals"), CONTRACTS)
 @pytest.mark.parametrize("name", OF_TWO)
 def test_simulated_kernels_are_right_whatever_their_operands_err_by(

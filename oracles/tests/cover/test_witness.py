@@ -15,7 +15,7 @@ from oracles.problem import Problem
 from oracles.rounding import STORAGE
 from oracles.tests.common.adversary import store
 from oracles.tests.common.judged import results, simulated
-from oracles.tests.common.whole import half
+from oracles.tests.common.whole import quarter
 from oracles.truth import Truth
 
 EPS = 2.0**-17
@@ -37,7 +37,7 @@ elements = st.floats(-(2.0**60), 2.0**60, width=32).filter(lambda v: v == 0 or a
 
 
 @given(st.lists(elements, min_size=1, max_size=20))
-@settings(max_examples=half(80), deadline=None)
+@settings(max_examples=quarter(80), deadline=None)
 def test_forward_values(values: list[float]) -> None:
     x = np.array([values], dtype=np.float32)
     problem = Problem("rms_norm", {"eps": EPS}, {"x": x}, {"y": "f32", "rstd": "f32"}, structured=True)

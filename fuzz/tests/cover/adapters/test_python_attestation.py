@@ -53,6 +53,7 @@ def test_a_mutant_runs_the_edited_source(tmp_path: Path, cache: Path) -> None:
     assert list(memoryview(found[edited.id].outputs["y"]).cast("f"))[:2] == [2, 4]
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("text", "said"),
     [

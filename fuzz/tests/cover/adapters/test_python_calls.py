@@ -103,7 +103,7 @@ def test_an_argument_that_is_wrong_inside_the_kernel_is_no_misuse(run_python: Ru
     assert found.status is Status.RAISED
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     "back", ["y", "y.copy_(x)", "y.view(-1)", "{'y': y}", "(y, x.sum())", "None", "0", "y.numpy()"]
 )
@@ -145,7 +145,7 @@ def test_only_what_the_kernel_itself_raises_rejects_an_input(
     assert found.status is status, found.detail
 
 
-@pytest.mark.some(7)
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("body", "status", "said"),
     [

@@ -152,6 +152,7 @@ def test_a_module_of_a_package_beside_a_kernel_touches_it(repository: Path) -> N
     assert touched(kernels, repository, changes_since("HEAD", repository)) == {"v": "c.py"}
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(
     ("changed", "kernels"),
     [

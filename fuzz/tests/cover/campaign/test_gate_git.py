@@ -132,6 +132,7 @@ def test_without_git_everything_counts(repository: Path, tmp_path: Path, monkeyp
     assert commit_of(repository) is None
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize(
     "setting",
     [

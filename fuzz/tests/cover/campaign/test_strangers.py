@@ -10,7 +10,7 @@ from fuzz.core.execute.pool import WorkerPool
 from fuzz.tests.common.hunting import PACK
 from fuzz.tests.common.programs import target_on
 from fuzz.tests.common.strangers import Reader, hostile_files, listing, real_files
-from oracles.tests.common.whole import half
+from oracles.tests.common.whole import quarter
 
 
 def read_hostile_files(folder: Path, count: int, seed: int, every: int) -> Reader:
@@ -30,7 +30,7 @@ def test_mutated_case_files_are_refused_in_one_line_or_replayed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    count = half(1000)
+    count = quarter(1000)
     seen = read_hostile_files(tmp_path, count, seed=14, every=25).seen
     assert seen["files"] == count
     assert seen["refused"] > count / 2, seen

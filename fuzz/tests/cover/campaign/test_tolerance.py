@@ -164,6 +164,7 @@ def _doubled(x: Any) -> Any:
     return np.where(x.shape[-1] % 4, 2.0, 1.0).astype(x.dtype) * (x + x)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("kernel", "right", "said"),
     [

@@ -220,16 +220,22 @@ def test_what_cannot_be_bisected_is_said_in_a_line(cli_here: Cli, planted: Plant
     assert history.left() == before
 
 
-def test_a_commit_that_fails_already_is_not_good(
-    cli_here: Cli, planted: Planted, case: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whether it was named, or comes from the nights of a state."""
+def test_a_commit_that_fails_already_is_not_good(cli_here: Cli, planted: Planted, case: Path) -> None:
     history = History(planted(BUG))
     good = history.commit("Begin")
     history.commit("Say more", kernel=f"{BUG}\n/* more */\n")
     done = cli_here("bisect", str(case), "--good", good, "--pack", str(history.folder))
     assert done.returncode == Exit.USAGE
     assert "the case fails there too (FAIL_NUMERIC): name an earlier commit" in done.stderr
+
+
+@pytest.mark.whole
+def test_so_it_is_of_one_that_comes_from_the_nights_of_a_state(
+    cli_here: Cli, planted: Planted, case: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history = History(planted(BUG))
+    good = history.commit("Begin")
+    history.commit("Say more", kernel=f"{BUG}\n/* more */\n")
     unnamed = ("bisect", str(case), "--pack", str(history.folder), "--findings", str(tmp_path))
     assert "no night is known in which it passed: name a commit with --good" in cli_here(*unnamed).stderr
     open_state(tmp_path / DATABASE).dispose()

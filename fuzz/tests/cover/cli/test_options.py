@@ -167,7 +167,7 @@ def _commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[
 _ALL = dict(_commands(typer.main.get_command(app)))
 
 
-@pytest.mark.some(11)
+@pytest.mark.some(6)
 @pytest.mark.parametrize("path", list(_ALL), ids=" ".join)
 def test_an_option_that_is_given_twice_adds_up_or_is_an_error(path: tuple[str, ...]) -> None:
     parameters = [each for each in _ALL[path].params if "--help" not in each.opts]

@@ -234,6 +234,7 @@ def _text(path: Path) -> str:
     return path.read_text() if path.exists() else ""
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_ends_with_the_table_and_exit_code_2(
     planted: Planted, tmp_path: Path, number: signal.Signals

@@ -24,7 +24,7 @@ from fuzz.tests.common.measured import lanes, loop, measure, pairs
 from fuzz.tests.common.told import fails
 from oracles.ops import OPS
 from oracles.summation import Read
-from oracles.tests.common.whole import half
+from oracles.tests.common.whole import quarter
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
 
@@ -162,7 +162,7 @@ def test_products_of_fewer_bits_are_measured_and_named() -> None:
         in measure(kernel, product, "x=m k, w=k n").text
     )
     with pytest.raises(fuzz.CheckFailed, match=r"measured: .*; right as TF32; wrong as f32"):
-        fuzz.check(kernel, reference=product, shapes="x=m k, w=k n", arrays="numpy", max_cases=half(20), seed=1)
+        fuzz.check(kernel, reference=product, shapes="x=m k, w=k n", arrays="numpy", max_cases=quarter(40), seed=1)
 
 
 def norm(x: Any) -> Any:
@@ -189,7 +189,7 @@ def test_an_order_of_squares_is_the_one_that_fits(summed: Callable[[Any], Any], 
 
 
 def _check(kernel: Callable[..., Any], **more: Any) -> None:
-    fuzz.check(kernel, reference=norm, shapes="x=... n", arrays="numpy", max_cases=half(64), seed=1, **more)
+    fuzz.check(kernel, reference=norm, shapes="x=... n", arrays="numpy", max_cases=quarter(64), seed=1, **more)
 
 
 def test_what_was_measured_accuses_nobody_at_the_same_extents_either(capsys: pytest.CaptureFixture[str]) -> None:
@@ -210,7 +210,7 @@ def test_an_error_that_was_measured_is_told_and_accuses_nobody(capsys: pytest.Ca
         is_short = x.view(np.int32) & 0xFF == 0
         return np.where(is_short, y, (y.view(np.int32) + 2).view(np.float32))
 
-    fuzz.check(mine, reference=exp, arrays="numpy", max_cases=half(40), seed=1)
+    fuzz.check(mine, reference=exp, arrays="numpy", max_cases=quarter(40), seed=1)
     assert "measured: exp rounded once" in capsys.readouterr().err
 
 
@@ -234,7 +234,7 @@ def test_what_is_run_to_measure_is_judged_too() -> None:
         return y
 
     with fails():
-        fuzz.check(mine, reference=softmax, max_cases=half(32), seed=1)
+        fuzz.check(mine, reference=softmax, max_cases=quarter(64), seed=1)
 
 
 def test_designed_values_accuse_nobody_whose_inputs_are_others() -> None:
@@ -246,7 +246,7 @@ def test_designed_values_accuse_nobody_whose_inputs_are_others() -> None:
     def mine(x: Any) -> Any:
         return x.abs().sum(-1)
 
-    fuzz.check(mine, reference=summed, values={"x": "positive"}, max_cases=half(32), seed=1)
+    fuzz.check(mine, reference=summed, values={"x": "positive"}, max_cases=quarter(32), seed=1)
 
 
 @pytest.mark.whole

@@ -121,6 +121,7 @@ def test_a_hang_is_seen_by_what_a_call_usually_takes_and_confirmed_alone(
     assert waited[0] < waited[1] == 0.5
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("head", "limit"), [(TORCH_HEAD, 0.5), (f"import torch\n@torch.compile\n{TORCH_HEAD}", 60.0)])
 def test_a_kernel_that_compiles_keeps_its_own_limit_in_a_short_session(
     tmp_path: Path, cache: Path, head: str, limit: float

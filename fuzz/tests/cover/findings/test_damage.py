@@ -116,7 +116,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("name", list(DAMAGE))
 def test_a_damaged_state_is_said_set_aside_and_begun_anew(tmp_path: Path, name: str) -> None:
     path = a_state(tmp_path)
@@ -180,6 +180,7 @@ def _damaged(whole: bytes, kind: str, at: int) -> bytes:
     return bytes(found)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("kind", ["cut off", "zeros", "a bit"])
 def test_a_damaged_state_never_has_fewer_runs_without_a_word(tmp_path: Path, kind: str) -> None:
     whole, path = a_state(tmp_path).read_bytes(), tmp_path / "damaged.sqlite"
@@ -196,6 +197,7 @@ def test_a_damaged_state_never_has_fewer_runs_without_a_word(tmp_path: Path, kin
     assert said > 0
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", ["cut off", "zeros", "a bit", "older"])
 def test_a_damaged_log_never_has_fewer_runs_without_a_word(tmp_path: Path, kind: str) -> None:
     """Another process reads while the night is killed, so that its log is kept."""

@@ -20,7 +20,7 @@ from fuzz.core.generate.sketch import Sketch, free_parameters
 from fuzz.tests.common.examples import EACH_OP, plain, searched
 from fuzz.tests.common.hunting import PACK
 from oracles.ops import OPS
-from oracles.tests.common.whole import half
+from oracles.tests.common.whole import quarter
 
 KERNELS = PACK.kernels
 
@@ -56,7 +56,7 @@ def _plain(op: str, n: int = 37, number: int = 0) -> Case:
     return realise(draw_from(sketch, {}))
 
 
-def _tied(op: str, capability: Capability, count: int = half(300)) -> list[Case]:
+def _tied(op: str, capability: Capability, count: int = quarter(300)) -> list[Case]:
     cases = [_plain(op, 2 + number % 13, number) for number in range(count)]
     found = [(case, aliased(case, capability, Dice(Stream(seed)))) for seed, case in enumerate(cases)]
     return [after for before, after in found if after is not before]
@@ -78,7 +78,7 @@ def test_nothing_is_tied_where_no_two_tensors_can_share_memory(op: str) -> None:
 @ties
 def test_an_overlap_is_partial_and_outputs_never_meet(op: str) -> None:
     tied = _tied(op, _capability(op))
-    assert len(tied) > 0.5 * half(300)
+    assert len(tied) > 0.5 * quarter(300)
     for case in tied:
         ((kind, label),) = case.origin.labels
         one, how, other = _parts(label)

@@ -67,6 +67,7 @@ _PECULIAR = {
 }
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("condition", _PECULIAR)
 def test_a_peculiar_constant_is_met_where_the_source_has_it_for_each_seed(condition: str) -> None:
     hints = hints_in(f"def kernel(x):\n    return x * 2 if {condition} else x\n")

@@ -18,7 +18,7 @@ from fuzz.core.generate.space import space_of
 from fuzz.core.judge.judge import Judge
 from fuzz.tests.common.examples import first_cases
 from fuzz.tests.common.planted import HEAD, a_case, c_target
-from oracles.tests.common.whole import half
+from oracles.tests.common.whole import quarter
 
 
 def _kernel(**able: object) -> Kernel:
@@ -61,7 +61,7 @@ def test_none_is_drawn_for_a_kernel_that_takes_none() -> None:
 
 def test_one_that_promises_to_reject_them_is_given_them() -> None:
     kernel = _kernel(empty=False, outside="rejects")
-    empty = [case for case in _cases(kernel, count=half(1000)) if _is_empty(case)]
+    empty = [case for case in _cases(kernel, count=quarter(1000)) if _is_empty(case)]
     assert empty
     for case in empty:
         assert kernel.capability.is_dispatched(case)

@@ -92,6 +92,7 @@ def _twice(x: Any) -> Any:
     return x * 2
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("extent", [777, 65537])
 def test_a_check_finds_what_is_wrong_at_one_extent_of_the_source_or_far_out(
     extent: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -21,7 +21,7 @@ from fuzz.core.generate.search import Search, batches
 from fuzz.findings.casefile import from_json, to_json
 from fuzz.tests.common.own_pack import unknown_afterwards
 from oracles.dtypes import FLOATS, FORMATS
-from oracles.tests.common.whole import half
+from oracles.tests.common.whole import quarter
 
 
 def _words(values: Any) -> set[int]:
@@ -128,12 +128,12 @@ def test_a_report_says_which_bits_a_nan_has() -> None:
     with pytest.raises(
         fuzz.CheckFailed, match=r"x = \[+nan \(0x[7f]f[0-9a-f]{6}\)\]+  ->  y\[[0, ]+\] = .*, must be nan"
     ):
-        fuzz.check(_by_bits, op=NARROWED, arrays="torch", returns=("y",), max_cases=half(100), seed=1)
+        fuzz.check(_by_bits, op=NARROWED, arrays="torch", returns=("y",), max_cases=quarter(100), seed=1)
 
 
 @pytest.mark.usefixtures("_here")
 def test_a_conversion_that_keeps_every_nan_passes() -> None:
-    fuzz.check(_by_bits_with_a_guard, op=NARROWED, arrays="torch", returns=("y",), max_cases=half(100), seed=1)
+    fuzz.check(_by_bits_with_a_guard, op=NARROWED, arrays="torch", returns=("y",), max_cases=quarter(100), seed=1)
 
 
 class _OtherNans:
@@ -149,4 +149,4 @@ class _OtherNans:
 
 @pytest.mark.usefixtures("_here")
 def test_which_nan_a_kernel_returns_is_nowhere_held_against_it() -> None:
-    fuzz.check(_OtherNans(), op=SAME, arrays="numpy", returns=("y",), max_cases=half(100), seed=1)
+    fuzz.check(_OtherNans(), op=SAME, arrays="numpy", returns=("y",), max_cases=quarter(100), seed=1)

@@ -16,8 +16,9 @@ from fuzz.core.generate.models import MODELS
 from fuzz.core.generate.search import Search, batches
 from fuzz.core.generate.shapes import purposeful
 from fuzz.core.generate.sketch import simplest
+from oracles.tests.common.whole import WHOLE
 
-COUNT = 3000
+COUNT = 3000 if WHOLE else 1500
 
 
 @dataclass(frozen=True)

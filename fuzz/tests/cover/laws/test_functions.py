@@ -27,6 +27,7 @@ def _op(of: Elementary, *, zeros: bool, even: bool) -> Op:
     return Op(applied, x, y, flips=(Flip(("x",), () if even else ("y",), zeros=zeros),))
 
 
+@pytest.mark.some(20)
 @every_function
 def test_values_lie_between_the_exponents_that_are_stated(of: Elementary) -> None:
     random = np.random.default_rng(3)

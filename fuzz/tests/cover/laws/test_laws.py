@@ -81,6 +81,7 @@ SECRETS: Mapping[str, Callable[[Case], object]] = {
 """of a kernel, what its last bit depends on and must not."""
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("name", list(SECRETS))
 def test_a_kernel_that_breaks_the_law_is_caught(some_cases: list[Case], name: str) -> None:
     def dishonest(case: Case) -> Mapping[str, bytes]:
@@ -95,6 +96,7 @@ def test_a_kernel_that_breaks_the_law_is_caught(some_cases: list[Case], name: st
     assert caught >= 5
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("name", ["surroundings", "batch_subset", "batch_append"])
 def test_laws_that_are_not_about_alignment_keep_it_for_every_row(some_cases: list[Case], name: str) -> None:
     """Else a kernel that peels to an aligned address, and may, would be accused."""

@@ -183,6 +183,7 @@ _LOOKS = {
 }  # fmt: skip
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(("probe", "kind"), _LOOKS)
 def test_a_probe_gives_the_kernel_what_it_looks_at_and_takes_it_away_again(
     cache: Path, tmp_path: Path, probe: str, kind: int

@@ -21,6 +21,7 @@ from oracles.ops import OPS
 from oracles.tiers.problem import FormulaProblem
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("op", ["layer_norm", "softmax", "logsumexp", "cumsum", "linear_recurrence"])
 def test_hardly_any_element_of_hostile_rows_may_be_any_number(op: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """All ops: see the nightly test."""

@@ -67,7 +67,7 @@ def turned(x: Array) -> Array:
     return np.concatenate([one * np.cos(angle) - two * np.sin(angle), one * np.sin(angle) + two * np.cos(angle)], -1)
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("reference", "shapes"),
     [

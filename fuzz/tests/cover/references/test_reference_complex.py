@@ -82,6 +82,7 @@ def of_planes(q: Any) -> Any:
     return torch.fft.ifft2(q).imag, torch.fft.rfft2(q).real
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("reference", "shapes", "words"),
     [
@@ -132,6 +133,7 @@ def _of_other_sign(x: C64) -> C64:
     return _by_torch(x).conj()
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("n", [1, 12, 31])
 @pytest.mark.parametrize(
     ("kernel", "is_right"),

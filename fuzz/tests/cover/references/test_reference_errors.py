@@ -16,7 +16,7 @@ from fuzz.references.dims import MisnamedError, UnreadableError
 from fuzz.tests.common.random_references import outcomes
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("first", range(0, 60, 15))
 def test_a_random_reference_is_read_or_refused_in_a_line(first: int) -> None:
     found = outcomes(range(first, first + 15))

@@ -38,7 +38,7 @@ def by_triu(q, k):  # type: ignore[no-untyped-def]
     return _minus_infinity_above(q @ k.transpose(-1, -2), ~torch.ones(sq, sk).triu(sk - sq + 1).bool())
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("reference", [by_places, by_tril, by_triu])
 @pytest.mark.parametrize("shapes", ["q=b sq d, k=b sk d", "q=b h sq d, k=b h sk d"])
 def test_a_causal_mask_of_queries_and_keys_of_other_lengths_starts_at_the_bottom_right(
@@ -48,6 +48,7 @@ def test_a_causal_mask_of_queries_and_keys_of_other_lengths_starts_at_the_bottom
     assert 'f.extent("sk") - f.extent("sq")' in text
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize(
     ("number", "text"),
     [

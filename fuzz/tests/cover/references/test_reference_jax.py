@@ -194,7 +194,7 @@ def test_an_extent_is_half_of_another_one() -> None:
 @pytest.mark.parametrize(
     ("reference", "shapes", "more"),
     [
-        (_each, "x=b n", {}), (_along, "x=b n", {}), (_moved, "x=b n, y=b n", {}), (_windows, "x=b h w c, w=k l c o",
+        (_along, "x=b n", {}), (_each, "x=b n", {}), (_moved, "x=b n, y=b n", {}), (_windows, "x=b h w c, w=k l c o",
         {"fixed": {"k": 3, "l": 2}}), (_taken, "t=v n, i=s, s=s n", {"dtypes": {"i": "int64"}}),
     ],
 )  # fmt: skip

@@ -73,6 +73,7 @@ def only_compared(x: Any, label: Any) -> Any:
     return x * (label != -100)[:, None]
 
 
+@pytest.mark.some(7)
 @pytest.mark.parametrize(
     ("reference", "words", "missing"),
     [

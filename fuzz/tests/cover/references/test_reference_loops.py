@@ -68,6 +68,7 @@ def two(a: Any, b: Any) -> Any:
     return torch.stack(ys, 1)
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     ("reference", "shapes", "text"),
     [
@@ -131,6 +132,7 @@ def lows(x: Any) -> Any:
     return torch.stack(ys, 1)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("reference", "shapes", "text"),
     [

@@ -261,6 +261,7 @@ def _place(reference: Callable[..., Any]) -> Callable[[Any], int]:
     return lambda operand: names.index(operand.name)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("reference", [repeated, cubic], ids=lambda each: each.__name__)
 def test_what_takes_elements_again_is_read(reference: Callable[..., Any]) -> None:
     assert len(_read(reference).outputs) == len(reference(torch.ones(2, 3, 4, 6)))

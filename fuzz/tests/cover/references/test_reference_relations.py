@@ -123,6 +123,7 @@ def _read(reference: Callable[..., Any]) -> Derived:
     return _FOUND[reference]
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("reference", _READ, ids=lambda each: each.__name__)
 def test_is_read_with_what_its_extents_have_to_do_with_each_other(reference: Callable[..., Any]) -> None:
     found, related = _read(reference), _READ[reference][1]

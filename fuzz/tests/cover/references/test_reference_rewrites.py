@@ -49,6 +49,7 @@ _WAYS: Mapping[Callable[..., Any], Mapping[str, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("reference", _WAYS, ids=lambda each: each.__name__)
 def test_known_rewrites_are_ways_to_what_is_written_out(reference: Callable[..., Any]) -> None:
     """All of them have the exact value of the formula: else it would not be traced."""

@@ -124,7 +124,7 @@ def test_a_night_passes_that_had_its_whole_time_and_no_errors(ended: str, code: 
     assert night_outcome(night).code is code
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("code", [*ENDINGS])
 def test_the_banner_is_green_where_the_night_passed_and_nowhere_else(code: Exit, tmp_path: Path) -> None:
     seen = replace(_night(tmp_path), buckets=(), targets=())

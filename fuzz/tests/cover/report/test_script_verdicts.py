@@ -42,7 +42,7 @@ PYTHON = {
 """A verdict, a kernel that gets it, and one that is right."""
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("which", PYTHON)
 def test_a_python_program_shows_the_verdict_and_passes_once_its_kernel_is_mended(tmp_path: Path, which: str) -> None:
     verdict, wrong, right = PYTHON[which]
@@ -99,7 +99,7 @@ C = {
 """A verdict, and an edit of the kernel that gets it."""
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("which", C)
 def test_a_c_program_shows_the_verdict_and_passes_once_its_kernel_is_mended(tmp_path: Path, which: str) -> None:
     verdict, right, wrong = C[which]

@@ -191,6 +191,7 @@ def test_inputs_without_dimensions_are_judged_as_they_are(inputs: Any) -> None:
         assert_right(found.exact * 0 + 1.51, times, inputs)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("reference", "shapes"),
     [

@@ -52,6 +52,7 @@ def _rounded_once(x: Any) -> Any:
     return _of_generators(x.float()).to(x.dtype)
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     ("kernel", "reference", "inputs"),
     [
@@ -125,6 +126,7 @@ _WRONG: dict[str, tuple[Callable[..., Any], str]] = {
 }
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("name", _WRONG)
 def test_a_wrong_kernel_is_told_how_it_is_wrong(name: str) -> None:
     kernel, said = _WRONG[name]

@@ -24,6 +24,7 @@ from fuzz.tasks.check.request import Calling, Promises
 from fuzz.tasks.check.setup import GIVEN, Options, check_setup
 from fuzz.tests.common.told import fails
 from fuzz.tests.conftest import CHECKOUT, copy_headers, edited
+from oracles.tests.common.whole import quarter
 
 _DROPS_EPS = edited("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, n, 0.0f * eps)")
 _O2 = ("c-*@native:gcc-O2",)
@@ -90,7 +91,7 @@ def test_what_failed_is_run_first_next_time_and_forgotten_when_it_passes(
     profile: settings, wrong: fuzz.CKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(fuzz.CheckFailed, match="FAIL  wrong  wrong ") as first:
-        fuzz.check(wrong, targets=_O2, max_cases=200, seed=1)
+        fuzz.check(wrong, targets=_O2, max_cases=quarter(200), seed=1)
     assert "the last time" not in str(first.value)
     key = check_setup("c-wrong@native:gcc-O2", None, None, None).key
     assert profile.database is not None
@@ -114,7 +115,7 @@ def test_what_is_remembered_is_the_shrunk_case(
     monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "findings", explain_s=600.0, verbose=True))
     wrong.source.write_text(edited("y[i] = x[i] * rstd;", "y[i] = x[i] * rstd * (n % 32 == 31 ? 1.5f : 1.0f);"))
     with fails("wrong") as failed:
-        fuzz.check(wrong, targets=_O2, max_cases=200, seed=1)
+        fuzz.check(wrong, targets=_O2, max_cases=quarter(200), seed=1)
     [told] = failed.value.failures
     assert isinstance(told, Explanation)
     assert told.attribution is not None
@@ -258,7 +259,7 @@ def test_what_a_kernel_may_be_meant_to_declare_is_said_where_it_refuses_just_tha
 ) -> None:
     monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path / "findings", explain_s=60.0, verbose=True))
     with pytest.raises(fuzz.CheckFailed, match=f"(?m)^  {said}"):
-        fuzz.check(function, op="rms_norm", arrays="numpy", contract=_WIDE, max_cases=100, seed=1)
+        fuzz.check(function, op="rms_norm", arrays="numpy", contract=_WIDE, max_cases=quarter(100), seed=1)
 
 
 @pytest.mark.parametrize("n", [2, 3, 4])

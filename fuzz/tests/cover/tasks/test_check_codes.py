@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import fuzz
+from oracles.tests.common.whole import quarter
 
 jnp = pytest.importorskip("jax.numpy")
 Kernel = Callable[..., Any]
@@ -62,15 +63,15 @@ RIGHT: list[tuple[Kernel, Kernel]] = [
     (scaled, lambda a, b, s: (a.float() * 0.5 @ b.float()) * (2 * s)),
     (scaled, lambda a, b, s: (a.astype(np.int32) @ b.astype(np.int32)).astype(np.float32) * s),
     (scaled, lambda a, b, s: a.double().float() @ b.float() * s),
-    (dequantised, lambda q, zero: (q.int() - zero.int()).float() * 0.1),
-    (dequantised, lambda q, zero: (q.astype(np.float32) - zero.astype(np.float32)) / np.float32(10.0)),
-    (dequantised, lambda q, zero: ((q.double() - zero) / 10).float()),
     (parity, lambda x: np.unpackbits(x[..., None], axis=-1).sum(-1) % 2 == 1),
     (parity, lambda x: ((x * np.uint64(0x0101010101010101) & np.uint64(0x8040201008040201)) % np.uint64(511) & 1)
      .astype(bool)),
     (parity, lambda x: (torch.stack([x >> at & 1 for at in range(8)]).sum(0) & 1).bool()),
+    (dequantised, lambda q, zero: (q.int() - zero.int()).float() * 0.1),
+    (dequantised, lambda q, zero: (q.astype(np.float32) - zero.astype(np.float32)) / np.float32(10.0)),
+    (dequantised, lambda q, zero: ((q.double() - zero) / 10).float()),
 ]  # fmt: skip
-_NUMPY = (2, 4, 7, 9, 10)
+_NUMPY = (2, 4, 6, 7, 10)
 
 WRONG: Mapping[str, tuple[Kernel, Kernel]] = {
     "ties away from zero": (requantised, lambda a, b: (
@@ -81,17 +82,17 @@ WRONG: Mapping[str, tuple[Kernel, Kernel]] = {
     "pairs of 16 bits": (scaled, lambda a, b, s: (
         (a.int() @ b.int()).clamp(-32768, 32767)).float() * s),
     "scale of the row": (scaled, lambda a, b, s: (a.int() @ b.int()).float() * s[:1]),
+    "of seven bits": (parity, lambda x: (torch.stack([x >> at & 1 for at in range(7)]).sum(0) & 1).bool()),
     "unsigned as signed": (dequantised, lambda q, zero: (q.view(torch.int8).float() - zero.float()) * 0.1),
     "difference in 8 bits": (dequantised, lambda q, zero: (q - zero).float() * 0.1),
     "scale in bf16": (dequantised, lambda q, zero: (q.float() - zero.float()) * torch.tensor(0.1).bfloat16().float()),
-    "of seven bits": (parity, lambda x: (torch.stack([x >> at & 1 for at in range(7)]).sum(0) & 1).bool()),
 }  # fmt: skip
 
 
 def _checked(kernel: Kernel, reference: Kernel, **given: Any) -> None:
     shapes, dtypes = CHECKS[reference]
     fuzz.check(
-        kernel, reference=reference, oracle="replay", shapes=shapes, dtypes=dtypes, max_cases=60,
+        kernel, reference=reference, oracle="replay", shapes=shapes, dtypes=dtypes, max_cases=quarter(60),
         **{"seed": 1, **given},
     )  # fmt: skip
 
@@ -103,7 +104,7 @@ def test_right_kernels_of_codes_pass(at: int) -> None:
     _checked(kernel, reference, arrays="numpy" if at in _NUMPY else "torch")
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_ones_are_found(name: str) -> None:
     reference, kernel = WRONG[name]
@@ -126,12 +127,14 @@ def test_integers_in_jax_are_compared_exactly_but_for_quotients_without_a_value(
         with np.errstate(all="ignore"):
             return a + b, a // b
 
-    fuzz.check(numpy, arrays="numpy", max_cases=40, **given)
+    fuzz.check(numpy, arrays="numpy", max_cases=quarter(40), **given)
     assert "compared exactly" in capsys.readouterr().err
     with pytest.raises(fuzz.CheckFailed, match=r"y1\["):
-        fuzz.check(lambda a, b: (a + b, torch.div(a, b, rounding_mode="trunc")), max_cases=40, **given)
+        fuzz.check(lambda a, b: (a + b, torch.div(a, b, rounding_mode="trunc")), max_cases=quarter(40), **given)
     with pytest.raises(fuzz.CheckFailed, match=r"y0\["):
-        fuzz.check(lambda a, b: ((a.long() + b).clamp(-(2**31), 2**31 - 1).int(), a // b), max_cases=40, **given)
+        fuzz.check(
+            lambda a, b: ((a.long() + b).clamp(-(2**31), 2**31 - 1).int(), a // b), max_cases=quarter(40), **given
+        )
 
 
 def test_dtypes_that_no_integers_have_are_refused() -> None:

@@ -11,7 +11,7 @@ import torch
 import fuzz
 from fuzz.tasks.check.setup import GIVEN, Options
 from fuzz.tests.common.told import contract_of, fails
-from oracles.tests.common.whole import half
+from oracles.tests.common.whole import quarter
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
 
@@ -29,7 +29,7 @@ def drifting(a: Any, b: Any, t: Any) -> Any:
 
 
 def _check(kernel: Any, **more: Any) -> None:
-    fuzz.check(kernel, reference=step, shapes="a=n,b=n,t=n", max_cases=half(24), seed=1, **more)
+    fuzz.check(kernel, reference=step, shapes="a=n,b=n,t=n", max_cases=quarter(24), seed=1, **more)
 
 
 def test_what_it_says_otherwise_is_allowed_and_nothing_else() -> None:
@@ -104,7 +104,7 @@ def _softmax(x: Any) -> Any:
 
 def test_a_weaker_way_is_allowed_where_it_is_declared_and_not_unasked() -> None:
     weaker = {"algorithm": {"e": "base 2"}}
-    fuzz.check(_base_2, reference=_softmax, shapes="x=... n", contract=weaker, seed=1, max_cases=half(40))
+    fuzz.check(_base_2, reference=_softmax, shapes="x=... n", contract=weaker, seed=1, max_cases=quarter(40))
     with fails():
         fuzz.check(_base_2, reference=_softmax, shapes="x=... n", seed=1, max_cases=40)
 
@@ -112,4 +112,4 @@ def test_a_weaker_way_is_allowed_where_it_is_declared_and_not_unasked() -> None:
 @pytest.mark.whole
 def test_an_op_has_the_same_way() -> None:
     able, weaker = fuzz.Capabilities(empty=False), fuzz.Contract(algorithm={"e": "base 2"})
-    fuzz.check(_base_2, op="softmax", contract=weaker, capabilities=able, seed=1, max_cases=half(24))
+    fuzz.check(_base_2, op="softmax", contract=weaker, capabilities=able, seed=1, max_cases=quarter(24))

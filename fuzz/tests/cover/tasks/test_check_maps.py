@@ -12,7 +12,7 @@ import fuzz
 from fuzz.core.base.verdict import Verdict
 from fuzz.tests.common.told import fails
 from oracles import escalation
-from oracles.tests.common.whole import half
+from oracles.tests.common.whole import quarter
 
 F = torch.nn.functional
 
@@ -69,7 +69,9 @@ def pool_with_zeros(x: Any) -> Any:
     return F.pad(x, (1, 1)).unfold(2, 3, 2).amax(-1)
 
 
-def _check(kernel: Callable[..., Any], reference: Callable[..., Any], shapes: str, max_cases: int = half(24)) -> None:
+def _check(
+    kernel: Callable[..., Any], reference: Callable[..., Any], shapes: str, max_cases: int = quarter(24)
+) -> None:
     fuzz.check(kernel, reference=reference, shapes=shapes, max_cases=max_cases, seed=1)
 
 
@@ -94,7 +96,7 @@ def test_what_computes_the_same_passes(kernel: Callable[..., Any], reference: Ca
 @pytest.mark.parametrize("kernel", [one_place_off, step_forgotten, tail_dropped], ids=lambda each: each.__name__)
 def test_a_wrong_window_is_found(kernel: Callable[..., Any]) -> None:
     with fails(kernel.__name__):
-        _check(kernel, conv, CONV, max_cases=half(12))
+        _check(kernel, conv, CONV, max_cases=quarter(24))
 
 
 @pytest.mark.whole
@@ -186,7 +188,7 @@ def test_padding_by_elements_is_told_from_padding_by_others(mode: str, wrong: st
 
     _check(at_places, padded, "x=b c n", max_cases=6)
     with fails("at_others", Verdict.FAIL_NUMERIC, Verdict.CRASH):
-        _check(at_others, padded, "x=b c n", max_cases=half(12))
+        _check(at_others, padded, "x=b c n", max_cases=quarter(24))
 
 
 def _stored(cache: Any, key: Any, slot: Any) -> Any:
@@ -205,7 +207,7 @@ def test_a_store_may_keep_another_of_several_rows_each_time() -> None:
             found[slot[at]] = key[at]
         return found
 
-    fuzz.check(stored, reference=_stored, shapes="cache=s d, key=t d, slot=t", max_cases=60, seed=1)
+    fuzz.check(stored, reference=_stored, shapes="cache=s d, key=t d, slot=t", max_cases=quarter(60), seed=1)
 
 
 def test_a_store_that_adds_must_return_the_same_each_time() -> None:
@@ -218,5 +220,5 @@ def test_a_store_that_adds_must_return_the_same_each_time() -> None:
     with pytest.raises(fuzz.CheckFailed, match="rerun"):
         fuzz.check(
             added, reference=lambda cache, key, slot: cache.index_add(0, slot, key),
-            shapes="cache=s d, key=t d, slot=t", max_cases=60, seed=1,
+            shapes="cache=s d, key=t d, slot=t", max_cases=quarter(60), seed=1,
         )  # fmt: skip

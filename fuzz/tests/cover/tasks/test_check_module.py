@@ -10,7 +10,7 @@ import torch
 
 import fuzz
 from fuzz.tasks.check.setup import GIVEN, Options
-from oracles.tests.common.whole import half
+from oracles.tests.common.whole import quarter
 
 
 class Model(torch.nn.Module):  # type: ignore[misc]
@@ -38,8 +38,8 @@ def inputs() -> list[Any]:
 
 
 def test_a_right_module_passes(capsys: pytest.CaptureFixture[str]) -> None:
-    fuzz.check_module(Mine, Model, inputs, lambda: [24, 16], max_cases=half(24))
-    assert f"mine passed: {half(24)} cases" in capsys.readouterr().err
+    fuzz.check_module(Mine, Model, inputs, lambda: [24, 16], max_cases=quarter(24))
+    assert f"mine passed: {quarter(24)} cases" in capsys.readouterr().err
 
 
 def test_what_cannot_be_read_is_said() -> None:
@@ -81,10 +81,10 @@ def test_weights_that_are_set_after_construction_and_ignored_are_named(
 ) -> None:
     monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path, explain_s=1e-3))
     with pytest.raises(fuzz.CheckFailed, match="packed  ignores linear_weight"):
-        fuzz.check_module(Packed, Model, inputs, lambda: [24, 16], max_cases=half(24))
+        fuzz.check_module(Packed, Model, inputs, lambda: [24, 16], max_cases=quarter(24))
 
 
 def test_a_weight_of_another_shape_is_named_and_one_with_another_axis_is_filled() -> None:
     with pytest.raises(fuzz.CheckError, match=r"its linear.weight has shape \[1, 24\], the reference's \[16, 24\]"):
-        fuzz.check_module(Short, Model, inputs, lambda: [24, 16], max_cases=half(24))
-    fuzz.check_module(Wide, Model, inputs, lambda: [24, 16], max_cases=half(24))
+        fuzz.check_module(Short, Model, inputs, lambda: [24, 16], max_cases=quarter(24))
+    fuzz.check_module(Wide, Model, inputs, lambda: [24, 16], max_cases=quarter(24))

@@ -10,7 +10,7 @@ import torch
 
 import fuzz
 from fuzz.tests.common.told import fails
-from oracles.tests.common.whole import half
+from oracles.tests.common.whole import quarter
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
 
@@ -45,14 +45,14 @@ def other_angle(x: Any, cos: Any, sin: Any) -> Any:
 
 
 def _check(kernel: Callable[..., Any], reference: Callable[..., Any]) -> None:
-    fuzz.check(kernel, reference=reference, shapes="x=... s d, cos=s h, sin=s h", max_cases=half(24), seed=1)
+    fuzz.check(kernel, reference=reference, shapes="x=... s d, cos=s h, sin=s h", max_cases=quarter(24), seed=1)
 
 
 @pytest.mark.some(1)
 @pytest.mark.parametrize("reference", [halves, partial], ids=lambda each: each.__name__)
 def test_what_computes_the_same_passes(reference: Callable[..., Any], capsys: pytest.CaptureFixture[str]) -> None:
     _check(in_place, reference)
-    assert f"in_place passed: {half(24)} cases" in capsys.readouterr().err
+    assert f"in_place passed: {quarter(24)} cases" in capsys.readouterr().err
 
 
 @pytest.mark.some(1)
@@ -96,4 +96,6 @@ def test_an_input_as_long_as_a_part_of_a_row_is_not_cut_with_the_rows() -> None:
     def every_second(x: Any, w: Any) -> Any:
         return x[..., ::2] * w
 
-    fuzz.check(lambda x, w: w * x[..., ::2], reference=every_second, shapes="x=... 2n, w=n", max_cases=half(24), seed=1)
+    fuzz.check(
+        lambda x, w: w * x[..., ::2], reference=every_second, shapes="x=... 2n, w=n", max_cases=quarter(24), seed=1
+    )

@@ -175,14 +175,14 @@ def _checked(kernel: Kernel, reference: Kernel, state: Any, **given: Any) -> Non
     )  # fmt: skip
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("at", range(len(RIGHT)))
 def test_right_steps_pass_one_after_the_other(at: int) -> None:
     reference, kernel, state, arrays = RIGHT[at]
     _checked(kernel, reference, state, arrays=arrays)
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_ones_are_found_whose_first_call_may_be_right(name: str) -> None:
     reference, kernel, state = WRONG[name]

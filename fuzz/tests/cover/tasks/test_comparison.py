@@ -90,7 +90,9 @@ def test_the_own_comparison_of_a_suite_is_judged(pytester: pytest.Pytester) -> N
 
 def test_without_the_option_nothing_is_replaced(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_mine=_SUITE)
-    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=3, failed=1)
+    done = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    done.assert_outcomes(passed=3, failed=1)
+    assert "comparisons" not in done.stdout.str()
 
 
 def _compared(make: Callable[[], tuple[torch.Tensor, torch.Tensor]]) -> SuiteComparison:
@@ -149,6 +151,7 @@ def _causal(wrong: float = 0.0) -> tuple[torch.Tensor, torch.Tensor]:
     return (made[1] * (1 + wrong)).float(), made[0]
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize(
     ("make", "result"),
     [

@@ -187,6 +187,7 @@ def get_inputs():
 """
 
 
+@pytest.mark.whole
 def test_long_inputs_of_a_replay_are_a_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = {"clipped": _CLIPPED, "clips": _CLIPS, "linear": _LINEAR}
     texts["last"] = _LINEAR.replace("Model", "ModelNew").replace("self.own(x)", "self.own(x) * (x[:, :1] < 1)")

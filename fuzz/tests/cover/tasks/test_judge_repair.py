@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from fuzz.tests.common.repairing import kind_of, repaired
 from fuzz.tests.conftest import Cli
 
 
+@pytest.mark.whole
 def test_an_agent_repairs_a_kernel_through_the_command_line(cli_here: Cli, tmp_path: Path) -> None:
     def judged(source: str, reference: str, shapes: str) -> Mapping[str, Any]:
         (tmp_path / "mine.py").write_text(source)

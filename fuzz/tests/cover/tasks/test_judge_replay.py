@@ -50,7 +50,7 @@ def test_a_branch_on_values_is_judged_by_a_replay_which_every_report_says(cli_he
     for name, text in texts.items():
         (tmp_path / f"{name}.py").write_text(text)
     names = ("right", "wrong", "cached", "raises")
-    words = ("--against", "ref.py", "--shapes", "x=b n", "--seed", "2", "--max-cases", "24")
+    words = ("--against", "ref.py", "--shapes", "x=b n", "--seed", "2", "--max-cases", "16")
     done = cli_here("judge", *(f"{name}.py" for name in names), *words, "--json")
     assert done.returncode == 1, done.stderr
     ruling = json.loads(done.stdout)
@@ -66,7 +66,7 @@ def test_a_branch_on_values_is_judged_by_a_replay_which_every_report_says(cli_he
     )
     by_name = {each["solution"][:-3]: each for each in ruling["solutions"]}
     others = sum(ruling["probes"].values()) // 3  # the fourth solution raises, so it is not called in other ways
-    assert (ruling["cases"], by_name["right"]["judged"]) == (24, 24 + others)
+    assert (ruling["cases"], by_name["right"]["judged"]) == (16, 16 + others)
     assert 0 < by_name["right"]["largest_error"]["f32"] < 0.5
     [failure] = by_name["wrong"]["failures"]
     assert (failure["verdict"], failure["place"][:2]) == ("FAIL_NUMERIC", "y[")

@@ -60,7 +60,7 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> list[Stopping]:
 _OVER = f"not judged, as --max-time {_LIMIT} was over: "
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("place", "name", "reference", "solution", "verdict", "said"),
     [

@@ -20,7 +20,7 @@ from oracles.op import Op
 from oracles.operand import Operand
 from oracles.summation import AnyOrder
 from oracles.tests.common.dims import GEMM, PRODUCT
-from oracles.tests.common.whole import half
+from oracles.tests.common.whole import quarter
 
 Array = NDArray[Any]
 
@@ -42,9 +42,9 @@ def test_a_function_is_checked_against_an_op_of_any_dimensions() -> None:
         whole = a.shape[-1] // 4 * 4
         return np.asarray(a[..., :whole] @ b[..., :whole, :])
 
-    fuzz.check(right, op=PRODUCT, arrays="numpy", contract=order, max_cases=half(40), seed=1)
+    fuzz.check(right, op=PRODUCT, arrays="numpy", contract=order, max_cases=quarter(40), seed=1)
     with fails("without_tail"):
-        fuzz.check(without_tail, op=PRODUCT, arrays="numpy", contract=order, max_cases=half(40), seed=1)
+        fuzz.check(without_tail, op=PRODUCT, arrays="numpy", contract=order, max_cases=quarter(40), seed=1)
 
 
 def test_so_is_one_whose_output_lies_the_other_way_round() -> None:
@@ -53,7 +53,7 @@ def test_so_is_one_whose_output_lies_the_other_way_round() -> None:
         return np.ascontiguousarray((c if bias is None else c + bias).T)
 
     order = fuzz.Contract(sums={"k": AnyOrder()})
-    fuzz.check(gemm, op=GEMM, arrays="numpy", contract=order, max_cases=half(40), seed=1)
+    fuzz.check(gemm, op=GEMM, arrays="numpy", contract=order, max_cases=quarter(40), seed=1)
 
 
 def test_it_is_listed_by_its_dimensions(tmp_path: Path, cli_here: Cli) -> None:
@@ -82,7 +82,9 @@ def test_a_broken_law_is_told_by_the_name_of_its_dimension(tmp_path: Path, cli_h
         assert old in text
         (tmp_path / name).write_text(text.replace(old, new))
     only = ("--op", "matmul", "--target", "c-loops@native:gcc-O2")
-    done = cli_here("run", "--pack", ".", *only, "--max-cases", "160", "--seed", "1", "--no-shrink", "-j", "1")
+    done = cli_here(
+        "run", "--pack", ".", *only, "--max-cases", str(quarter(160)), "--seed", "1", "--no-shrink", "-j", "1"
+    )
     assert done.returncode == 1
     assert "batch_subset (some of the slices of n alone): " in done.stdout
 
@@ -130,7 +132,9 @@ def test_a_loop_over_two_dimensions_is_right_for_a_sum_over_both() -> None:
         return in_a_loop(x) + (x[:, 0, 0] if x.shape[1] > 4 else np.float32(0))
 
     able = fuzz.Capabilities(empty=False)
-    fuzz.check(in_a_loop, op=op, arrays="numpy", contract=declared, capabilities=able, max_cases=120, seed=1)
+    fuzz.check(in_a_loop, op=op, arrays="numpy", contract=declared, capabilities=able, max_cases=quarter(120), seed=1)
     for wrong in (without_last, first_twice):
         with fails(wrong.__name__):
-            fuzz.check(wrong, op=op, arrays="numpy", contract=declared, capabilities=able, max_cases=120, seed=1)
+            fuzz.check(
+                wrong, op=op, arrays="numpy", contract=declared, capabilities=able, max_cases=quarter(120), seed=1
+            )

@@ -336,6 +336,7 @@ def test_it_is_found_by_its_entry_point_and_loads_nothing_heavy(tmp_path: Path) 
 _FOREIGN = "raise SystemExit('code of a stranger was run')\n"
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("distributed", [True, False])
 @pytest.mark.parametrize("name", ["fuzz.py", "fuzz/__init__.py"])
 def test_another_package_of_our_name_is_told_in_a_line(tmp_path: Path, name: str, distributed: bool) -> None:

@@ -72,6 +72,7 @@ def test_axes_of_one_extent_are_tried_as_in_a_product(tmp_path: Path) -> None:
     assert {"a": "m k", "b": "k d2"} in forms
 
 
+@pytest.mark.whole
 def test_a_solution_writes_to_the_room_or_returns_what_it_made(cli_here: Cli, tmp_path: Path) -> None:
     task = _task(tmp_path, _SCALED)
     head = "import torch\n\n\ndef _custom_kernel(data):\n    x, w, y = data\n"

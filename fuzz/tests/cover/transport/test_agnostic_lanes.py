@@ -61,6 +61,7 @@ def targets_of(
 BITS = [pytest.param(each, marks=[] if each == 256 else pytest.mark.whole) for each in ISAS["rvv"].settings[0].options]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("bits", BITS)
 @pytest.mark.parametrize(
     ("policies", "wrong_where"),

@@ -187,6 +187,7 @@ def test_a_kernel_may_declare_what_it_keeps(target: Callable[[str], Target], cac
     assert (folder.changes, [each.kind for each in mask.changes]) == ((), ["signals"])
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(
     ("body", "leaks"),
     [
@@ -381,6 +382,7 @@ def test_a_python_kernel_may_declare_that_it_keeps_a_process(tmp_path: Path, cac
     assert [(each.status, each.changes) for each in found] == [(Status.RAN, ())] * 3
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("body", "leaks"),
     [

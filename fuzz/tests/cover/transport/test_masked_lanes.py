@@ -128,7 +128,7 @@ def test_hardware_judges_a_masked_load(outcome_at: Place) -> None:
     assert verdict_of(outcome_at("native", "")) == (Verdict.PASS, "")
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("byte", [0, 36])
 def test_another_load_of_such_a_kernel_is_accused_everywhere(outcome_at: Place, byte: int, place: str) -> None:
     """Before the first masked load of the last row. What decides is the instruction that faults, and not how near."""

@@ -96,6 +96,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.some(16)
 @pytest.mark.parametrize("said", list(BROKEN))
 def test_a_broken_frame_is_a_clear_error(
     said: str, make_target: Callable[[str], Target], cache: Path, place: str

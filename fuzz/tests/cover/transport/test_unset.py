@@ -162,6 +162,7 @@ def rms_norm(x, y, eps, axis):
 """
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("text", [_TORCH, _NUMPY])
 def test_a_kernel_in_python_is_given_new_memory_that_is_filled(tmp_path: Path, cache: Path, text: str) -> None:
     target = python_target(tmp_path, text, "torch" if "torch" in text else "numpy")
@@ -224,7 +225,7 @@ def copied(x):
 """
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("head", [_SCRIPTED, _OF_A_PART, _COMPILED], ids=["scripted", "a part", "compiled"])
 def test_functions_that_torch_reads_may_still_allocate(tmp_path: Path, cache: Path, head: str) -> None:
     source = f"{head}def rms_norm(x, y, eps, axis):\n    y.copy_(copied(x))\n"
