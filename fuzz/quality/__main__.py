@@ -18,6 +18,7 @@ from fuzz.quality.opinfo.verb import opinfo
 from fuzz.quality.oracle import oracle
 from fuzz.quality.power import power
 from fuzz.quality.sharing import sharing
+from fuzz.quality.tasks import tasks
 from fuzz.quality.throughput import throughput
 
 app = typer.Typer(
@@ -44,6 +45,7 @@ add_verbs(
         "opinfo": opinfo,
         "matrix-units": matrix_units,
         "array-api": array_api,
+        "tasks": tasks,
     },
 )
 

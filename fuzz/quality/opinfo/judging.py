@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from multiprocessing import get_context
-from multiprocessing.connection import Connection, wait
-from time import monotonic
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from fuzz.core.base.errors import error_line
+from fuzz.quality.asking import all_asked
 from fuzz.quality.opinfo.entries import CPU, Sample, entries, has_floats, samples_of
 from fuzz.references.tracing import intercepted, tensors_in
 from fuzz.tasks.bound import ReadTask
@@ -65,88 +62,24 @@ class EntryAnswer:
         return ":".join([self.way, self.dtype, *([] if self.device == CPU else [self.device])])
 
 
-@dataclass
-class _Judge:
-    """A process that answers about one entry after the other, and the entry that it was asked about."""
-
-    process: Any
-    pipe: Connection
-    name: str = ""
-    until: float = 0.0
-    found: list[EntryAnswer] = field(default_factory=list)
-
-    @classmethod
-    def started(cls, context: Any, *how: Any) -> _Judge:
-        """Return a judge that waits for its first entry."""
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(theirs, *how), daemon=True)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # those of threads at a fork, and of torch in the process
-            process.start()
-        theirs.close()
-        return cls(process, ours)
-
-    def asked(self, name: str) -> None:
-        """Ask about an entry."""
-        self.name, self.until, self.found = name, monotonic() + _LIMIT_S, []
-        self.pipe.send(name)
-
-    def heard(self) -> bool:
-        """Take one answer, and return whether it was the last. Raises EOFError if the process has ended."""
-        answer = self.pipe.recv()
-        self.found.extend([] if answer is None else [answer])
-        return answer is None
-
-    def ended(self) -> None:
-        """Note why the process ended."""
-        self.process.join()
-        why = "takes too long" if monotonic() > self.until else f"its process ended with {self.process.exitcode}"
-        self.found.append(EntryAnswer(self.name, FORWARD, "", said=why))
-
-
 def all_answers(
     names: Sequence[str], dtypes: Sequence[str], samples: int, jobs: int, device: str = CPU
 ) -> Iterator[tuple[str, Sequence[EntryAnswer]]]:
     """Yield the answers about each entry. Processes of their own find them, since torch may crash; one is killed at the
     limit, and what it found until then counts."""
-    import torch
-
     entries()  # for the processes that are forked
-    context: Any = get_context("fork" if device == CPU else "spawn")  # a forked process cannot use CUDA
-    torch.set_num_threads(1)  # a forked process has no others
-    waiting, running, idle = [*reversed(names)], dict[Any, _Judge](), list[_Judge]()
-    while waiting or running:
-        while waiting and len(running) < jobs:
-            judge = idle.pop() if idle else _Judge.started(context, dtypes, samples, device)
-            judge.asked(waiting.pop())
-            running[judge.pipe] = judge
-        for pipe in list[Any](wait([*running], 0.2)):
-            judge = running[pipe]
-            try:
-                if not judge.heard():
-                    continue
-                idle.append(judge)
-            except (EOFError, ConnectionResetError):
-                judge.ended()
-            del running[pipe]
-            yield judge.name, judge.found
-        for judge in running.values():
-            if monotonic() > judge.until:
-                judge.process.kill()
-    for judge in idle:
-        judge.pipe.close()
+    answer = partial(_answers_of, dtypes=dtypes, samples=samples, device=device)
+    for each in all_asked(names, answer, jobs, _LIMIT_S, spawns=device != CPU):  # a forked process cannot use CUDA
+        ended = [EntryAnswer(each.name, FORWARD, "", said=each.ended)] if each.ended else []
+        yield each.name, [*each.found, *ended]
 
 
-def _serve(asked: Connection, dtypes: Sequence[str], samples: int, device: str) -> None:
+def _answers_of(name: str, dtypes: Sequence[str], samples: int, device: str) -> Iterator[EntryAnswer]:
     import torch
 
-    with suppress(EOFError):
-        while name := asked.recv():
-            for each in answers(entries()[name], dtypes, samples, device):
-                asked.send(each)
-            if device != CPU:
-                torch.cuda.synchronize()  # after an error on the GPU, no other entry is judged in this process
-            asked.send(None)
+    yield from answers(entries()[name], dtypes, samples, device)
+    if device != CPU:
+        torch.cuda.synchronize()  # after an error on the GPU, no other entry is judged in this process
 
 
 def answers(entry: Any, dtypes: Sequence[str] = COMPUTED, samples: int = 2, device: str = CPU) -> Iterator[EntryAnswer]:
