@@ -7,7 +7,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice, product
 from typing import Any
 
@@ -31,7 +31,7 @@ from fuzz.references.dims import (
 from fuzz.references.elementwise import dtype_of
 from fuzz.references.fits import Calls
 from fuzz.references.gates import compared_of, gates_of
-from fuzz.references.guard import Agreement, hold
+from fuzz.references.guard import Agreement, RunReference, difference_at, hold
 from fuzz.references.library import dtypes_of, held, recorded, shortens, specs_of
 from fuzz.references.maps import single, spread
 from fuzz.references.names import returned_names
@@ -90,6 +90,12 @@ class Derived:
     """The reference as a function of the tensors alone, by their names in the op."""
     library: str
     """The library of the reference, "torch" or "jax"."""
+    guarded: RunReference = field(repr=False)
+
+    def misread(self, shapes: Mapping[str, Sequence[int]]) -> str:
+        """Return how the reference differs from its formula for inputs of these shapes, which are beyond those that it
+        was read at; "" if it does not."""
+        return difference_at(self.op, self.guarded, shapes, self.agreement.positive)
 
     @property
     def module(self) -> str:
@@ -281,6 +287,7 @@ def _read(
         shortens(asked, specs_of(asked, dims, _doubled(dtypes), 0)),
         asked.call,
         asked.library,
+        held(asked),
     )
 
 

@@ -30,6 +30,8 @@ _ORDERS = 64.0
 """A further tolerance, in error bounds of the formula in float64: a reference has its own order of operations."""
 _MOST_WORK = 1 << 22
 """The most terms of a step of the formula. With more, formula and reference are compared at smaller extents."""
+_MOST_CHECKED = 1 << 24
+"""The same for the extents of a failing case, which takes seconds, once for each failure."""
 _SMALL = (2, 3, 5, 4, 6, 7, 8, 9, 10, 11, 12, 13)
 """Small extents, for steps with many terms and for special values such as NaN."""
 _DOUBLED = 3
@@ -88,6 +90,26 @@ def hold(op: Op, reference: RunReference, extents: Sequence[Mapping[str, int]]) 
     empty = _edges(op, reference, least, wanted)
     zero = _zero(op, reference, least, wanted)
     return Agreement(len(extents), specials, unordered, wanted, zero, empty, _least(op, reference, least, wanted))
+
+
+def difference_at(op: Op, reference: RunReference, shapes: Mapping[str, Sequence[int]], positive: Sequence[str]) -> str:
+    """Return how a formula differs from its reference for inputs of these shapes, by name; "" if it does not, or
+    if that cannot be told: the reference raises, or a step has too many terms."""
+    sizes, outer = dict[str, int](), tuple[int, ...]()
+    for each in op.inputs:
+        named = [dim for dim in each.axes if dim != OUTER]
+        shape = tuple(shapes[each.name])
+        sizes.update(zip(named, shape[len(shape) - len(named) :], strict=True))
+        outer = shape[: len(shape) - len(named)] if OUTER in each.axes else outer
+    try:
+        if op.work({**sizes, OUTER: math.prod(outer)}) <= _MOST_CHECKED:
+            for word, arrays in _plain(op, sizes, positive, outer):
+                _compare(op, reference, arrays, word)
+    except UnreadableError as error:
+        return str(error)
+    except Exception:  # the reference's own
+        return ""
+    return ""
 
 
 def _taken(op: Op, reference: RunReference, sizes: Mapping[str, int], positive: Sequence[str]) -> Mapping[str, int]:

@@ -187,12 +187,20 @@ class ReadTask:
         truth = self.truth({name: dtype for name, (_, dtype) in arrays.items()}, random=random)
         for name, (array, _) in arrays.items():
             if array.shape != (shape := truth.op.shape(name)):
+                self._confirmed()
                 return [JudgedOutput("numeric", f"{name}: shape {array.shape}, must be {shape}")]
         try:
             checks = truth.check(self.contract, {name: values for name, (values, _) in arrays.items()})
         except (ProblemError, NumericsError) as error:
             raise CheckError(str(error)) from None
+        if any(each.result in ("numeric", "nonfinite") for each in checks):
+            self._confirmed()
         return [JudgedOutput(each.result, _said(truth, self.contract, each, arrays[each.output][0])) for each in checks]
+
+    def _confirmed(self) -> None:
+        """Raise CheckError if the reference does something else for inputs of these extents than where it was read."""
+        if said := self.derived.misread({name: each.shape for name, each in self.arrays.items()}):
+            raise CheckError(f"the reference does something else at these extents than where it was read: {said}")
 
     def truth(self, dtypes: Mapping[str, str], *, random: bool) -> Truth:
         """Return the oracle for outputs of these dtypes; '' stands for the dtype of the inputs. Raises CheckError."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.capability import DeclarationError
+from fuzz.core.base.case import Case
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.selection import globs, matches_any
 from fuzz.core.generate.observed import kept_by, words_of
@@ -71,6 +72,8 @@ class CheckTask:
     pack: tuple[str, ...] = ()
     """The words that name the kernel's pack on a command line; without a pack, the file of the check."""
     replay: ReplayTelling | None = field(default=None, repr=False)
+    misread: Callable[[Case], str] = field(default=lambda case: "", repr=False)
+    """Why a failing case says nothing of the kernel; "" if it does. See `ReadReference.misread`."""
 
     @property
     def kernel(self) -> Kernel:
@@ -124,7 +127,8 @@ def _task_of_declared(request: CheckRequest, kernel: Kernel, read: ReadReference
         raise CheckError(str(error)) from None
     targets = _chosen(kernel, request.targets)
     said = (read.said, read.left_out) if read is not None else ()
-    return CheckTask(targets, setup_of(request, targets), said=said, cases=request.limits.cases)
+    found = CheckTask(targets, setup_of(request, targets), said=said, cases=request.limits.cases)
+    return found if read is None else replace(found, misread=read.misread)
 
 
 def _task_of_function(
@@ -149,10 +153,11 @@ def _task_of_function(
         from fuzz.contracts.accepts import accepted
 
         taken = accepted(here, targets[0])
-    return CheckTask(
+    found = CheckTask(
         targets, setup_of(request, targets), here, (first, left_out, own), measures, taken,
         beside.text if beside is not None else "", request.limits.cases,
     )  # fmt: skip
+    return found if read is None else replace(found, misread=read.misread)
 
 
 def _named(op: Op | str | None) -> str | None:

@@ -39,7 +39,7 @@ from oracles.dtypes import DOUBLE, FORMATS, NARROW, SINGLE, SPELLED
 from oracles.elementary.functions import records
 from oracles.formula.contract import DIVIDE, INPUT, Contract
 from oracles.op import Op
-from oracles.operand import OUTER, OpError
+from oracles.operand import AXIS, OUTER, OpError
 from oracles.ops import OPS
 
 __tracebackhide__ = told
@@ -53,6 +53,16 @@ _SHOW = "; give example_inputs: where it takes no other extents, those of these 
 _F64 = DOUBLE.name
 _MADE: dict[str, Op] = {}
 """The ops that checks made from references, by name. A new op replaces the earlier one of its name."""
+
+
+def misread_of(derived: Derived, case: Case) -> str:
+    """Return how a reference differs from the formula that was read from it, at the extents of a case; "" if it does
+    not. Cases whose rows lie along an axis before the last are not looked at."""
+    shapes = {name: each.layout.shape for name, each in case.inputs.items()}
+    if int(case.params.get(AXIS, -1)) not in (-1, len(shapes[derived.op.main]) - 1):
+        return ""
+    said = derived.misread(shapes)
+    return f"does something else at larger extents than where it was read: {said}" if said else ""
 
 
 @dataclass(frozen=True)
@@ -93,6 +103,12 @@ class ReadReference:
             self.derived.reference(**tensors)
             return True
         return False
+
+    def misread(self, case: Case) -> str:
+        """Return why a failing case says nothing of its kernel: at its extents the reference does something else than
+        where it was read. "" if it does the same."""
+        at = misread_of(self.derived, case)
+        return f"reference {self.derived.op.name} {at}{_REPLAY}" if at else ""
 
     def _takes_arrays(self, case: Case) -> bool:
         from fuzz.references.jaxprs.evaluation import shaped

@@ -38,7 +38,7 @@ from fuzz.references.examples import samples_of, seen_in
 from fuzz.report.brief import Provenance
 from fuzz.report.outline import session_outline
 from fuzz.report.totals import not_exercised
-from fuzz.tasks.check.reference import contract_of, with_names
+from fuzz.tasks.check.reference import contract_of, misread_of, with_names
 from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.bugs import BugsOf
 from fuzz.tasks.judge.replay import chosen, laws_of
@@ -47,7 +47,7 @@ from fuzz.tasks.judge.score import CASES, AxisValue, drawn, sat, values_at_other
 from fuzz.tasks.judge.words import not_given
 from fuzz.tasks.judge.written import derived, held, write_pack
 from fuzz.tasks.readers.solution import Solutions, check_calls
-from fuzz.tasks.readers.statement import Statement
+from fuzz.tasks.readers.statement import Statement, UnreadStatementError
 from fuzz.tasks.task import Data, Task, drive
 from oracles.formula.contract import Contract
 from oracles.op import Op
@@ -114,6 +114,9 @@ class FormulaJudge:
             elapsed = time.monotonic() - began
             for bucket in [each for each in book.buckets.values() if each.kernel in self.untried]:
                 del book.buckets[bucket.name]  # a kernel that refuses an input has no bug for that
+            for bucket in book.buckets.values():
+                if misread := misread_of(self.found, bucket.case):
+                    raise UnreadStatementError(f"{asked.against} {misread}", self.problem)
             if not stop.terminated:
                 # All failures are told together, at the end. Explaining gets half of the time left; deciding follows.
                 seconds = min(asked.explain_s or _AROUND_S, stop.left / 2 / (len(book.buckets) + 1))

@@ -116,10 +116,10 @@ def _judged_all(
     try:
         with stop.sooner(_READING):
             seconds, by = stop.left, stop.within(begun, 0.0)
+        if by is not None:
+            return _ruled(asked, by, view, stop)
     except UnreadStatementError as error:
         return _judged_by_replay(asked, error.statement, str(error), view, stop)
-    if by is not None:
-        return _ruled(asked, by, view, stop)
     late = f"that takes longer than {seconds:.0f} s of --max-time {asked.max_time or 0.0:g}s"
     problem = stop.within(lambda: _unread(asked), 0.0)
     if problem is None:

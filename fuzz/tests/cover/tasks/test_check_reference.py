@@ -397,3 +397,19 @@ def test_a_layer_whose_weights_are_no_arguments_is_refused_with_the_remedy() -> 
     [_, line] = said.split("give them to both functions, as ")
     remedy = eval(line.partition("; oracle=")[0], {"torch": torch, "layer": layer})
     assert read(remedy, GivenData("input=... n, weight=m n, bias=m")).derived.op.outputs[0].dims == "... m"
+
+
+def _first_terms(x: Any) -> Any:
+    return x[..., : min(x.shape[-1], 64)].exp().sum(-1)
+
+
+def test_a_reference_that_does_something_else_beyond_what_was_read_accuses_nobody() -> None:
+    """It is read at rows of at most some thirty elements, as a sum of all terms."""
+    with pytest.raises(fuzz.CheckError, match="does something else at larger extents than where it was read"):
+        fuzz.check(_first_terms, reference=_first_terms, max_cases=24, seed=1)
+    x = torch.randn(4, 100)
+    with pytest.raises(fuzz.CheckError, match="does something else at these extents"):
+        fuzz.assert_right(_first_terms(x), _first_terms, x)
+    fuzz.assert_right(_first_terms(x[:, :50]), _first_terms, x[:, :50])
+    with pytest.raises(fuzz.CheckFailed):
+        fuzz.assert_right(_first_terms(x[:, :50]) * 1.001, _first_terms, x[:, :50])

@@ -18,6 +18,7 @@ from fuzz.core.base.verdict import Verdict
 from fuzz.core.judge.judge import Judge
 from fuzz.references.replay.cases import meant_of
 from fuzz.references.replay.oracle import Replay, case_of, op_of
+from fuzz.tests.common.solutions import judged
 from fuzz.tests.conftest import CHECKOUT, Cli
 from oracles.ops import OPS
 
@@ -231,3 +232,16 @@ def test_where_there_is_time_for_few_cases_none_is_called_in_other_ways(
     assert (done.returncode, ruling["cases"], ruling["probes"]) == (0, 1, {}), done.stderr
     left_out = "as a case takes long: other ways to make the same call"
     assert any(each.endswith(left_out) for each in ruling["not_exercised"])
+
+
+def test_a_formula_that_is_not_the_reference_at_larger_extents_judges_nobody(cli_here: Cli, tmp_path: Path) -> None:
+    body = "def kernel(x):\n    k = min(x.shape[-1], 48)\n    return np.exp(x[..., :k].astype(np.float64)).sum(-1)"
+    code, ruling = judged(
+        cli_here, tmp_path,
+        {"right": f"{body}.astype(x.dtype)", "wrong": f"{body.replace('48', '47')}.astype(x.dtype)"},
+        "--seed", "7", "--no-shrink", "--max-cases", "48", shapes="x=... n",
+        reference="import torch\n\ndef head(x):\n    return x[..., : min(x.shape[-1], 48)].exp().sum(-1)\n",
+    )  # fmt: skip
+    verdicts = {each["solution"]: each["verdict"] for each in ruling["solutions"]}
+    assert (code, verdicts, ruling["oracle"]) == (1, {"right.py": "right", "wrong.py": "wrong"}, "replay"), ruling
+    assert "does something else at larger extents" in ruling["reference"]
