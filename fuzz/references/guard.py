@@ -103,8 +103,8 @@ def difference_at(op: Op, reference: RunReference, shapes: Mapping[str, Sequence
         outer = shape[: len(shape) - len(named)] if OUTER in each.axes else outer
     try:
         if op.work({**sizes, OUTER: math.prod(outer)}) <= _MOST_CHECKED:
-            for word, arrays in _plain(op, sizes, positive, outer):
-                _compare(op, reference, arrays, word)
+            word, arrays = next(_plain(op, sizes, positive, outer))
+            _compare(op, reference, arrays, word)
     except UnreadableError as error:
         return str(error)
     except Exception:  # the reference's own

@@ -169,6 +169,7 @@ class ReadTask:
         name = output or names[0]
         if name not in names or (len(names) > 1 and not output):
             raise CheckError(f"say which output: output={' or '.join(map(repr, names))}")
+        self._confirmed()
         truth = self.truth({each.name: dtype or each.dtype for each in self.derived.op.outputs}, random=random)
         enclosure = truth.enclosures(self.contract, not random, once=True)[name]
         if enclosure.places:

@@ -410,6 +410,8 @@ def test_a_reference_that_does_something_else_beyond_what_was_read_accuses_nobod
     x = torch.randn(4, 100)
     with pytest.raises(fuzz.CheckError, match="does something else at these extents"):
         fuzz.assert_right(_first_terms(x), _first_terms, x)
+    with pytest.raises(fuzz.CheckError, match="does something else at these extents"):
+        fuzz.bound(_first_terms, x)
     fuzz.assert_right(_first_terms(x[:, :50]), _first_terms, x[:, :50])
     with pytest.raises(fuzz.CheckFailed):
         fuzz.assert_right(_first_terms(x[:, :50]) * 1.001, _first_terms, x[:, :50])
