@@ -33,6 +33,7 @@ _BATCH = 1 << 22
 _CONFIRMED = 4
 """The number of arguments of a batch, those with the largest errors, that mpmath confirms."""
 _NORMAL = 2.0**-126
+_LEAST = 2.0**-149
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,9 @@ def largest(name: str, library: str, x: F32, folder: Path) -> LibraryFunction:
     with np.errstate(all="ignore"):
         right = exact.astype(np.float32).astype(np.float64)
         same = _same(y, right)
-        flushed = ~same & ((np.abs(exact) < _NORMAL) & (y == 0) | _of_zero(name, x, y, folder))
+        flushed = ~same & (
+            (np.abs(exact) < _NORMAL) & (np.abs(exact) > _LEAST) & (y == 0) | _of_zero(name, x, y, folder)
+        )
         numbers = np.isfinite(y) & np.isfinite(right)
         overflowing = np.isfinite(exact) & (np.abs(exact) > np.finfo(np.float32).max * (1 - 2.0**-22))
         odd = ~numbers & ~same & ~overflowing & ~flushed

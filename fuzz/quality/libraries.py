@@ -41,7 +41,7 @@ _JAX: Mapping[str, float] = {
 
 
 @dataclass(frozen=True)
-class Library:
+class MathLibrary:
     """Where the functions of a library are, and what it says of their errors."""
 
     find: Find
@@ -140,28 +140,28 @@ def _program(command: str) -> Find:
 
 
 _GAMMAS = {"tgamma": "gamma", "lgamma": "gammaln"}
-LIBRARIES: Mapping[str, Library] = {
-    "C": Library(_shared(_LIBM, "{}f"), "a C library with libm.so.6", _GLIBC),
-    "musl": Library(
+LIBRARIES: Mapping[str, MathLibrary] = {
+    "C": MathLibrary(_shared(_LIBM, "{}f"), "a C library with libm.so.6", _GLIBC),
+    "musl": MathLibrary(
         _program("musl-gcc -O2 -fno-builtin -static -DFUNCTION={name}f {sources}/floats.c"), "apt install musl-tools"
     ),
-    "SLEEF": Library(
+    "SLEEF": MathLibrary(
         _shared("libsleef.so.3", *(f"Sleef_{{}}f1_{ulp}{way}" for way in ("", "purec") for ulp in ("u10", "u15"))),
         "apt install libsleef3",
         {**dict.fromkeys(FUNCTIONS, 1.0), "erfc": 1.5},  # as the suffixes say
     ),
-    "PoCL": Library(
+    "PoCL": MathLibrary(
         _program("cc -O2 -DFUNCTION={name} {sources}/opencl.c -lOpenCL"),
         "apt install pocl-opencl-icd ocl-icd-opencl-dev",
         {name: bound.ulp for name, bound in TABLES["opencl"].documented.items()},
     ),
-    "numpy": Library(
+    "numpy": MathLibrary(
         _package("numpy:{}", {f"a{name}": f"arc{name}" for name in ("cos", "cosh", "sin", "sinh", "tan", "tanh")}),
         "pip install numpy",
     ),
-    "scipy": Library(_package("scipy.special:{}", _GAMMAS), "pip install scipy"),
-    "torch": Library(_package("torch:{}", {}, "torch:from_numpy"), "pip install torch"),
-    "jax": Library(
+    "scipy": MathLibrary(_package("scipy.special:{}", _GAMMAS), "pip install scipy"),
+    "torch": MathLibrary(_package("torch:{}", {}, "torch:from_numpy"), "pip install torch"),
+    "jax": MathLibrary(
         _package("jax.{}", {
             **{name: f"numpy:{name}" for name in FUNCTIONS},
             **{name: f"scipy.special:{_GAMMAS.get(name, name)}" for name in ("erf", "erfc", *_GAMMAS)},

@@ -12,7 +12,7 @@ import pytest
 
 from fuzz.quality.__main__ import app
 from fuzz.quality.functions import LibraryFunction, largest, spacing
-from fuzz.quality.libraries import F32, FUNCTIONS, LIBRARIES, Library, found
+from fuzz.quality.libraries import F32, FUNCTIONS, LIBRARIES, MathLibrary, found
 from fuzz.tests.conftest import Cli
 from oracles.elementary.functions import function
 
@@ -24,7 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def with_values(name: str, x: F32, y: F32, folder: Path, monkeypatch: pytest.MonkeyPatch) -> LibraryFunction:
     """Return what is found of a library whose function has these values."""
-    made = Library(lambda name, folder: lambda x: y, "nothing")
+    made = MathLibrary(lambda name, folder: lambda x: y, "nothing")
     monkeypatch.setitem(LIBRARIES, "made", made)
     found.cache_clear()
     return largest(name, "made", x, folder)
@@ -122,7 +122,7 @@ def test_a_program_that_cannot_be_made_is_no_library(folder: Path, monkeypatch: 
 
 
 def test_a_library_that_is_not_here_is_left_out_with_a_word(cli_here: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(LIBRARIES, "none", Library(lambda name, folder: None, "apt install none"))
+    monkeypatch.setitem(LIBRARIES, "none", MathLibrary(lambda name, folder: None, "apt install none"))
     words = ("functions", "--function", "exp", "--library", "[nC]*", "--stride", "100000007", "-j", "1")
     done = cli_here(*words, app=app)
     assert done.returncode == 0, done.stderr
