@@ -42,7 +42,7 @@ PLACES: Mapping[str, frozenset[str]] = {
     "core/generate/structure.py": frozenset({"sum"}),  # a kind of node of a formula
     "core/laws/reach.py": frozenset({"sum"}),  # the same
     "core/laws/symmetry.py": frozenset({"sum"}),  # the same
-    "quality/functions.py": frozenset({"sin", "cos"}),  # the functions
+    "quality/libraries.py": frozenset({"sin", "cos"}),  # the functions
     "quality/calibrate/contracts.py": frozenset({"mean"}),  # a field of a contract
     "quality/power.py": frozenset({"sum"}),  # a kind of node of a formula
     "explain/stages/forms.py": frozenset({"mean", "sum"}),  # a field of a contract, and a kind of node

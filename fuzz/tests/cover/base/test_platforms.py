@@ -275,6 +275,21 @@ def test_the_table_has_each_fact_with_its_source() -> None:
     assert ("torch@cuda", "all", "as triton@cuda and torch@cpu", "it calls those, or may") in rows
 
 
+def test_the_table_of_wgsl_has_what_it_says_of_f16() -> None:
+    full, half = TABLES["wgsl"], TABLES["wgsl-f16"]
+    assert (full.documented["exp"], half.documented["exp"]) == (Within(3.0, growth=2.0), Within(1.0, growth=2.0))
+    assert (full.documented["atan"], half.documented["atan"]) == (Within(4096.0), Within(5.0))
+    assert full.documented["log"] == half.documented["log"] == Within(3.0)
+    # In f32 an ulp of 1 is 2^-23, in f16 2^-10.
+    for table, unit, near_1, turn in ((full, 2.0**-23, 2.0**-21, 2.0**-11), (half, 2.0**-10, 2.0**-7, 2.0**-7)):
+        assert table.absolute["log"] == Besides(near_1 / unit, 0.5, 2.0)
+        assert table.absolute["sin"] == pytest.approx(turn / unit)
+        assert table.absolute["tanh"] == pytest.approx(1e-5 / unit)
+    assert half.absolute["asin"] == half.absolute["acos"] == pytest.approx(3.91e-3 * 2**10)
+    assert (full.absolute["asin"], full.absolute["acos"]) == (6.81e-5 * 2**23, 6.77e-5 * 2**23)
+    assert {each.about for each in half.facts} == {each.about for each in full.facts}
+
+
 def test_a_contract_may_name_the_table_of_a_standard() -> None:
     assert TABLES["wgsl"].accuracy["sin"] == Within(2.0, low=-math.pi, high=math.pi)
     assert TABLES["wgsl"].absolute["log"] == Besides(4.0, 0.5, 2.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import math
 from pathlib import Path
@@ -11,16 +10,30 @@ import mpmath
 import numpy as np
 import pytest
 
-from fuzz.quality import functions
 from fuzz.quality.__main__ import app
-from fuzz.quality.functions import FUNCTIONS, called, compiled, has, largest, spacing
+from fuzz.quality.functions import LibraryFunction, largest, spacing
+from fuzz.quality.libraries import F32, FUNCTIONS, LIBRARIES, MathLibrary, found
 from fuzz.tests.conftest import Cli
 from oracles.elementary.functions import function
 
 
 @pytest.fixture(scope="module")
-def loops(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    return ctypes.CDLL(str(compiled(tmp_path_factory.mktemp("loops"))))
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("compiled")
+
+
+def with_values(name: str, x: F32, y: F32, folder: Path, monkeypatch: pytest.MonkeyPatch) -> LibraryFunction:
+    """Return what is found of a library whose function has these values."""
+    made = MathLibrary(lambda name, folder: lambda x: y, "nothing")
+    monkeypatch.setitem(LIBRARIES, "made", made)
+    found.cache_clear()
+    return largest(name, "made", x, folder)
+
+
+def of_c(name: str, x: F32, folder: Path) -> F32:
+    own = found("C", name, folder)
+    assert own is not None
+    return own(x)
 
 
 ARGUMENTS = np.concatenate(
@@ -29,43 +42,39 @@ ARGUMENTS = np.concatenate(
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_function_of_the_c_library_is_within_ten_ulp_and_has_its_special_values(
-    name: str, loops: ctypes.CDLL
-) -> None:
-    found = largest(name, "C", ARGUMENTS, loops)
-    assert found.ulp < 10
-    assert (found.tried, found.special) == (ARGUMENTS.size, 0), found.special_at
+def test_a_function_of_the_c_library_is_within_ten_ulp_and_has_its_special_values(name: str, folder: Path) -> None:
+    seen = largest(name, "C", ARGUMENTS, folder)
+    assert seen.ulp < 10
+    assert (seen.tried, seen.special, seen.flushed) == (ARGUMENTS.size, 0, 0), seen.special_at
 
 
-def test_where_all_values_overflow_there_is_no_error(loops: ctypes.CDLL) -> None:
-    assert largest("exp", "C", np.linspace(100, 128, 64, dtype=np.float32), loops).ulp == 0
+def test_where_all_values_overflow_there_is_no_error(folder: Path) -> None:
+    assert largest("exp", "C", np.linspace(100, 128, 64, dtype=np.float32), folder).ulp == 0
 
 
 @pytest.mark.parametrize("name", ["exp", "log", "erfc", "tgamma"])
 def test_a_value_that_is_off_by_some_units_is_seen_where_it_is(
-    name: str, loops: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     x = np.linspace(0.5, 3.0, 1001).astype(np.float32)
-    y = called("C", name, x, loops)
+    y = of_c(name, x, folder)
     place = 700
     with mpmath.workprec(100):
         exact = function(name).exactly(mpmath.mpf(float(x[place])))
         y[place] += 12 * np.float32(spacing(np.asarray(float(exact))))
         off = abs(exact - float(y[place])) / float(spacing(np.asarray(float(exact))))
-    monkeypatch.setattr(functions, "called", lambda *given: y)
-    found = largest(name, "C", x, loops)
-    assert found.at == x[place]
-    assert found.ulp == pytest.approx(float(off), rel=1e-12)
-    assert 10 < found.ulp < 14
+    seen = with_values(name, x, y, folder, monkeypatch)
+    assert seen.at == x[place]
+    assert seen.ulp == pytest.approx(float(off), rel=1e-12)
+    assert 10 < seen.ulp < 14
 
 
-def test_a_special_value_that_is_wrong_is_counted(loops: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> None:
-    y = called("C", "exp", ARGUMENTS, loops)
+def test_a_special_value_that_is_wrong_is_counted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    y = of_c("exp", ARGUMENTS, folder)
     y[3] = np.nan
     y[ARGUMENTS == 1.0] = np.inf
-    monkeypatch.setattr(functions, "called", lambda *given: y)
-    found = largest("exp", "C", ARGUMENTS, loops)
-    assert (found.special, found.special_at) == (1 + int((ARGUMENTS == 1.0).sum()), ARGUMENTS[3])
+    seen = with_values("exp", ARGUMENTS, y, folder, monkeypatch)
+    assert (seen.special, seen.special_at) == (1 + int((ARGUMENTS == 1.0).sum()), ARGUMENTS[3])
 
 
 def test_a_unit_is_the_distance_of_neighbours() -> None:
@@ -73,11 +82,52 @@ def test_a_unit_is_the_distance_of_neighbours() -> None:
         assert spacing(np.asarray(value)) == unit
 
 
-def test_only_what_a_library_has_is_tried() -> None:
-    assert has("C", "tgamma")
-    assert has("numpy", "acosh")
-    assert not has("numpy", "erf")
-    assert not has("scipy", "exp")
+def test_zero_for_a_subnormal_number_is_counted_apart(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.asarray([1e-40, -1e-40, 1.0, 3e-39], np.float32)
+    zero = np.zeros(1, np.float32)
+    taken = np.asarray([-np.inf, np.nan, 0.0, -np.inf], np.float32)  # log, of subnormal numbers that count as zeros
+    seen = with_values("log", x, taken, folder, monkeypatch)
+    assert (seen.flushed, seen.special, seen.ulp) == (2, 0, 0.0)
+    returned = np.concatenate([zero, zero, of_c("erf", x[2:], folder)])
+    seen = with_values("erf", x, returned, folder, monkeypatch)
+    assert (seen.flushed, seen.special) == (2, 0)
+    assert seen.ulp < 1
+    seen = with_values("erf", np.asarray([2e-38], np.float32), zero, folder, monkeypatch)  # a normal result
+    assert seen.flushed == 0
+    assert seen.ulp > 1e6
+
+
+@pytest.mark.parametrize("library", [each for each in LIBRARIES if each not in ("C", "torch", "jax")])
+@pytest.mark.parametrize("name", ["erfc", "exp"])
+def test_a_library_that_is_here_has_values_near_the_exact_ones(library: str, name: str, folder: Path) -> None:
+    if found(library, name, folder):
+        seen = largest(name, library, np.linspace(-4.0, 4.0, 801, dtype=np.float32), folder)
+        assert (seen.tried, seen.special) == (801, 0)
+        assert seen.ulp < 20
+    else:
+        assert LIBRARIES[library].install
+
+
+def test_only_what_a_library_has_is_tried(folder: Path) -> None:
+    assert found("C", "tgamma", folder)
+    assert found("numpy", "acosh", folder)
+    assert not found("numpy", "erf", folder)
+    assert not found("scipy", "exp", folder)
+
+
+def test_a_program_that_cannot_be_made_is_no_library(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert LIBRARIES["musl"].find("erf", folder) is None
+    assert LIBRARIES["PoCL"].find("erf", folder) is None
+
+
+def test_a_library_that_is_not_here_is_left_out_with_a_word(cli_here: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(LIBRARIES, "none", MathLibrary(lambda name, folder: None, "apt install none"))
+    words = ("functions", "--function", "exp", "--library", "[nC]*", "--stride", "100000007", "-j", "1")
+    done = cli_here(*words, app=app)
+    assert done.returncode == 0, done.stderr
+    assert "none, which is not here: apt install none" in done.stdout
+    assert "numpy, which" not in done.stdout
 
 
 def test_the_command_prints_what_it_found(cli_here: Cli, tmp_path: Path) -> None:
@@ -88,7 +138,7 @@ def test_the_command_prints_what_it_found(cli_here: Cli, tmp_path: Path) -> None
     shown = {(row[0], row[1]): row for row in rows}
     assert {("erf", "C"), ("erfc", "C"), ("exp", "C"), ("exp", "numpy"), ("exp2", "C")} <= {*shown}
     assert float(shown["exp", "C"][3]) <= 0.51
-    assert shown["erfc", "C"][5:] == ["3", "0"]
+    assert shown["erfc", "C"][5:] == ["3", "0", "0"]
     (one,) = [each for each in json.loads((tmp_path / "found.json").read_text())["largest"]
               if (each["function"], each["library"]) == ("exp", "C")]  # fmt: skip
     assert one["tried"] > 4000

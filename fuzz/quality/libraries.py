@@ -1,0 +1,172 @@
+"""How a function of a library is called with an array of f32: from a shared library, a Python package, or as a program
+of its own that reads the arguments and writes the values, which keeps two C libraries out of one process."""
+
+from __future__ import annotations
+
+import ctypes
+import shlex
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fuzz.core.base.acceptance import TABLES
+
+F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
+Call = Callable[[F32], F32]
+Find = Callable[[str, Path], Call | None]
+_SOURCES = Path(__file__).parent / "c"
+_LIBM = "libm.so.6"
+
+# GNU C Library manual, Known Maximum Errors in Math Functions, x86_64: of the rounded exact result, and in whole ulp.
+_GLIBC: Mapping[str, float] = {
+    "acos": 1, "acosh": 2, "asin": 1, "asinh": 2, "atan": 1, "atanh": 2, "cbrt": 1, "cos": 1, "cosh": 2, "erf": 1,
+    "erfc": 3, "exp": 1, "exp2": 1, "expm1": 1, "lgamma": 7, "log": 1, "log10": 2, "log1p": 1, "log2": 1, "sin": 1,
+    "sinh": 2, "tan": 1, "tanh": 2, "tgamma": 8,
+}  # fmt: skip
+FUNCTIONS = tuple(_GLIBC)
+# JAX, Numerical accuracy, float32 on a processor, at 031068b: of all numbers; the larger where two are named.
+_JAX: Mapping[str, float] = {
+    "acos": 1.5, "acosh": 4.5, "asin": 2, "asinh": 3.5, "atan": 5.5, "atanh": 3, "cbrt": 0.5, "cos": 0.5, "cosh": 25,
+    "erf": 7, "erfc": 66, "exp": 1.5, "exp2": 68.5, "expm1": 6.5, "log": 1.5, "log10": 3, "log1p": 3, "log2": 2.5,
+    "sin": 0.5, "sinh": 25, "tan": 0.5, "tanh": 5,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class MathLibrary:
+    """Where the functions of a library are, and what it says of their errors."""
+
+    find: Find
+    """Returns the function that has a name in C, or None. What is compiled for it is put into the folder."""
+    install: str
+    """What installs the library."""
+    published: Mapping[str, float] = field(default_factory=dict)
+    """The largest error of each function, in ulp, by the library's own documents."""
+
+
+@cache
+def compiled(folder: Path) -> ctypes.CDLL:
+    """Return the loops that call a C function at each element."""
+    command = ["cc", "-O2", "-shared", "-fPIC", str(_SOURCES / "loops.c"), "-o", str(folder / "loops.so")]
+    subprocess.run(command, check=True, capture_output=True)
+    return ctypes.CDLL(str(folder / "loops.so"))
+
+
+def screened(name: str, x: F32, folder: Path) -> F64:
+    """Return the C library's function in double of the arguments."""
+    y = np.empty(x.shape)
+    _each(compiled(folder).doubles, ctypes.CDLL(_LIBM)[name], x, y)
+    return y
+
+
+@cache
+def found(library: str, name: str, folder: Path) -> Call | None:
+    """Return a function of a library, or None if there is none."""
+    return LIBRARIES[library].find(name, folder)
+
+
+def is_installed(library: str, folder: Path) -> bool:
+    """Whether a library has any function here."""
+    return any(found(library, name, folder) for name in FUNCTIONS)
+
+
+def _each(loop: Any, function: Any, x: F32, y: F32 | F64) -> None:
+    pointers = (ctypes.c_void_p(each.ctypes.data) for each in (x, y))
+    loop(ctypes.cast(function, ctypes.c_void_p), ctypes.c_long(x.size), *pointers)
+
+
+def _shared(file: str, *patterns: str) -> Find:
+    def find(name: str, folder: Path) -> Call | None:
+        try:
+            library = ctypes.CDLL(file)
+        except OSError:
+            return None
+        symbols = (getattr(library, pattern.format(name), None) for pattern in patterns)
+        symbol = next((each for each in symbols if each is not None), None)
+        if symbol is None:
+            return None
+
+        def call(x: F32) -> F32:
+            y = np.empty_like(x)
+            _each(compiled(folder).floats, symbol, x, y)
+            return y
+
+        return call
+
+    return find
+
+
+def _package(pattern: str, names: Mapping[str, str], taken: str = "numpy:asarray") -> Find:
+    def find(name: str, _: Path) -> Call | None:
+        try:
+            own = resolve_name(pattern.format(names.get(name, name)))
+            take = resolve_name(taken)
+        except (ImportError, AttributeError):
+            return None
+
+        def call(x: F32) -> F32:
+            with np.errstate(all="ignore"):
+                return np.asarray(own(take(x)), np.float32)
+
+        return call
+
+    return find
+
+
+def _program(command: str) -> Find:
+    def find(name: str, folder: Path) -> Call | None:
+        words = shlex.split(command.format(name=name, sources=_SOURCES))
+        path = str(folder / f"{words[0]}-{name}")
+
+        def call(x: F32) -> F32:
+            return np.frombuffer(subprocess.run([path], input=x.tobytes(), check=True, stdout=-1).stdout, np.float32)
+
+        try:
+            subprocess.run([*words, "-o", path], check=True, capture_output=True)
+            call(np.ones(1, np.float32))
+        except (OSError, subprocess.CalledProcessError):
+            return None
+        return call
+
+    return find
+
+
+_GAMMAS = {"tgamma": "gamma", "lgamma": "gammaln"}
+LIBRARIES: Mapping[str, MathLibrary] = {
+    "C": MathLibrary(_shared(_LIBM, "{}f"), "a C library with libm.so.6", _GLIBC),
+    "musl": MathLibrary(
+        _program("musl-gcc -O2 -fno-builtin -static -DFUNCTION={name}f {sources}/floats.c"), "apt install musl-tools"
+    ),
+    "SLEEF": MathLibrary(
+        _shared("libsleef.so.3", *(f"Sleef_{{}}f1_{ulp}{way}" for way in ("", "purec") for ulp in ("u10", "u15"))),
+        "apt install libsleef3",
+        {**dict.fromkeys(FUNCTIONS, 1.0), "erfc": 1.5},  # as the suffixes say
+    ),
+    "PoCL": MathLibrary(
+        _program("cc -O2 -DFUNCTION={name} {sources}/opencl.c -lOpenCL"),
+        "apt install pocl-opencl-icd ocl-icd-opencl-dev",
+        {name: bound.ulp for name, bound in TABLES["opencl"].documented.items()},
+    ),
+    "numpy": MathLibrary(
+        _package("numpy:{}", {f"a{name}": f"arc{name}" for name in ("cos", "cosh", "sin", "sinh", "tan", "tanh")}),
+        "pip install numpy",
+    ),
+    "scipy": MathLibrary(_package("scipy.special:{}", _GAMMAS), "pip install scipy"),
+    "torch": MathLibrary(_package("torch:{}", {}, "torch:from_numpy"), "pip install torch"),
+    "jax": MathLibrary(
+        _package("jax.{}", {
+            **{name: f"numpy:{name}" for name in FUNCTIONS},
+            **{name: f"scipy.special:{_GAMMAS.get(name, name)}" for name in ("erf", "erfc", *_GAMMAS)},
+        }),
+        "pip install jax", _JAX,
+    ),
+}  # fmt: skip
+"""The libraries by their names."""
