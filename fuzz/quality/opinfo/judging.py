@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
-from multiprocessing.connection import Connection, wait
-from time import monotonic
+from functools import partial
 from typing import Any
 
 from fuzz.core.base.errors import error_line
 from fuzz.quality.opinfo.entries import CPU, Sample, entries, has_floats, samples_of
+from fuzz.quality.processes import in_processes
 from fuzz.references.tracing import intercepted, tensors_in
 from fuzz.tasks.bound import ReadTask
 from fuzz.tasks.comparison import OPEN, JudgedCall, effect, reading_of
@@ -67,43 +65,19 @@ class EntryAnswer:
 def all_answers(
     names: Sequence[str], dtypes: Sequence[str], samples: int, jobs: int, device: str = CPU
 ) -> Iterator[tuple[str, Sequence[EntryAnswer]]]:
-    """Yield the answers about each entry. A process of its own finds them, since torch may crash; it is killed at the
-    limit, and what it found until then counts."""
-    import torch
-
+    """Return the answers about each entry, found in a process of its own."""
     entries()  # for the processes that are forked
-    context: Any = get_context("fork" if device == CPU else "spawn")  # a forked process cannot use CUDA
-    torch.set_num_threads(1)  # a forked process has no others
-    waiting, running = [*reversed(names)], dict[Any, tuple[str, Any, float, list[EntryAnswer]]]()
-    while waiting or running:
-        while waiting and len(running) < jobs:
-            ours, theirs = context.Pipe(duplex=False)
-            name = waiting.pop()
-            process = context.Process(target=_send, args=(theirs, name, dtypes, samples, device), daemon=True)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # those of threads at a fork, and of torch in the process
-                process.start()
-            theirs.close()
-            running[ours] = name, process, monotonic() + _LIMIT_S, []
-        for ours in list[Any](wait([*running], 0.2)):
-            name, process, until, found = running[ours]
-            try:
-                found.append(ours.recv())
-            except EOFError:
-                process.join()
-                del running[ours]
-                if process.exitcode:
-                    why = "takes too long" if monotonic() > until else f"its process ended with {process.exitcode}"
-                    found.append(EntryAnswer(name, FORWARD, "", said=why))
-                yield name, found
-        for _, process, until, _ in running.values():
-            if monotonic() > until:
-                process.kill()
+    start = "fork" if device == CPU else "spawn"  # a forked process cannot use CUDA
+    asked = partial(_of_name, dtypes=dtypes, samples=samples, device=device)
+    return in_processes(names, asked, _lost, jobs, _LIMIT_S, start)
 
 
-def _send(to: Connection, name: str, dtypes: Sequence[str], samples: int, device: str) -> None:
-    for each in answers(entries()[name], dtypes, samples, device):
-        to.send(each)
+def _of_name(name: str, dtypes: Sequence[str], samples: int, device: str) -> Iterator[EntryAnswer]:
+    return answers(entries()[name], dtypes, samples, device)
+
+
+def _lost(name: str, why: str) -> EntryAnswer:
+    return EntryAnswer(name, FORWARD, "", said=why)
 
 
 def answers(entry: Any, dtypes: Sequence[str] = COMPUTED, samples: int = 2, device: str = CPU) -> Iterator[EntryAnswer]:

@@ -1,0 +1,167 @@
+"""The judgement of the stored outputs of ONNX's tests: exactly, by a formula, or by a replay."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from fuzz.core.base.errors import error_line
+from fuzz.quality.onnx_nodes.cases import NodeCase
+from fuzz.quality.onnx_nodes.conversions import CONVERSIONS, TELLS_KIND, stored
+from fuzz.quality.onnx_nodes.formulas import FORMULAS, LOOPS, TAKES_INTEGERS
+from fuzz.quality.onnx_nodes.moves import MOVES, Function
+from fuzz.quality.processes import in_processes
+from fuzz.references.parameters import with_names
+from fuzz.tasks.comparison import OPEN, RIGHT, WRONG, JudgedCall, effect
+from oracles.dtypes import COMPUTED, NARROW, SPELLED
+
+EXACT = "exact"
+_LIMIT_S = 30.0
+"""The most seconds for one test; if its formula takes longer to read, it is replayed."""
+_CASTS = frozenset(("saturate", "round_mode"))
+
+
+@dataclass(frozen=True)
+class NodeAnswer:
+    """What was found out about the stored outputs of one test."""
+
+    name: str
+    op: str = ""
+    dtypes: str = ""
+    """The dtypes of the inputs and outputs, such as "float32, int64 to float32"."""
+    floats: bool = False
+    """Whether some output is of floats."""
+    by: str = ""
+    """What judged it: `EXACT`, `FORMULA`, `REPLAY` or ""."""
+    result: str = OPEN
+    said: str = ""
+    """What is wrong, or why nothing is judged."""
+    unread: str = ""
+    """Why no formula is read."""
+    others: int = 0
+    """The number of further tests that compare the same outputs."""
+    wider: float = math.nan
+    """The median, over elements, of the test's tolerance by the largest error of a right kernel."""
+    tight: float = math.nan
+    """The share of elements for which a right kernel may be off by more than the tolerance."""
+
+
+def all_answers(cases: Sequence[NodeCase], jobs: int) -> Iterator[NodeAnswer]:
+    """Yield the answers about tests, each found in a process of its own."""
+    known, late = {each.name: each for each in cases}, list[str]()
+
+    def asked(name: str, unread: str = "") -> Iterator[NodeAnswer]:
+        yield answer(known[name], unread)
+
+    def lost(name: str, why: str) -> NodeAnswer:
+        late.append(name)
+        return replace(_started(known[name]), said=why)
+
+    for name, [found] in in_processes([*known], asked, lost, jobs, _LIMIT_S):
+        if name not in late:
+            yield found
+    slow = partial(asked, unread="takes too long to read")
+    for _, [found] in in_processes([*late], slow, lost, jobs, _LIMIT_S):
+        yield found
+
+
+def _started(case: NodeCase) -> NodeAnswer:
+    given, returned = (
+        ", ".join(dict.fromkeys(str(getattr(each, "dtype", "?")) for each in some if each is not None))
+        for some in (case.inputs, case.outputs.values())
+    )
+    floats = any(_is_float(each) for each in case.outputs.values())
+    return NodeAnswer(case.name, case.op, f"{given} to {returned}", floats, others=len(case.others))
+
+
+def answer(case: NodeCase, unread: str = "") -> NodeAnswer:
+    """Return the answer about a test. `unread` says why its formula must not be read."""
+    found = _started(case)
+    values = [each for each in (*case.inputs, *case.outputs.values()) if each is not None]
+    if not all(isinstance(each, np.ndarray) for each in values):
+        return replace(found, said="is of sequences or optional values")
+    if any(each.dtype.kind in "OSUT" for each in values):
+        return replace(found, said="is of strings")
+    rounds_once = {**MOVES, **CONVERSIONS}
+    function = rounds_once.get(case.op) or FORMULAS.get(case.op)
+    if function is None:
+        return replace(found, said=_OPEN.get(case.op, "has no function here"))
+    try:
+        if case.op in rounds_once or not found.floats:
+            wrong = _difference(case, function)
+            return replace(found, by=EXACT, result=WRONG if wrong else RIGHT, said=wrong)
+        return _by_formula(found, case, function, unread or ("is a loop" if case.op in LOOPS else ""))
+    except Exception as error:  # of a function that was not made for such a test
+        return replace(found, said=f"raises {error_line(error)}")
+
+
+_OPEN = {each: "draws at random" for each in ("Dropout", "Bernoulli")}
+
+
+def _is_float(value: Any) -> bool:
+    return "float" in str(getattr(value, "dtype", ""))
+
+
+def _wide(value: Any) -> Any:
+    """Return an array as a tensor of float64, int64 or bool, which has the same values."""
+    if value is None:
+        return None
+    kind = np.float64 if _is_float(value) else bool if value.dtype == bool else np.int64
+    return torch.from_numpy(np.array(value.astype(kind)))
+
+
+def _difference(case: NodeCase, function: Function) -> str:
+    """Return the text about the first stored element that is not the exact one, rounded once; "" if all are."""
+    more = {"kind": str(case.outputs[0].dtype)} if case.op in TELLS_KIND else {}
+    found = function(*map(_wide, case.inputs), **case.attributes, **more)
+    every = found if isinstance(found, (tuple, list)) else [found]
+    how = {name: each for name, each in case.attributes.items() if name in _CASTS}
+    for at, have in case.outputs.items():
+        exact = np.asarray(every[at])
+        if exact.shape != have.shape:
+            return f"output {at}: shape {[*have.shape]}, must be {[*exact.shape]}"
+        wide = np.float64 if _is_float(have) else have.dtype if have.dtype.kind in "biu" else np.int64
+        must, got = stored(exact, have.dtype, **how).astype(wide), have.astype(wide)
+        wrong = (must != got) & ~((must != must) & (got != got))
+        if wrong.any():
+            place = tuple(int(each) for each in np.argwhere(wrong)[0])
+            words = f"output {at}{[*place]} = {got[place]}, must be {must[place]}"
+            return f"{words} ({exact[place]}); {wrong.sum()} of {wrong.size} wrong"
+    return ""
+
+
+def _by_formula(found: NodeAnswer, case: NodeCase, function: Function, unread: str) -> NodeAnswer:
+    given = {f"x{at}": _tensor(each) for at, each in enumerate(case.inputs) if each is not None}
+    read = {name: x for name, x in given.items() if x.is_floating_point() or case.op in TAKES_INTEGERS}
+
+    def called(**own: Any) -> Any:
+        every = {**given, **own}
+        outputs = function(*(every.get(f"x{at}") for at in range(len(case.inputs))), **case.attributes)
+        some = [(outputs if isinstance(outputs, (tuple, list)) else [outputs])[at] for at in case.outputs]
+        return tuple(some) if len(some) > 1 else some[0]
+
+    returned = tuple(map(_tensor, case.outputs.values()))
+    dtype = SPELLED[str(next(x for x in returned if x.is_floating_point()).dtype).removeprefix("torch.")].name
+    several = dtype in NARROW and bool(case.others)  # ONNX says of which operators it consists, each of which rounds
+    call = JudgedCall.of(
+        with_names(called, [*read], case.name), read, returned if len(returned) > 1 else returned[0], (), dtype,
+        steps_round=several, read=unread or None,
+    )  # fmt: skip
+    wider, tight = math.nan, math.nan
+    if call.task is not None and len(returned) == 1:
+        wider, tight = effect(call.task, case.atol, case.rtol)
+    return replace(
+        found, by=call.by, result=call.result, said=call.said, unread=call.unread, wider=wider, tight=tight
+    )  # fmt: skip
+
+
+def _tensor(value: Any) -> Any:
+    if str(value.dtype) == "bfloat16":
+        return torch.from_numpy(value.astype(np.float32)).bfloat16()
+    return torch.from_numpy(np.array(value))
