@@ -17,8 +17,8 @@ def stored(values: NDArray[Any], dtype: Any, *, saturate: int = 1, round_mode: s
     """Return values as numbers of a dtype: floats rounded to nearest even, integers cut off and reduced to its bits."""
     name = str(dtype)
     with np.errstate(all="ignore"):
-        if values.dtype == bool or dtype == bool or name in ("float32", "float64"):
-            return values.astype(dtype)
+        if values.dtype.kind == "b" or name in ("bool", "float32", "float64"):
+            return np.asarray(values.astype(dtype))
         if "int" in name:
             bits = 8 * dtype.itemsize if dtype.kind in "iu" else int(name.rpartition("t")[2])
             whole = np.trunc(values).astype(np.int64)
@@ -53,7 +53,7 @@ def _rounded(values: NDArray[Any], dtype: Any, saturate: bool, mode: str) -> NDA
 
 def along(x: Any, scale: Any, axis: int, block: int) -> Any:
     """Return the scale of each element: one, one for each index of an axis, or one for each block along it."""
-    if scale is None or scale.numel() == 1 and not block:
+    if scale is None or (scale.numel() == 1 and not block):
         return 0 if scale is None else scale.reshape(())
     if block:
         return scale.repeat_interleave(block, axis).narrow(axis, 0, x.shape[axis])
@@ -121,6 +121,7 @@ def _quantized(function: Function, channels: int) -> Function:
 
 
 CONVERSIONS: Mapping[str, Function] = {
+    "BitCast": lambda x, *, to: x,
     "Cast": lambda x, *, to=0, saturate=1, round_mode="up": x,
     "CastLike": lambda x, like, *, saturate=1, round_mode="up": x,
     "ConvInteger": _conv_integer,
@@ -131,5 +132,6 @@ CONVERSIONS: Mapping[str, Function] = {
     "QLinearMatMul": _quantized(torch.matmul, 0),
     "QuantizeLinear": quantize,
 }
-"""The operators whose results are exact but for one rounding. Those that take `kind` are told the dtype of the output."""
+"""The operators whose results are exact but for one rounding."""
 TELLS_KIND = frozenset(("QuantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul"))
+"""Those of them that depend on the dtype of the output, and are told it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import partial, reduce
+from functools import reduce
 from typing import Any
 
 import torch
@@ -40,10 +40,8 @@ def _cumulated(name: str, first: float) -> Function:
     return operator
 
 
-def _gemm(
-    a: Any, b: Any, c: Any = None, *, alpha: float = 1.0, beta: float = 1.0, transA: int = 0, transB: int = 0
-) -> Any:  # noqa: N803
-    found = (a.T if transA else a) @ (b.T if transB else b)
+def _gemm(a: Any, b: Any, c: Any = None, *, alpha: float = 1.0, beta: float = 1.0, **turned: int) -> Any:
+    found = (a.T if turned.get("transA") else a) @ (b.T if turned.get("transB") else b)
     found = found if alpha == 1.0 else alpha * found
     return found if c is None else found + (c if beta == 1.0 else beta * c)
 
@@ -77,20 +75,25 @@ def _conv_transpose(
         return called(x, w, b, strides, before, more, group, dilations)
     found = called(x, w, None, strides, 0, 0, group, dilations)
     found = padded(found, [0] * len(more), [max(m - each, 0) for m, each in zip(more, after, strict=True)])
-    for axis, (first, end, m, n) in enumerate(zip(before, after, more, sizes, strict=True)):
+    for axis, (first, end, n) in enumerate(zip(before, after, sizes, strict=True)):
         found = found.narrow(2 + axis, first, n - first - end)
     return found if b is None else found + b.reshape(-1, *[1] * len(whole))
 
 
-def _average_pool(x: Any, *, kernel_shape: Any, count_include_pad: int = 0, **how: Any) -> Any:
-    sums = windows(x, 0.0, kernel_shape, **how).sum(-1)
+def _average_pool(x: Any, *, kernel_shape: Any, count_include_pad: int = 0, ceil_mode: int = 0, **how: Any) -> Any:
+    strides, dilations, _, before, after = spread(x, kernel_shape, **how)
+    if before == after and max(dilations) == 1 and all(2 * p <= k for p, k in zip(before, kernel_shape, strict=True)):
+        pool = (functional.avg_pool1d, functional.avg_pool2d, functional.avg_pool3d)[x.ndim - 3]
+        return pool(x, kernel_shape, strides, before, bool(ceil_mode), bool(count_include_pad))
+    how["ceil_mode"] = ceil_mode
     count = windows(torch.ones(1, 1, *x.shape[2:]), float(count_include_pad), kernel_shape, beyond=0.0, **how).sum(-1)
-    return sums / (count.flatten()[0].item() if bool((count == count.flatten()[0]).all()) else count)
+    return windows(x, 0.0, kernel_shape, **how).sum(-1) / count
 
 
 def _lp_pool(x: Any, *, kernel_shape: Any, p: int = 2, **how: Any) -> Any:
-    found = windows(x, 0.0, kernel_shape, **how)
-    return found.square().sum(-1).sqrt() if p == 2 else (found.abs() ** p).sum(-1) ** (1 / p)
+    powers = x.square() if p == 2 else x.abs() ** p
+    found = _average_pool(powers, kernel_shape=kernel_shape, count_include_pad=1, **how) * math.prod(kernel_shape)
+    return found.sqrt() if p == 2 else found ** (1 / p)
 
 
 def _normalized(x: Any, axes: Sequence[int], epsilon: float) -> tuple[Any, Any, Any]:
@@ -141,8 +144,7 @@ def _lp_normalization(x: Any, *, axis: int = -1, p: int = 2) -> Any:
 
 
 def _lrn(x: Any, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Any:
-    squares = functional.pad(x.square(), [0, 0] * (x.ndim - 2) + [(size - 1) // 2, size // 2])
-    return x / (bias + alpha / size * squares.unfold(1, size, 1).sum(-1)) ** beta
+    return functional.local_response_norm(x, size, alpha, beta, bias)
 
 
 def _divide(x: Any, y: Any) -> Any:
@@ -177,8 +179,13 @@ def _swish(x: Any, *, alpha: float = 1.0) -> Any:
     return x * torch.sigmoid(x if alpha == 1.0 else alpha * x)
 
 
-def _loss(x: Any, target: Any, weight: Any = None, *, ignore_index: int = -100, reduction: str = "mean") -> Any:
-    return functional.nll_loss(x, target.long(), weight, ignore_index=ignore_index, reduction=reduction)
+def _loss(x: Any, target: Any, weight: Any = None, *, ignore_index: Any = None, reduction: str = "mean") -> Any:
+    is_own = target.unsqueeze(1) == torch.arange(x.shape[1]).reshape(-1, *[1] * (x.ndim - 2))
+    weights = torch.ones(x.shape[1]) if weight is None else weight
+    of_each = torch.where(is_own, weights.reshape(-1, *[1] * (x.ndim - 2)), 0.0).sum(1)
+    of_each = of_each if ignore_index is None else torch.where(target == ignore_index, 0.0, of_each)
+    found = -torch.where(is_own, x, 0.0).sum(1) * of_each
+    return found if reduction == "none" else found.sum() / (of_each.sum() if reduction == "mean" else 1)
 
 
 def _softmax_loss(x: Any, target: Any, weight: Any = None, **how: Any) -> Any:
@@ -383,8 +390,8 @@ def _unary(name: str) -> Function:
 
 
 _NAMES = (
-    "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cos", "Cosh", "Erf", "Exp", "Log", "Reciprocal", "Sigmoid", "Sin",
-    "Sinh", "Sqrt", "Tan", "Tanh",
+    "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cos", "Cosh", "Erf", "Exp", "Log", "Reciprocal", "Sigmoid",
+    "Sin", "Sinh", "Sqrt", "Tan", "Tanh",
 )  # fmt: skip
 FORMULAS: Mapping[str, Function] = {
     **{each: _unary(each.lower()) for each in _NAMES},
@@ -405,6 +412,7 @@ FORMULAS: Mapping[str, Function] = {
     "Div": _divide,
     "Einsum": lambda *x, equation: torch.einsum(equation, *x),
     "Elu": _elu,
+    "FlexAttention": lambda q, k, v, *, scale=None: _attention(q, k, v, scale=scale)[0],
     "GRU": _recurrent(3, _gru),
     "Gelu": _gelu,
     "Gemm": _gemm,

@@ -1,4 +1,4 @@
-"""What the operators of ONNX do that round nothing: functions of torch, whose parameters are inputs, then attributes."""
+"""What operators of ONNX do that round nothing: functions of torch, whose parameters are inputs, then attributes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import reduce
 from math import prod
 from typing import Any
 
+import numpy as np
 import torch
 from torch.nn import functional
 
@@ -32,7 +33,8 @@ def padded(x: Any, before: Sequence[int], after: Sequence[int], value: float = 0
 
 
 def spread(
-    x: Any, kernel: Sequence[int], strides: Any = None, dilations: Any = None, pads: Any = None, auto_pad: str = "NOTSET",
+    x: Any, kernel: Sequence[int], strides: Any = None, dilations: Any = None, pads: Any = None,
+    auto_pad: str = "NOTSET",
 ) -> tuple[list[int], list[int], list[int], list[int], list[int]]:  # fmt: skip
     """Return what convolutions and pools have for each axis: the stride, the dilation, the extent of a window, and the
     padding before and after."""
@@ -163,11 +165,11 @@ def _reverse_sequence(x: Any, lengths: Any, *, batch_axis: int = 1, time_axis: i
     return found.movedim((0, 1), (batch_axis, time_axis))
 
 
-def _unique(x: Any, *, axis: int | None = None, sorted: int = 1) -> Any:
+def _unique(x: Any, *, axis: int | None = None, **how: int) -> Any:
     rows = x.reshape(-1, 1) if axis is None else x.movedim(axis, 0).flatten(1)
     _, inverse, counts = torch.unique(rows, dim=0, return_inverse=True, return_counts=True)
     first = torch.stack([(inverse == each).nonzero()[0, 0] for each in range(len(counts))])
-    if not sorted:
+    if not how.get("sorted", 1):
         order = first.argsort()
         first, counts, inverse = first[order], counts[order], order.argsort()[inverse]
     return x.reshape(-1)[first] if axis is None else x.index_select(axis, first), first, inverse, counts
@@ -181,7 +183,7 @@ def _place(pick: str) -> Function:
     return placed
 
 
-def _top(x: Any, k: Any, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Any:
+def _top(x: Any, k: Any, *, axis: int = -1, largest: int = 1, **how: int) -> Any:
     values, places = x.sort(axis, descending=bool(largest), stable=True)
     return values.narrow(axis, 0, int(k)), places.narrow(axis, 0, int(k))
 
@@ -192,7 +194,7 @@ def _split(x: Any, parts: Any = None, *, axis: int = 0, num_outputs: int = 0) ->
 
 
 def _blocks(x: Any, *, blocksize: int, mode: str = "DCR") -> Any:
-    n, c, h, w = x.shape
+    n, _, h, w = x.shape
     if mode == "DCR":
         x = x.reshape(n, blocksize, blocksize, -1, h, w).permute(0, 3, 4, 1, 5, 2)
     else:
@@ -211,7 +213,8 @@ def _one_hot(places: Any, depth: Any, values: Any, *, axis: int = -1) -> Any:
     places, size = places.unsqueeze(axis), int(depth)
     shape = [1] * places.ndim
     shape[axis] = -1
-    return torch.where(places % size == torch.arange(size).reshape(shape), values[1], values[0])
+    places = torch.where(places < 0, places + size, places)
+    return torch.where(places == torch.arange(size).reshape(shape), values[1], values[0])
 
 
 def _hardmax(x: Any, *, axis: int = -1) -> Any:
@@ -229,8 +232,19 @@ def _extreme(pick: str, least: float) -> Function:
     return found
 
 
+def _dropout(x: Any, ratio: Any = None, training: Any = None, **how: Any) -> Any:
+    if training is not None and bool(training) and (ratio is None or float(ratio)):
+        raise ValueError("draws at random")
+    return x, torch.ones(x.shape, dtype=torch.bool)
+
+
 def _reshape(x: Any, shape: Any, *, allowzero: int = 0) -> Any:
     return x.reshape([n if n or allowzero else x.shape[at] for at, n in enumerate(integers(shape))])
+
+
+def _unsqueeze(x: Any, axes: Any) -> Any:
+    places = integers(axes)
+    return reduce(torch.unsqueeze, sorted(each % (x.ndim + len(places)) for each in places), x)
 
 
 def _compress(x: Any, which: Any, *, axis: int | None = None) -> Any:
@@ -276,8 +290,9 @@ MOVES: Mapping[str, Function] = {
     "Compress": _compress,
     "Concat": lambda *x, axis: torch.cat(x, axis),
     "Constant": lambda *, value: value,
-    "ConstantOfShape": lambda shape, *, value=0.0: torch.full(integers(shape), float(value)),
+    "ConstantOfShape": lambda shape, *, value=0.0: torch.full(integers(shape), float(np.asarray(value).item())),
     "DepthToSpace": _blocks,
+    "Dropout": _dropout,
     "Equal": operator.eq,
     "Expand": lambda x, shape: x * torch.ones(integers(shape), dtype=x.dtype),
     "EyeLike": lambda x, *, k=0, dtype=0: torch.ones_like(x).triu(k).tril(k),
@@ -329,7 +344,7 @@ MOVES: Mapping[str, Function] = {
     "Transpose": lambda x, *, perm=None: x.permute(perm or [*range(x.ndim)][::-1]),
     "Trilu": lambda x, k=None, *, upper=1: (x.triu if upper else x.tril)(int(k or 0)),
     "Unique": _unique,
-    "Unsqueeze": lambda x, axes: reduce(torch.unsqueeze, sorted(each % (x.ndim + len(integers(axes))) for each in integers(axes)), x),
+    "Unsqueeze": _unsqueeze,
     "Where": torch.where,
     "Xor": operator.xor,
 }  # fmt: skip

@@ -95,11 +95,12 @@ def shares(found: Sequence[NodeAnswer]) -> PlainTable:
     for each in found:
         for kind in ("all", "floats" if each.floats else "others"):
             parts[kind].append(each)
-    counted = [
-        (kind, len(some), *(sum(each.by == word for each in some) for word in (FORMULA, REPLAY, "exact", "")),
-         *(sum(each.result == word for each in some) for word in (RIGHT, WRONG)), sum(each.others for each in some))
-        for kind, some in parts.items()
-    ]  # fmt: skip
+    rows = list[tuple[str, ...]]()
+    for kind, some in parts.items():
+        ways = [sum(each.by == word for each in some) for word in (FORMULA, REPLAY, "exact", "")]
+        results = [sum(each.result == word for each in some) for word in (RIGHT, WRONG)]
+        counts = len(some), *ways, *results, sum(each.others for each in some)
+        rows.append((kind, *(f"{each:,}" for each in counts)))
     head = (
         "outputs",
         "tests",
@@ -111,7 +112,7 @@ def shares(found: Sequence[NodeAnswer]) -> PlainTable:
         "wrong",
         "further tests of the same",
     )
-    return PlainTable(head, [tuple(f"{each:,}" if isinstance(each, int) else each for each in row) for row in counted])
+    return PlainTable(head, rows)
 
 
 def deviations(found: Sequence[NodeAnswer]) -> PlainTable:
@@ -130,8 +131,8 @@ def reasons(found: Sequence[NodeAnswer]) -> PlainTable:
         if each.by in ("", REPLAY):
             words = (each.unread if each.by else each.said).replace(f"reference {each.name} cannot be read: ", "")
             why["replayed" if each.by else "not judged", words.partition(" (")[0][:70]].append(each.op)
-    each = [(*key, f"{len(some)}", ", ".join([*dict.fromkeys(some)][:_SHOWN])) for key, some in why.items()]
-    return PlainTable(("", "why", "tests", "operators such as"), sorted(each, key=lambda row: (row[0], -int(row[2]))))
+    some = [(*key, f"{len(own)}", ", ".join([*dict.fromkeys(own)][:_SHOWN])) for key, own in why.items()]
+    return PlainTable(("", "why", "tests", "operators such as"), sorted(some, key=lambda row: (row[0], -int(row[2]))))
 
 
 def tolerances(found: Sequence[NodeAnswer]) -> PlainTable:
