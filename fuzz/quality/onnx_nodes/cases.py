@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from fuzz.core.base.errors import UsageError
+from fuzz.tasks.comparison import OPEN
 
+EXACT = "exact"
 _EXPANDED = re.compile("_expanded(_ver\\d+)?$")
 
 
@@ -32,6 +35,31 @@ class NodeCase:
     """The names of tests that compare the same outputs with those of several nodes."""
 
 
+@dataclass(frozen=True)
+class NodeAnswer:
+    """What was found out about the stored outputs of one test."""
+
+    name: str
+    op: str = ""
+    dtypes: str = ""
+    """The dtypes of the inputs and outputs, such as "float32, int64 to float32"."""
+    floats: bool = False
+    """Whether some output is of floats."""
+    by: str = ""
+    """What judged it: `EXACT`, `FORMULA`, `REPLAY` or ""."""
+    result: str = OPEN
+    said: str = ""
+    """What is wrong, or why nothing is judged."""
+    unread: str = ""
+    """Why no formula is read."""
+    others: int = 0
+    """The number of further tests that compare the same outputs."""
+    wider: float = math.nan
+    """The median, over elements, of the test's tolerance by the largest error of a right kernel."""
+    tight: float = math.nan
+    """The share of elements for which a right kernel may be off by more than the tolerance."""
+
+
 def node_cases() -> Mapping[str, NodeCase]:
     """Return the tests by name. Raises UsageError if there is no `onnx`."""
     try:
@@ -40,7 +68,8 @@ def node_cases() -> Mapping[str, NodeCase]:
 
             found = load_model_tests(kind="node")
     except ModuleNotFoundError as error:
-        raise UsageError(f"the tests of ONNX's nodes need {error.name}: pip install {error.name}") from error
+        name = (error.name or "").partition(".")[0]
+        raise UsageError(f"the tests of ONNX's nodes need {name}: pip install {name}") from error
     others, cases = dict[str, list[str]](), dict[str, NodeCase]()
     for each in found:
         name = _EXPANDED.sub("", each.name)

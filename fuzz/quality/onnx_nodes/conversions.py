@@ -23,7 +23,7 @@ def stored(values: NDArray[Any], dtype: Any, *, saturate: int = 1, round_mode: s
             bits = 8 * dtype.itemsize if dtype.kind in "iu" else int(name.rpartition("t")[2])
             whole = np.trunc(values).astype(np.int64)
             least = 0 if name[0] == "u" else 1 << bits - 1
-            return whole if bits == 64 else ((whole + least) & ((1 << bits) - 1)) - least
+            return whole if bits == 64 else np.asarray(((whole + least) & ((1 << bits) - 1)) - least)
         return _rounded(values.astype(np.float64), dtype, bool(saturate), round_mode)
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,44 +11,18 @@ import numpy as np
 import torch
 
 from fuzz.core.base.errors import error_line
-from fuzz.quality.onnx_nodes.cases import NodeCase
+from fuzz.quality.onnx_nodes.cases import EXACT, NodeAnswer, NodeCase
 from fuzz.quality.onnx_nodes.conversions import CONVERSIONS, TELLS_KIND, stored
 from fuzz.quality.onnx_nodes.formulas import FORMULAS, LOOPS, TAKES_INTEGERS
 from fuzz.quality.onnx_nodes.moves import MOVES, Function
 from fuzz.quality.processes import in_processes
 from fuzz.references.parameters import with_names
-from fuzz.tasks.comparison import OPEN, RIGHT, WRONG, JudgedCall, effect
+from fuzz.tasks.comparison import RIGHT, WRONG, JudgedCall, effect
 from oracles.dtypes import NARROW, SPELLED
 
-EXACT = "exact"
 _LIMIT_S = 30.0
 """The most seconds for one test; if its formula takes longer to read, it is replayed."""
 _CASTS = frozenset(("saturate", "round_mode"))
-
-
-@dataclass(frozen=True)
-class NodeAnswer:
-    """What was found out about the stored outputs of one test."""
-
-    name: str
-    op: str = ""
-    dtypes: str = ""
-    """The dtypes of the inputs and outputs, such as "float32, int64 to float32"."""
-    floats: bool = False
-    """Whether some output is of floats."""
-    by: str = ""
-    """What judged it: `EXACT`, `FORMULA`, `REPLAY` or ""."""
-    result: str = OPEN
-    said: str = ""
-    """What is wrong, or why nothing is judged."""
-    unread: str = ""
-    """Why no formula is read."""
-    others: int = 0
-    """The number of further tests that compare the same outputs."""
-    wider: float = math.nan
-    """The median, over elements, of the test's tolerance by the largest error of a right kernel."""
-    tight: float = math.nan
-    """The share of elements for which a right kernel may be off by more than the tolerance."""
 
 
 def all_answers(cases: Sequence[NodeCase], jobs: int) -> Iterator[NodeAnswer]:
@@ -160,7 +133,7 @@ def _by_formula(found: NodeAnswer, case: NodeCase, function: Function, unread: s
         with_names(called, [*read], case.name), read, returned if len(returned) > 1 else returned[0], (), dtype,
         steps_round=several, read=unread or None,
     )  # fmt: skip
-    wider, tight = math.nan, math.nan
+    wider, tight = found.wider, found.tight
     if call.task is not None and len(returned) == 1:
         wider, tight = effect(call.task, case.atol, case.rtol)
     return replace(

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.progress import track
@@ -18,14 +18,11 @@ from rich.progress import track
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.core.base.errors import UsageError
-from fuzz.quality.onnx_nodes.cases import node_cases
+from fuzz.quality.onnx_nodes.cases import EXACT, NodeAnswer, node_cases
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
 from fuzz.tasks.comparison import FORMULA, REPLAY, RIGHT, WRONG
-
-if TYPE_CHECKING:
-    from fuzz.quality.onnx_nodes.judging import NodeAnswer
 
 _SHOWN = 8
 """The number of operators that are named of each reason, and of tolerances at either end."""
@@ -97,7 +94,7 @@ def shares(found: Sequence[NodeAnswer]) -> PlainTable:
             parts[kind].append(each)
     rows = list[tuple[str, ...]]()
     for kind, some in parts.items():
-        ways = [sum(each.by == word for each in some) for word in (FORMULA, REPLAY, "exact", "")]
+        ways = [sum(each.by == word for each in some) for word in (FORMULA, REPLAY, EXACT, "")]
         results = [sum(each.result == word for each in some) for word in (RIGHT, WRONG)]
         counts = len(some), *ways, *results, sum(each.others for each in some)
         rows.append((kind, *(f"{each:,}" for each in counts)))
