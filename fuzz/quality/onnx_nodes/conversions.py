@@ -42,13 +42,12 @@ def _rounded(values: NDArray[Any], dtype: Any, saturate: bool, mode: str) -> NDA
     if unsigned:
         up = {"up": size > low, "down": np.zeros(size.shape, bool)}.get(mode, size - low >= high - size)
     found = np.where(up, high, low)
-    has_infinity = bool(np.isinf(wide).any())
-    is_short = dtype.itemsize == 1
-    over = (found > most) | np.isinf(size)
-    found = np.where(over, most if is_short and saturate else np.inf if has_infinity else np.nan, found)
+    nan = np.nan if np.isnan(wide).any() else most  # as ONNX says of the format of 4 bits
+    too_large = most if dtype.itemsize == 1 and saturate else np.inf if np.isinf(wide).any() else nan
+    found = np.where((found > most) | np.isinf(size), too_large, found)
     if unsigned and not saturate:
         found = np.where(size < numbers[0], np.nan, found)
-    return np.where(np.isnan(values), np.nan, np.copysign(found, values))
+    return np.where(np.isnan(values), nan, np.copysign(found, values))
 
 
 def along(x: Any, scale: Any, axis: int, block: int) -> Any:

@@ -11,6 +11,7 @@ import torch
 from torch.nn import functional
 
 from fuzz.quality.onnx_nodes.moves import Function, every, integers, padded, spread, windows
+from fuzz.quality.onnx_nodes.resize import resize
 
 
 def _reduced(function: Function) -> Function:
@@ -143,10 +144,6 @@ def _lp_normalization(x: Any, *, axis: int = -1, p: int = 2) -> Any:
     return x / norm
 
 
-def _lrn(x: Any, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Any:
-    return functional.local_response_norm(x, size, alpha, beta, bias)
-
-
 def _divide(x: Any, y: Any) -> Any:
     return x / y if x.is_floating_point() else torch.div(x, y, rounding_mode="trunc")
 
@@ -155,24 +152,8 @@ def _shrink(x: Any, *, lambd: float = 0.5, bias: float = 0.0) -> Any:
     return torch.where(x < -lambd, x + bias, torch.where(x > lambd, x - bias, torch.zeros_like(x)))
 
 
-def _celu(x: Any, *, alpha: float = 1.0) -> Any:
-    return torch.where(x > 0, x, alpha * torch.expm1(x / alpha))
-
-
-def _elu(x: Any, *, alpha: float = 1.0) -> Any:
-    return torch.where(x > 0, x, alpha * torch.expm1(x))
-
-
 def _selu(x: Any, *, alpha: float = 1.6732631921768188, gamma: float = 1.0507009873554805) -> Any:
     return gamma * torch.where(x > 0, x, alpha * torch.expm1(x))
-
-
-def _hard_sigmoid(x: Any, *, alpha: float = 0.2, beta: float = 0.5) -> Any:
-    return torch.clamp(alpha * x + beta, 0, 1)
-
-
-def _gelu(x: Any, *, approximate: str = "none") -> Any:
-    return functional.gelu(x, approximate=approximate)
 
 
 def _swish(x: Any, *, alpha: float = 1.0) -> Any:
@@ -311,10 +292,6 @@ def _grid_sample(
     return functional.grid_sample(x, grid, named, padding_mode, bool(align_corners))
 
 
-def _affine_grid(theta: Any, size: Any, *, align_corners: int = 0) -> Any:
-    return functional.affine_grid(theta, integers(size), bool(align_corners))
-
-
 def _col2im(
     x: Any, image: Any, block: Any, *, dilations: Any = None, pads: Any = None, strides: Any = None
 ) -> Any:  # fmt: skip
@@ -323,9 +300,6 @@ def _col2im(
     whole = [n + b + a for n, b, a in zip(sizes, before, after, strict=True)]
     found = functional.fold(x, whole, kernel, dilations, 0, strides)
     return padded(found, [-each for each in before], [-each for each in after])
-
-
-_ACTS: Mapping[str, Function] = {"Tanh": torch.tanh, "Sigmoid": torch.sigmoid}
 
 
 def _recurrent(gates: int, step: Function) -> Function:
@@ -384,24 +358,19 @@ def _lstm(x: Any, w: Any, r: Any, bias: Any, peep: Any, h: Any, c: Any) -> Any:
     return torch.sigmoid(o + of_o * c) * torch.tanh(c), c
 
 
-def _unary(name: str) -> Function:
-    found: Function = getattr(torch, name)
-    return found
-
-
 _NAMES = (
     "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cos", "Cosh", "Erf", "Exp", "Log", "Reciprocal", "Sigmoid",
     "Sin", "Sinh", "Sqrt", "Tan", "Tanh",
 )  # fmt: skip
 FORMULAS: Mapping[str, Function] = {
-    **{each: _unary(each.lower()) for each in _NAMES},
+    **{each: getattr(torch, each.lower()) for each in _NAMES},
     "Add": torch.add,
-    "AffineGrid": _affine_grid,
+    "AffineGrid": lambda x, size, *, align_corners=0: functional.affine_grid(x, integers(size), bool(align_corners)),
     "Attention": _attention,
     "AveragePool": _average_pool,
     "BatchNormalization": _batch_norm,
     "CausalConvWithState": _causal_conv,
-    "Celu": _celu,
+    "Celu": lambda x, *, alpha=1.0: torch.where(x > 0, x, alpha * torch.expm1(x / alpha)),
     "Col2Im": _col2im,
     "Conv": _conv,
     "ConvTranspose": _conv_transpose,
@@ -411,18 +380,20 @@ FORMULAS: Mapping[str, Function] = {
     "Det": torch.linalg.det,
     "Div": _divide,
     "Einsum": lambda *x, equation: torch.einsum(equation, *x),
-    "Elu": _elu,
+    "Elu": lambda x, *, alpha=1.0: torch.where(x > 0, x, alpha * torch.expm1(x)),
     "FlexAttention": lambda q, k, v, *, scale=None: _attention(q, k, v, scale=scale)[0],
     "GRU": _recurrent(3, _gru),
-    "Gelu": _gelu,
+    "Gelu": lambda x, *, approximate="none": functional.gelu(x, approximate=approximate),
     "Gemm": _gemm,
     "GlobalAveragePool": lambda x: x.mean([*range(2, x.ndim)], keepdim=True),
     "GridSample": _grid_sample,
     "GroupNormalization": _group_norm,
-    "HardSigmoid": _hard_sigmoid,
+    "HardSigmoid": lambda x, *, alpha=0.2, beta=0.5: torch.clamp(alpha * x + beta, 0, 1),
     "HardSwish": lambda x: x * torch.clamp(x / 6 + 0.5, 0, 1),
     "InstanceNormalization": _group_norm,
-    "LRN": _lrn,
+    "LRN": lambda x, *, size, alpha=1e-4, beta=0.75, bias=1.0: functional.local_response_norm(
+        x, size, alpha, beta, bias
+    ),
     "LSTM": _recurrent(4, _lstm),
     "LayerNormalization": _layer_norm,
     "LeakyRelu": lambda x, *, alpha=0.01: torch.where(x < 0, alpha * x, x),
@@ -448,6 +419,7 @@ FORMULAS: Mapping[str, Function] = {
     "ReduceProd": _reduced(_prod),
     "ReduceSum": _reduced(torch.sum),
     "ReduceSumSquare": _reduced(lambda x, axes, keep: x.square().sum(axes, keep)),
+    "Resize": resize,
     "RotaryEmbedding": _rotary,
     "STFT": _stft,
     "Selu": _selu,
@@ -465,5 +437,7 @@ FORMULAS: Mapping[str, Function] = {
 """The operators that calculate."""
 TAKES_INTEGERS = frozenset(("Attention", "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"))
 """Those of them whose integers are values; those of others are extents, axes and places, which a reader has to know."""
+VALUES: Mapping[str, int] = {"Resize": 1}
+"""How many of the first inputs are values, where not all floats are."""
 LOOPS = frozenset(("GRU", "LSTM", "LinearAttention", "RNN"))
 """Those that take one step after the other: no formula is read from them."""

@@ -217,16 +217,13 @@ def _one_hot(places: Any, depth: Any, values: Any, *, axis: int = -1) -> Any:
     return torch.where(places == torch.arange(size).reshape(shape), values[1], values[0])
 
 
-def _hardmax(x: Any, *, axis: int = -1) -> Any:
-    return torch.zeros_like(x).scatter(axis, x.argmax(axis, keepdim=True), 1)
-
-
 def _extreme(pick: str, least: float) -> Function:
     def found(x: Any, axes: Any = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Any:
         if not integers(axes) and noop_with_empty_axes:
             return x
         if not x.numel():
-            return x.sum(every(x, axes), keepdim=bool(keepdims)) + least
+            empty = x.sum(every(x, axes), keepdim=bool(keepdims))
+            return torch.full_like(empty, least > 0, dtype=torch.bool) if x.dtype == torch.bool else empty + least
         return getattr(x + 0, pick)(every(x, axes), keepdim=bool(keepdims))
 
     return found
@@ -245,18 +242,6 @@ def _reshape(x: Any, shape: Any, *, allowzero: int = 0) -> Any:
 def _unsqueeze(x: Any, axes: Any) -> Any:
     places = integers(axes)
     return reduce(torch.unsqueeze, sorted(each % (x.ndim + len(places)) for each in places), x)
-
-
-def _compress(x: Any, which: Any, *, axis: int | None = None) -> Any:
-    return (x.flatten() if axis is None else x).index_select(axis or 0, which.nonzero().flatten())
-
-
-def _mod(x: Any, y: Any, *, fmod: int = 0) -> Any:
-    return torch.fmod(x, y) if fmod else torch.remainder(x, y)
-
-
-def _bit_shift(x: Any, by: Any, *, direction: str) -> Any:
-    return x << by if direction == "LEFT" else x >> by
 
 
 def _is_infinite(x: Any, *, detect_negative: int = 1, detect_positive: int = 1) -> Any:
@@ -279,7 +264,7 @@ MOVES: Mapping[str, Function] = {
     "ArgMin": _place("argmin"),
     "ArrayFeatureExtractor": lambda x, at: x[..., at.flatten()],
     "Binarizer": lambda x, *, threshold=0.0: x > threshold,
-    "BitShift": _bit_shift,
+    "BitShift": lambda x, by, *, direction: x << by if direction == "LEFT" else x >> by,
     "BitwiseAnd": operator.and_,
     "BitwiseNot": operator.inv,
     "BitwiseOr": operator.or_,
@@ -287,7 +272,7 @@ MOVES: Mapping[str, Function] = {
     "Ceil": torch.ceil,
     "CenterCropPad": _center_crop_pad,
     "Clip": _clip,
-    "Compress": _compress,
+    "Compress": lambda x, at, axis=None: (x.ravel() if axis is None else x).index_select(axis or 0, at.nonzero().T[0]),
     "Concat": lambda *x, axis: torch.cat(x, axis),
     "Constant": lambda *, value: value,
     "ConstantOfShape": lambda shape, *, value=0.0: torch.full(integers(shape), float(np.asarray(value).item())),
@@ -304,7 +289,7 @@ MOVES: Mapping[str, Function] = {
     "GlobalMaxPool": lambda x: x.amax([*range(2, x.ndim)], keepdim=True),
     "Greater": operator.gt,
     "GreaterOrEqual": operator.ge,
-    "Hardmax": _hardmax,
+    "Hardmax": lambda x, *, axis=-1: torch.zeros_like(x).scatter(axis, x.argmax(axis, keepdim=True), 1),
     "Identity": lambda x: x,
     "IsInf": _is_infinite,
     "IsNaN": torch.isnan,
@@ -314,7 +299,7 @@ MOVES: Mapping[str, Function] = {
     "MaxPool": _max_pool,
     "MaxUnpool": _max_unpool,
     "Min": lambda *x: reduce(torch.minimum, x),
-    "Mod": _mod,
+    "Mod": lambda x, y, *, fmod=0: (torch.fmod if fmod else torch.remainder)(x, y),
     "Neg": operator.neg,
     "NonZero": lambda x: x.nonzero().T,
     "Not": torch.logical_not,
