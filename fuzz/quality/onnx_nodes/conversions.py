@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from fuzz.quality.onnx_nodes.formulas import FORMULAS
-from fuzz.quality.onnx_nodes.moves import Function
+from fuzz.quality.onnx_nodes.moves import Function, along
 
 
 def stored(values: NDArray[Any], dtype: Any, *, saturate: int = 1, round_mode: str = "up") -> NDArray[Any]:
@@ -50,19 +50,17 @@ def _rounded(values: NDArray[Any], dtype: Any, saturate: bool, mode: str) -> NDA
     return np.where(np.isnan(values), nan, np.copysign(found, values))
 
 
-def along(x: Any, scale: Any, axis: int, block: int) -> Any:
+def _of_each(x: Any, scale: Any, axis: int, block: int) -> Any:
     """Return the scale of each element: one, one for each index of an axis, or one for each block along it."""
-    if scale is None or (scale.numel() == 1 and not block):
-        return 0 if scale is None else scale.reshape(())
-    if block:
+    if block and scale is not None:
         return scale.repeat_interleave(block, axis).narrow(axis, 0, x.shape[axis])
-    return scale.reshape([-1 if at == axis % x.ndim else 1 for at in range(x.ndim)])
+    return 0 if scale is None else along(x, scale, axis) if scale.numel() > 1 else scale.reshape(())
 
 
-def dequantize(
+def _dequantize(
     x: Any, scale: Any, zero: Any = None, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0
 ) -> Any:
-    return (x - along(x, zero, axis, block_size)).double() * along(x, scale, axis, block_size)
+    return (x - _of_each(x, zero, axis, block_size)).double() * _of_each(x, scale, axis, block_size)
 
 
 def _limits(kind: str) -> tuple[int, int]:
@@ -70,14 +68,14 @@ def _limits(kind: str) -> tuple[int, int]:
     return (0, (1 << bits) - 1) if kind[0] == "u" else (-(1 << bits - 1), (1 << bits - 1) - 1)
 
 
-def quantize(
+def _quantize(
     x: Any, scale: Any, zero: Any = None, *, kind: str, axis: int = 1, block_size: int = 0, output_dtype: int = 0,
     saturate: int = 1, precision: int = 0,
 ) -> Any:  # fmt: skip
-    found = (x / along(x, scale, axis, block_size)).float().double()  # the division is one of f32
+    found = (x / _of_each(x, scale, axis, block_size)).float().double()  # the division is one of f32
     if "float" in kind:
-        return found + along(x, zero, axis, block_size)
-    return (found.round() + along(x, zero, axis, block_size)).clamp(*_limits(kind))
+        return found + _of_each(x, zero, axis, block_size)
+    return (found.round() + _of_each(x, zero, axis, block_size)).clamp(*_limits(kind))
 
 
 def _dynamic(x: Any, *, kind: str) -> Any:
@@ -124,12 +122,12 @@ CONVERSIONS: Mapping[str, Function] = {
     "Cast": lambda x, *, to=0, saturate=1, round_mode="up": x,
     "CastLike": lambda x, like, *, saturate=1, round_mode="up": x,
     "ConvInteger": _conv_integer,
-    "DequantizeLinear": dequantize,
+    "DequantizeLinear": _dequantize,
     "DynamicQuantizeLinear": _dynamic,
     "MatMulInteger": _matmul_integer,
     "QLinearConv": _quantized(FORMULAS["Conv"], 3),
     "QLinearMatMul": _quantized(torch.matmul, 0),
-    "QuantizeLinear": quantize,
+    "QuantizeLinear": _quantize,
 }
 """The operators whose results are exact but for one rounding."""
 TELLS_KIND = frozenset(("QuantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul"))

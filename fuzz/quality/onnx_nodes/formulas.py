@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from fuzz.quality.onnx_nodes.moves import Function, every, integers, padded, spread, windows
+from fuzz.quality.onnx_nodes.moves import Function, along, every, integers, padded, spread, windows
 from fuzz.quality.onnx_nodes.resize import resize
 
 
@@ -114,11 +114,6 @@ def _rms_norm(x: Any, scale: Any, *, axis: int = -1, epsilon: float = 1e-5, stas
     return x / (x.square().mean([*range(axis % x.ndim, x.ndim)], keepdim=True) + epsilon).sqrt() * scale
 
 
-def _along(x: Any, values: Any, axis: int = 1) -> Any:
-    """Return the values of each channel with as many dimensions as the tensor."""
-    return values.reshape([-1] + [1] * (x.ndim - 1 - axis)) if values.ndim == 1 else values
-
-
 def _batch_norm(
     x: Any, scale: Any, b: Any, mean: Any, var: Any, *, epsilon: float = 1e-5, momentum: float = 0.9,
     training_mode: int = 0,
@@ -127,16 +122,16 @@ def _batch_norm(
     if training_mode:
         axes = [0, *range(2, x.ndim)]
         own_mean = x.mean(axes)
-        own_var = (x - _along(x, own_mean)).square().mean(axes)
+        own_var = (x - along(x, own_mean)).square().mean(axes)
         mean, var = (old * momentum + new * (1 - momentum) for old, new in ((mean, own_mean), (var, own_var)))
-    found = (x - _along(x, own_mean)) / (_along(x, own_var) + epsilon).sqrt()
-    return found * _along(x, scale) + _along(x, b), mean, var
+    found = (x - along(x, own_mean)) / (along(x, own_var) + epsilon).sqrt()
+    return found * along(x, scale) + along(x, b), mean, var
 
 
 def _group_norm(x: Any, scale: Any, b: Any, *, num_groups: int = 0, epsilon: float = 1e-5, stash_type: int = 1) -> Any:
     rows = x.reshape(x.shape[0], num_groups or x.shape[1], -1)
     found = _normalized(rows, [2], epsilon)[0].reshape(x.shape)
-    return found * _along(x, scale) + _along(x, b)
+    return found * along(x, scale) + along(x, b)
 
 
 def _lp_normalization(x: Any, *, axis: int = -1, p: int = 2) -> Any:

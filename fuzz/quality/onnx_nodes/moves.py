@@ -26,6 +26,11 @@ def every(x: Any, axes: Any) -> list[int]:
     return [each % x.ndim for each in integers(axes)] or [*range(x.ndim)]
 
 
+def along(x: Any, values: Any, axis: int = 1) -> Any:
+    """Return values for each index of an axis with as many dimensions as a tensor; others as they are."""
+    return values.reshape([-1] + [1] * (x.ndim - 1 - axis % x.ndim)) if values.ndim == 1 else values
+
+
 def padded(x: Any, before: Sequence[int], after: Sequence[int], value: float = 0) -> Any:
     """Return a tensor with more elements, or fewer if negative, at both ends of its last dimensions."""
     pairs = [each for both in zip(reversed(before), reversed(after), strict=True) for each in both]
@@ -114,14 +119,10 @@ def _pad(x: Any, pads: Any, value: Any = None, axes: Any = None, *, mode: str = 
 
 
 def _center_crop_pad(x: Any, shape: Any, *, axes: Any = None) -> Any:
-    for axis, n in zip(every(x, axes), integers(shape), strict=True):
-        less = x.shape[axis] - n
-        start = less // 2 if less >= 0 else -(-less // 2)
-        places = torch.arange(start, start + n)
-        own = x.index_select(axis, places.clamp(0, x.shape[axis] - 1))
-        inside = ((places >= 0) & (places < x.shape[axis])).reshape([-1] + [1] * (x.ndim - 1 - axis))
-        x = torch.where(inside, own, torch.zeros((), dtype=x.dtype))
-    return x
+    axes = every(x, axes)
+    more = [n - x.shape[axis] for axis, n in zip(axes, integers(shape), strict=True)]
+    before = [each // 2 if each >= 0 else -(-each // 2) for each in more]
+    return _pad(x, before + [each - half for each, half in zip(more, before, strict=True)], None, axes)
 
 
 def _gather(x: Any, places: Any, *, axis: int = 0) -> Any:
