@@ -185,7 +185,7 @@ def _place(pick: str) -> Function:
 
 
 def _top(x: Any, k: Any, *, axis: int = -1, largest: int = 1, **how: int) -> Any:
-    values, places = x.sort(axis, descending=bool(largest), stable=True)
+    values, places = torch.sort(x, dim=axis, descending=bool(largest), stable=True)
     return values.narrow(axis, 0, int(k)), places.narrow(axis, 0, int(k))
 
 
