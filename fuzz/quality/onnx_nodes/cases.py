@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import warnings
 from collections.abc import Mapping, Sequence
@@ -54,9 +53,9 @@ class NodeAnswer:
     """Why no formula is read."""
     others: int = 0
     """The number of further tests that compare the same outputs."""
-    wider: float = math.nan
+    wider: float | None = None
     """The median, over elements, of the test's tolerance by the largest error of a right kernel."""
-    tight: float = math.nan
+    tight: float | None = None
     """The share of elements for which a right kernel may be off by more than the tolerance."""
 
 

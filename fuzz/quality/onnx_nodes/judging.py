@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -139,12 +140,10 @@ def _by_formula(found: NodeAnswer, case: NodeCase, function: Function, unread: s
         if unread:
             raise
         return _by_formula(found, case, function, error_line(error))
-    wider, tight = found.wider, found.tight
     if call.task is not None and len(returned) == 1:
         wider, tight = effect(call.task, case.atol, case.rtol)
-    return replace(
-        found, by=call.by, result=call.result, said=call.said, unread=call.unread, wider=wider, tight=tight
-    )  # fmt: skip
+        found = found if math.isnan(wider) else replace(found, wider=wider, tight=tight)
+    return replace(found, by=call.by, result=call.result, said=call.said, unread=call.unread)
 
 
 def _tensor(value: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -44,8 +43,8 @@ def onnx(options: OnnxOptions) -> Exit:
 
     For example: python3 -m fuzz.quality onnx --match 'test_softmax_*'
     """
-    cases = [each for each in node_cases().values() if {options.match} & {each.name, each.op}
-             or fnmatchcase(each.name, options.match) or fnmatchcase(each.op, options.match)]  # fmt: skip
+    every = node_cases().values()
+    cases = [each for each in every if any(fnmatchcase(name, options.match) for name in (each.name, each.op))]
     if not cases:
         raise UsageError(f"--match {options.match}: no such test or operator")
     judging = import_module("fuzz.quality.onnx_nodes.judging")  # which needs torch
@@ -135,10 +134,10 @@ def reasons(found: Sequence[NodeAnswer]) -> PlainTable:
 def tolerances(found: Sequence[NodeAnswer]) -> PlainTable:
     """Return the tests whose tolerance is the widest, and those for which it is too tight, by operator and dtypes."""
     best = dict[tuple[str, str], NodeAnswer]()
-    for each in sorted((each for each in found if not math.isnan(each.wider)), key=lambda each: each.wider):
+    for each in sorted((each for each in found if each.wider is not None), key=lambda each: each.wider or 0.0):
         best[each.op, each.dtypes] = each
     ordered = [*best.values()][::-1]
-    shown = [*ordered[:_SHOWN], *(each for each in ordered[_SHOWN:] if each.tight > 0)]
+    shown = [*ordered[:_SHOWN], *(each for each in ordered[_SHOWN:] if each.tight)]
     return PlainTable(
         ("tolerance of", "dtypes", "wider by", "too tight for"),
         [(each.name, each.dtypes, *_effect(each)) for each in shown],
@@ -146,4 +145,4 @@ def tolerances(found: Sequence[NodeAnswer]) -> PlainTable:
 
 
 def _effect(each: NodeAnswer) -> tuple[str, str]:
-    return ("-", "-") if math.isnan(each.wider) else (f"{each.wider:.3g}", f"{each.tight:.0%}")
+    return ("-", "-") if each.wider is None else (f"{each.wider:.3g}", f"{each.tight:.0%}")
