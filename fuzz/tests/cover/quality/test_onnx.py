@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -11,10 +12,11 @@ import numpy as np
 import pytest
 
 from fuzz.quality.__main__ import app
+from fuzz.quality.onnx_nodes import verb
 from fuzz.quality.onnx_nodes.cases import EXACT, NodeAnswer, NodeCase
 from fuzz.quality.onnx_nodes.conversions import stored
 from fuzz.quality.onnx_nodes.judging import all_answers, answer
-from fuzz.quality.onnx_nodes.verb import deviations, new_deviations, reasons, shares, tolerances
+from fuzz.quality.onnx_nodes.verb import deviations, known, new_deviations, reasons, shares, tolerances
 from fuzz.tasks.comparison import FORMULA, REPLAY, RIGHT, WRONG
 from fuzz.tests.conftest import Cli
 
@@ -122,3 +124,9 @@ def test_the_command_says_what_it_needs(cli_here: Cli, monkeypatch: pytest.Monke
     done = cli_here("onnx", app=app)
     assert done.returncode == 4
     assert "the tests of ONNX's nodes need onnx: pip install onnx" in done.stderr
+
+
+def test_the_page_lists_all_that_is_known() -> None:
+    page = (Path(verb.__file__).parents[2] / "docs" / "onnx.md").read_text("utf-8")
+    assert known()
+    assert not [name for name in known() if f"`{name.removeprefix('test_')}`" not in page]
