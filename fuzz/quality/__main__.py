@@ -14,6 +14,7 @@ from fuzz.quality.explanations import explanations
 from fuzz.quality.functions import functions
 from fuzz.quality.matrix_units import matrix_units
 from fuzz.quality.newcomer.verb import newcomer
+from fuzz.quality.onnx_nodes.verb import onnx
 from fuzz.quality.opinfo.verb import opinfo
 from fuzz.quality.oracle import oracle
 from fuzz.quality.power import power
@@ -46,6 +47,7 @@ add_verbs(
         "matrix-units": matrix_units,
         "array-api": array_api,
         "tasks": tasks,
+        "onnx": onnx,
     },
 )
 

@@ -12,6 +12,8 @@ from time import monotonic
 from typing import Any, Generic, TypeVar
 
 _T = TypeVar("_T")
+_MOST = 50
+"""The most things that one process is asked about, since what they read stays in its memory. Chosen."""
 
 
 @dataclass
@@ -24,6 +26,8 @@ class AskedProcess(Generic[_T]):
     until: float = 0.0
     found: list[_T] = field(default_factory=list)
     """The answers so far."""
+    asks: int = 0
+    """How often it was asked."""
     ended: str = ""
     """Why the process ended before its last answer."""
 
@@ -40,7 +44,7 @@ class AskedProcess(Generic[_T]):
 
     def asked(self, name: str, limit_s: float) -> None:
         """Ask about a thing."""
-        self.name, self.until, self.found = name, monotonic() + limit_s, []
+        self.name, self.until, self.found, self.asks = name, monotonic() + limit_s, [], self.asks + 1
         self.pipe.send(name)
 
     def heard(self) -> bool:
@@ -74,7 +78,10 @@ def all_asked(
         for pipe in list[Any](wait([*running], 0.2)):
             if (each := running[pipe]).heard():
                 yield running.pop(pipe)
-                idle.extend([] if each.ended else [each])
+                if each.asks >= _MOST:
+                    each.pipe.close()
+                elif not each.ended:
+                    idle.append(each)
         for each in running.values():
             if monotonic() > each.until:
                 each.process.kill()

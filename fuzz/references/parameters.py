@@ -57,3 +57,15 @@ def titled(reference: Callable[..., Any]) -> str:
     """Return 'reference rms_norm', or only 'reference' if that is its name."""
     name = name_of(reference)
     return name if name == "reference" else f"reference {name}"
+
+
+def with_names(function: Callable[..., Any], names: Sequence[str], title: str = "") -> Callable[..., Any]:
+    """Return a function of the named arguments alone that takes them in order or by name."""
+
+    def reference(*some: Any, **named: Any) -> Any:
+        return function(**{**dict(zip(names, some, strict=False)), **named})
+
+    parameters = [inspect.Parameter(each, inspect.Parameter.POSITIONAL_OR_KEYWORD) for each in names]
+    setattr(reference, "__signature__", inspect.Signature(parameters))  # noqa: B010 (a function has none to a checker)
+    reference.__name__ = reference.__qualname__ = title or reference.__name__
+    return reference

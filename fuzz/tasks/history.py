@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
@@ -11,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+from fuzz.references.parameters import with_names
 from fuzz.references.tracing import intercepted, tensors_in
 
 _PART = 8
@@ -277,14 +277,11 @@ def _slots_in(value: Any) -> Iterator[Slot]:
 def _reference(names: Mapping[Slot, str], steps: Sequence[TakenStep], last: Slot) -> Callable[..., Any]:
     """Return the function of the named tensors that takes these steps and returns the last tensor."""
 
-    def expected(*args: Any, **kwargs: Any) -> Any:
-        given = {**dict(zip(names.values(), args, strict=False)), **kwargs}
+    def expected(**given: Any) -> Any:
         device = next(iter(given.values())).device
         return taken(steps, {slot: given[name] for slot, name in names.items()}, device)[last]
 
-    parameters = [inspect.Parameter(each, inspect.Parameter.POSITIONAL_OR_KEYWORD) for each in names.values()]
-    setattr(expected, "__signature__", inspect.Signature(parameters))  # noqa: B010 (a function has none to a checker)
-    return expected
+    return with_names(expected, [*names.values()], expected.__name__)
 
 
 def _is_same(one: Any, other: Any) -> bool:

@@ -10,6 +10,7 @@ from unittest.mock import patch
 
 from fuzz.core.base.errors import UsageError
 from fuzz.references.backward import backward
+from fuzz.references.parameters import with_names
 from fuzz.references.tracing import tensors_in
 from oracles.dtypes import FORMATS
 
@@ -109,14 +110,11 @@ def _reference(entry: Any, places: Mapping[str, int], others: Sequence[Any], sha
     """Return an operation as a function of the tensors alone, which take their `places` among its other arguments."""
     from torch.utils._pytree import tree_unflatten
 
-    def reference(*some: Any, **named: Any) -> Any:
+    def called(**given: Any) -> Any:
         leaves = [*others]
-        for name, each in {**dict(zip(places, some, strict=False)), **named}.items():
+        for name, each in given.items():
             leaves[places[name]] = each
         args, kwargs = tree_unflatten(leaves, shape)
         return entry.op(*args, **kwargs)
 
-    parameters = [inspect.Parameter(each, inspect.Parameter.POSITIONAL_OR_KEYWORD) for each in places]
-    setattr(reference, "__signature__", inspect.Signature(parameters))  # noqa: B010 (a function has none to a checker)
-    reference.__name__ = reference.__qualname__ = entry.formatted_name
-    return reference
+    return with_names(called, [*places], entry.formatted_name)

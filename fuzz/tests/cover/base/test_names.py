@@ -17,6 +17,7 @@ EXEMPT: Mapping[str, str] = {
     "quality/planted/": "a pack of kernels of the built-in ops, which are wrong in some of their cases",
     "references/": "the rules by which operations of torch, NumPy and JAX are read, by their names there",
     "quality/newcomer/": "seven kernels of built-in ops, as a user writes them",
+    "quality/onnx_nodes/": "the attributes of ONNX's operators",
 }
 """Modules that are about one op, and why."""
 

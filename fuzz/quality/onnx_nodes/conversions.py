@@ -1,0 +1,134 @@
+"""What the operators of ONNX do that round once: conversions, and quantised numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from fuzz.quality.onnx_nodes.formulas import FORMULAS
+from fuzz.quality.onnx_nodes.moves import Function, along
+
+
+def stored(values: NDArray[Any], dtype: Any, *, saturate: int = 1, round_mode: str = "up") -> NDArray[Any]:
+    """Return values as numbers of a dtype: floats rounded to nearest even, integers cut off and reduced to its bits."""
+    name = str(dtype)
+    with np.errstate(all="ignore"):
+        if values.dtype.kind == "b" or name in ("bool", "float32", "float64"):
+            return np.asarray(values.astype(dtype))
+        if "int" in name:
+            bits = 8 * dtype.itemsize if dtype.kind in "iu" else int(name.rpartition("t")[2])
+            whole = np.trunc(values).astype(np.int64)
+            least = 0 if name[0] == "u" else 1 << bits - 1
+            return whole if bits == 64 else np.asarray(((whole + least) & ((1 << bits) - 1)) - least)
+        return _rounded(values.astype(np.float64), dtype, bool(saturate), round_mode)
+
+
+def _rounded(values: NDArray[Any], dtype: Any, saturate: bool, mode: str) -> NDArray[Any]:
+    """Return numbers of a short format, by a table of all of its numbers."""
+    kind = np.uint8 if dtype.itemsize == 1 else np.uint16
+    every = np.arange(16 if "float4" in str(dtype) else 1 << 8 * dtype.itemsize).astype(kind).view(dtype)
+    wide = every.astype(np.float64)
+    numbers = np.unique(np.abs(wide[np.isfinite(wide)]))
+    most, unsigned = numbers[-1], bool((wide[np.isfinite(wide)] > 0).all())
+    grid = np.append(numbers, most * 2 if unsigned else 2 * most - numbers[-2])  # the next number is too large
+    size = np.abs(values)
+    at = np.clip(np.searchsorted(grid, size, side="right") - 1, 0, len(grid) - 2)
+    low, high = grid[at], grid[at + 1]
+    up = (size - low > high - size) | ((size - low == high - size) & (at % 2 == 1))
+    if unsigned:
+        up = {"up": size > low, "down": np.zeros(size.shape, bool)}.get(mode, size - low >= high - size)
+    found = np.where(up, high, low)
+    nan = np.nan if np.isnan(wide).any() else most  # as ONNX says of the format of 4 bits
+    too_large = most if dtype.itemsize == 1 and saturate else np.inf if np.isinf(wide).any() else nan
+    found = np.where((found > most) | np.isinf(size), too_large, found)
+    if unsigned and not saturate:
+        found = np.where(size < numbers[0], np.nan, found)
+    return np.where(np.isnan(values), nan, np.copysign(found, values))
+
+
+def _of_each(x: Any, scale: Any, axis: int, block: int) -> Any:
+    """Return the scale of each element: one, one for each index of an axis, or one for each block along it."""
+    if block and scale is not None:
+        return scale.repeat_interleave(block, axis).narrow(axis, 0, x.shape[axis])
+    return 0 if scale is None else along(x, scale, axis) if scale.numel() > 1 else scale.reshape(())
+
+
+def _dequantize(
+    x: Any, scale: Any, zero: Any = None, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0
+) -> Any:
+    return (x - _of_each(x, zero, axis, block_size)).double() * _of_each(x, scale, axis, block_size)
+
+
+def _limits(kind: str) -> tuple[int, int]:
+    bits = int(kind.rpartition("t")[2])
+    return (0, (1 << bits) - 1) if kind[0] == "u" else (-(1 << bits - 1), (1 << bits - 1) - 1)
+
+
+def _quantize(
+    x: Any, scale: Any, zero: Any = None, *, kind: str, axis: int = 1, block_size: int = 0, output_dtype: int = 0,
+    saturate: int = 1, precision: int = 0,
+) -> Any:  # fmt: skip
+    found = (x / _of_each(x, scale, axis, block_size)).float().double()  # the division is one of f32
+    if "float" in kind:
+        return found + _of_each(x, zero, axis, block_size)
+    return (found.round() + _of_each(x, zero, axis, block_size)).clamp(*_limits(kind))
+
+
+def _dynamic(x: Any, *, kind: str) -> Any:
+    low, high = x.min().clamp(max=0), x.max().clamp(min=0)
+    scale = ((high - low) / 255).float().double()
+    zero = (-low / scale).round().clamp(0, 255)
+    return (x / scale).float().round().double().add(zero).clamp(0, 255), scale, zero
+
+
+def _matmul_integer(a: Any, b: Any, zero_a: Any = None, zero_b: Any = None) -> Any:
+    zero_a = zero_a.reshape(-1, 1) if zero_a is not None and zero_a.ndim == 1 else zero_a
+    return (a - (0 if zero_a is None else zero_a)) @ (b - (0 if zero_b is None else zero_b))
+
+
+def _conv_integer(x: Any, w: Any, zero_x: Any = None, zero_w: Any = None, **how: Any) -> Any:
+    zero_w = zero_w.reshape(-1, *[1] * (w.ndim - 1)) if zero_w is not None else 0
+    return FORMULAS["Conv"]((x - (0 if zero_x is None else zero_x)).double(), (w - zero_w).double(), **how)
+
+
+def _quantized(function: Function, channels: int) -> Function:
+    def operator(
+        a: Any,
+        scale_a: Any,
+        zero_a: Any,
+        b: Any,
+        scale_b: Any,
+        zero_b: Any,
+        scale: Any,
+        zero: Any,
+        *more: Any,
+        kind: str,
+        **how: Any,
+    ) -> Any:
+        shape = [-1, *[1] * channels]
+        zero_b, scale_b = (each.reshape(shape) if each.numel() > 1 else each for each in (zero_b, scale_b))
+        found = function((a - zero_a).double(), (b - zero_b).double(), **how)
+        return (found * (scale_a * scale_b / scale)).round().add(zero).clamp(*_limits(kind))
+
+    return operator
+
+
+CONVERSIONS: Mapping[str, Function] = {
+    "BitCast": lambda x, *, to: x,
+    "Cast": lambda x, *, to=0, saturate=1, round_mode="up": x,
+    "CastLike": lambda x, like, *, saturate=1, round_mode="up": x,
+    "ConvInteger": _conv_integer,
+    "DequantizeLinear": _dequantize,
+    "DynamicQuantizeLinear": _dynamic,
+    "MatMulInteger": _matmul_integer,
+    "QLinearConv": _quantized(FORMULAS["Conv"], 3),
+    "QLinearMatMul": _quantized(torch.matmul, 0),
+    "QuantizeLinear": _quantize,
+}
+"""The operators whose results are exact but for one rounding."""
+TELLS_KIND = frozenset(("QuantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul"))
+"""Those of them that depend on the dtype of the output, and are told it."""
