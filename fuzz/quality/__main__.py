@@ -12,6 +12,7 @@ from fuzz.quality.centres import centres
 from fuzz.quality.detection import detection
 from fuzz.quality.explanations import explanations
 from fuzz.quality.functions import functions
+from fuzz.quality.impact import impact
 from fuzz.quality.matrix_units import matrix_units
 from fuzz.quality.newcomer.verb import newcomer
 from fuzz.quality.opinfo.verb import opinfo
@@ -44,6 +45,7 @@ add_verbs(
         "opinfo": opinfo,
         "matrix-units": matrix_units,
         "array-api": array_api,
+        "impact": impact,
     },
 )
 
