@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import tomllib
 import venv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ from fuzz.report.records import write_record
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 TROPHIES = CHECKOUT / "corpora" / "trophies"
+KEPT = Path(__file__).with_suffix(".json")
+"""The outcomes that are kept."""
 DEVIATES, RIGHT = "deviates", "right"
 """The outcomes of a program. Another text is the reason why there is no outcome."""
 ENDS = "the process ends here"
@@ -48,9 +51,11 @@ class Trophy:
     @property
     def about(self) -> Mapping[str, Any]:
         """What is said of it: in its case, or in a file of its own if no kernel of a pack has it."""
-        case, other = self.folder / "case.json", self.folder / "about.json"
-        found: Mapping[str, Any] = json.loads((case if case.exists() else other).read_text("utf-8"))
-        return found["about"] if case.exists() else found
+        case, other = self.folder / "case.json", self.folder / "about.toml"
+        found: Mapping[str, Any] = (
+            json.loads(case.read_text("utf-8"))["about"] if case.exists() else tomllib.loads(other.read_text("utf-8"))
+        )
+        return found
 
     @property
     def library(self) -> tuple[str, str]:
@@ -82,9 +87,7 @@ class ImpactOptions:
     version: Annotated[
         tuple[str, ...], typer.Option("--version", help="Only this release. Repeatable.", show_default=False)
     ] = ()
-    save: Annotated[bool, typer.Option("--save", help="Keep the outcomes in corpora/trophies, and in the reports.")] = (
-        False
-    )
+    save: Annotated[bool, typer.Option("--save", help="Keep the outcomes in impact.json and the reports.")] = False
     markdown: options.Markdown = False
     json: options.Json = None
 
@@ -217,7 +220,7 @@ def since(trophy: Trophy, record: Mapping[str, Any]) -> str:
 
 def kept_outcomes() -> dict[str, Any]:
     """Return the outcomes that are kept of each trophy: the day, and what each version showed."""
-    found: dict[str, Any] = json.loads((TROPHIES / "impact.json").read_text("utf-8"))
+    found: dict[str, Any] = json.loads(KEPT.read_text("utf-8"))
     return found
 
 
@@ -230,4 +233,4 @@ def keep(outcomes: Mapping[str, Any]) -> None:
         record[name] = {**each, "versions": dict(newest_first)}
         report, line = TROPHIES / name / "report.md", since(Trophy(TROPHIES / name), record)
         report.write_text(re.sub(r"(?m)^Since: .*$", line.replace("\\", r"\\"), report.read_text("utf-8")), "utf-8")
-    (TROPHIES / "impact.json").write_text(json.dumps(dict(sorted(record.items())), indent=1) + "\n", "utf-8")
+    KEPT.write_text(json.dumps(dict(sorted(record.items())), indent=1) + "\n", "utf-8")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import zipfile
 from pathlib import Path
 
@@ -32,10 +31,11 @@ def test_the_first_version_that_deviates_is_found_and_kept(tmp_path: Path, monke
                             "2.0": "VALUE = 2"}.items():  # fmt: skip
         _wheel(wheels, version, module)
     (trophy / "repro.py").write_text(_PROGRAM)
-    (trophy / "about.json").write_text(json.dumps({"source": "shown 2.0, CPU"}))
+    (trophy / "about.toml").write_text('source = "shown 2.0, CPU"')
     (trophy / "report.md").write_text("Seen: 2.\n\nSince: \n\nSuggestion: 1.\n")
-    (trophy.parent / "impact.json").write_text("{}")
+    (tmp_path / "impact.json").write_text("{}")
     monkeypatch.setattr(impact_module, "TROPHIES", trophy.parent)
+    monkeypatch.setattr(impact_module, "KEPT", tmp_path / "impact.json")
     monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     assert impact(ImpactOptions(releases=4, save=True)) == Exit.OK
