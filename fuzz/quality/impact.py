@@ -193,13 +193,16 @@ def outcome(program: Path, python: str, place: Path) -> str:
 
 def _last_line(text: str) -> str:
     lines = [line for line in text.splitlines() if line.strip() and "WARNING" not in line]
-    return lines[-1].removeprefix("ERROR: ")[:120] if lines else ""
+    return lines[-1].removeprefix("ERROR: ").partition(". ")[0][:120] if lines else ""
 
 
 def table(outcomes: Mapping[str, Any]) -> PlainTable:
     """Return the versions with and without each deviation."""
-    rows = [(name, *_sorted(each["versions"]), each["tried"]) for name, each in sorted(outcomes.items())]
-    return PlainTable(("deviation", "deviates in", "is right in", "could not be tried", "on"), rows)
+    rows = [
+        (name, Trophy(TROPHIES / name).library[0], *_sorted(each["versions"]), each["tried"])
+        for name, each in sorted(outcomes.items())
+    ]
+    return PlainTable(("deviation", "library", "deviates in", "is right in", "could not be tried", "on"), rows)
 
 
 def _sorted(versions: Mapping[str, str]) -> tuple[str, str, str]:

@@ -52,7 +52,7 @@ def test_versions_are_sorted_by_what_they_showed() -> None:
     versions |= {"2.6": "not run: x"}
     record = {trophy.folder.name: {"tried": "2026-11-30", "versions": versions}}
     not_tried = "2.8: not installed: no wheel; 2.7, 2.6: not run: x"
-    assert table(record).rows == [(trophy.folder.name, "3.1, 3.0", "2.9", not_tried, "2026-11-30")]
+    assert table(record).rows == [(trophy.folder.name, trophy.library[0], "3.1, 3.0", "2.9", not_tried, "2026-11-30")]
     expected = f"Since: deviates in 3.1, 3.0; right in 2.9; could not be tried: {not_tried} (on 2026-11-30)."
     assert since(trophy, record) == expected
     assert since(trophy, {}) == f"Since: only {' '.join(trophy.library)} was tried."
