@@ -192,8 +192,10 @@ def outcome(program: Path, python: str, place: Path) -> str:
 
 
 def _last_line(text: str) -> str:
-    lines = [line for line in text.splitlines() if line.strip() and "WARNING" not in line]
-    return lines[-1].removeprefix("ERROR: ").partition(". ")[0][:120] if lines else ""
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("WARNING")]
+    # pip ends with notes and hints; an exception's last line begins with its name.
+    said = [line for line in lines if line.lower().startswith("error: ")] or lines
+    return re.sub("(?i)^error: ", "", said[-1]).partition(". ")[0][:120] if said else ""
 
 
 def table(outcomes: Mapping[str, Any]) -> PlainTable:
