@@ -195,7 +195,8 @@ def _last_line(text: str) -> str:
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("WARNING")]
     # pip ends with notes and hints; an exception's last line begins with its name.
     said = [line for line in lines if line.lower().startswith("error: ")] or lines
-    return re.sub("(?i)^error: ", "", said[-1]).partition(". ")[0][:120] if said else ""
+    short = re.sub(r"(?i)^error: |(?<=Command )'\[.*\]' ", "", said[-1] if said else "")
+    return short.partition(". ")[0][:120].rstrip(".")
 
 
 def table(outcomes: Mapping[str, Any]) -> PlainTable:
