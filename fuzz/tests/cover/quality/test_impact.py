@@ -37,6 +37,10 @@ def test_the_last_release_of_each_minor_version_is_tried(listed: str, count: int
         ("import os; print('the process ends here:', flush=True); os.abort()", DEVIATES),
         ("import os; os.abort()", "not run: exit code -6"),
         ("import sys; sys.exit(2)", "not run: exit code 2"),
+        (
+            "import subprocess; subprocess.run(['false', '/tmp/x'], check=True)",
+            "not run: subprocess.CalledProcessError: Command returned non-zero exit status 1",
+        ),
     ],
 )
 def test_only_an_exit_code_that_the_program_chose_is_an_outcome(program: str, expected: str, tmp_path: Path) -> None:
