@@ -78,16 +78,10 @@ def trophies() -> list[Trophy]:
 class ImpactOptions:
     """The options of `python3 -m fuzz.quality impact`."""
 
-    names: Annotated[
-        tuple[str, ...], typer.Argument(help="Folders of corpora/trophies. By default all.", show_default=False)
-    ] = ()
-    releases: Annotated[
-        int, typer.Option("--releases", min=1, help="How many: the last of each minor version, if there are as many.")
-    ] = 5
-    version: Annotated[
-        tuple[str, ...], typer.Option("--version", help="Only this release. Repeatable.", show_default=False)
-    ] = ()
-    save: Annotated[bool, typer.Option("--save", help="Keep the outcomes in impact.json and the reports.")] = False
+    names: Annotated[tuple[str, ...], typer.Argument(help="Folders of corpora/trophies.", show_default="all")] = ()
+    releases: Annotated[int, typer.Option("--releases", min=1, help="Of how many minor versions the last one.")] = 5
+    version: Annotated[tuple[str, ...], typer.Option("--version", help="Only this release. Repeatable.")] = ()
+    save: Annotated[bool, typer.Option("--save", help="Keep the outcomes, in the reports too.")] = False
     markdown: options.Markdown = False
     json: options.Json = None
 
