@@ -186,7 +186,7 @@ def outcome(program: Path, python: str, place: Path) -> str:
 
 
 def _last_line(text: str) -> str:
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("WARNING")]
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("WARNING")]
     # pip ends with notes and hints; an exception's last line begins with its name.
     said = [line for line in lines if line.lower().startswith("error: ")] or lines
     short = re.sub(r"(?i)^error: |(?<=Command )'\[.*\]' ", "", said[-1] if said else "")

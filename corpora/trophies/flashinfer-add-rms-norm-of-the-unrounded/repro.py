@@ -6,7 +6,7 @@ from types import ModuleType
 
 import torch
 
-os.environ["TRITON_INTERPRET"] = "1"
+os.environ["TRITON_INTERPRET"] = "1"  # which needs numpy
 for name in ("flashinfer", "flashinfer.triton"):  # without what they import besides, so that no GPU is asked for
     sys.modules[name], found = ModuleType(name), find_spec(name)
     sys.modules[name].__path__ = found.submodule_search_locations
