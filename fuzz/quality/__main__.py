@@ -12,6 +12,7 @@ from fuzz.quality.centres import centres
 from fuzz.quality.detection import detection
 from fuzz.quality.explanations import explanations
 from fuzz.quality.functions import functions
+from fuzz.quality.impact import impact
 from fuzz.quality.matrix_units import matrix_units
 from fuzz.quality.newcomer.verb import newcomer
 from fuzz.quality.onnx_nodes.verb import onnx
@@ -48,6 +49,7 @@ add_verbs(
         "array-api": array_api,
         "tasks": tasks,
         "onnx": onnx,
+        "impact": impact,
     },
 )
 

@@ -1,5 +1,6 @@
 import os
 import subprocess
+import sys
 
 program = """#include "vec.h"
 int ggml_cpu_get_sve_cnt(void) { return (int)svcntb(); }
@@ -9,4 +10,6 @@ words = "aarch64-linux-gnu-gcc -O2 -march=armv8.2-a+sve -static -x c - -o scale 
 folders = [f"-I{os.environ['GGML']}/{each}" for each in ("include", "src", "src/ggml-cpu")]
 subprocess.run([*words.split(), *folders], input=program, text=True, check=True)
 emulated = ["qemu-aarch64", "-cpu", "max,sve-default-vector-length=16", "./scale"]
-print("got  ", subprocess.run(emulated, capture_output=True, text=True).stdout, "\nright", " 100" * 8)
+got = subprocess.run(emulated, capture_output=True, text=True).stdout
+print("got  ", got, "\nright", " 100" * 8)
+sys.exit(got != " 100" * 8)

@@ -1,5 +1,6 @@
 import os
 import subprocess
+import sys
 
 program = """#include "vec.h"
 int ggml_cpu_get_sve_cnt(void) { return (int)svcntb(); }
@@ -9,4 +10,6 @@ words = "aarch64-linux-gnu-g++ -O2 -march=armv8.2-a+sve -static -x c++ - -o dot 
 folders = [f"-I{os.environ['GGML']}/{each}" for each in ("include", "src", "src/ggml-cpu")]
 subprocess.run([*words.split(), *folders], input=program, text=True, check=True)
 emulated = ["qemu-aarch64", "-cpu", "max,sve-default-vector-length=48", "./dot"]
-print("got  ", subprocess.run(emulated, capture_output=True, text=True).stdout, "\nright 16")
+got = subprocess.run(emulated, capture_output=True, text=True).stdout
+print("got  ", got, "\nright 16")
+sys.exit(got != "16")

@@ -1,5 +1,6 @@
 import os
 import subprocess
+import sys
 
 program = """float ggml_table_f32_f16[1 << 16] = {[0x3C00] = 1}; int ggml_cpu_get_sve_cnt(void) { return svcntb(); }
 void ggml_abort(const char *file, int line, const char *format, ...) { __builtin_trap(); }
@@ -10,4 +11,6 @@ words = "aarch64-linux-gnu-gcc -O2 -DNDEBUG -march=armv8-a+sve -ffunction-sectio
 folders = [f"-I{os.environ['GGML']}/{each}" for each in ("include", "src", "src/ggml-cpu")]
 subprocess.run([*words.split(), "-", *folders, "-include", "arch/arm/quants.c"], input=program, text=True, check=True)
 each = [f"qemu-aarch64 -cpu max,sve-default-vector-length={n} ./dot".split() for n in (16, 32, 48, 64, 128, 256)]
-print("got  ", *(subprocess.run(run, capture_output=True, text=True).stdout for run in each), "\nright", *[256] * 6)
+got = [subprocess.run(run, capture_output=True, text=True).stdout for run in each]
+print("got  ", *got, "\nright", *[256] * 6)
+sys.exit(got != ["256"] * 6)

@@ -1,4 +1,5 @@
 import os
+import sys
 
 os.environ["KERAS_BACKEND"] = "torch"
 import keras
@@ -6,5 +7,7 @@ import numpy as np
 
 x = np.array([[1, 2], [3, 4]], "f4")
 got = keras.ops.convert_to_numpy(keras.layers.RMSNormalization(axis=0)(x))
+right = x / np.sqrt((x * x).mean(axis=0, keepdims=True) + 1e-6)
 print("got  ", got.tolist())
-print("right", (x / np.sqrt((x * x).mean(axis=0, keepdims=True) + 1e-6)).tolist())
+print("right", right.tolist())
+sys.exit(not np.allclose(got, right))

@@ -1,4 +1,5 @@
 import ctypes
+import sys
 
 import numpy as np
 
@@ -10,3 +11,4 @@ xnn.xnn_setup_softmax_nc_f32(made, size(1), *(ctypes.c_void_p(each.ctypes.data) 
 xnn.xnn_run_operator(made, None)
 print("got  ", y[:4].tolist())
 print("right", [float("nan")] * 4)
+sys.exit(not np.isnan(y[:4]).all())

@@ -19,6 +19,7 @@ import yaml
 
 from fuzz.cli import app
 from fuzz.core.adapters.build import cache_directory
+from fuzz.quality.__main__ import app as quality
 from fuzz.report.formats import parse
 from fuzz.report.github import MARK
 from fuzz.tests.common.validity import valid_junit, valid_sarif
@@ -28,7 +29,7 @@ _GITHUB = CHECKOUT / ".github"
 _ACTION = _GITHUB / "actions" / "kernelfuzz" / "action.yml"
 _CITATION = _GITHUB / "CITATION.cff"
 _WORKFLOWS = sorted((_GITHUB / "workflows").glob("*.yml"))
-_COPIED = [path for path in _WORKFLOWS if path.stem != "release"]
+_COPIED = [path for path in _WORKFLOWS if path.stem not in ("release", "weekly")]
 """The workflows that other projects copy."""
 _PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
 _DROPS_EPS = edited("reciprocal_rms(total, n, eps)", "reciprocal_rms(total, n, 0.0f * eps)")
@@ -49,7 +50,7 @@ def _steps() -> dict[str, dict[str, Any]]:
 
 
 def test_every_file_is_valid_by_the_schema_of_its_kind() -> None:
-    assert [path.name for path in _WORKFLOWS] == ["gate.yml", "nightly.yml", "release.yml"]
+    assert [path.name for path in _WORKFLOWS] == ["gate.yml", "nightly.yml", "release.yml", "weekly.yml"]
     config = _GITHUB / "ISSUE_TEMPLATE" / "config.yml"
     forms = [path for path in (_GITHUB / "ISSUE_TEMPLATE").glob("*.yml") if path != config]
     kinds = {"workflows": _WORKFLOWS, "actions": [_ACTION], "issue-forms": forms, "issue-config": [config]}
@@ -108,6 +109,20 @@ def test_a_release_is_what_was_tried_and_only_its_upload_may_sign() -> None:
         environment = {**os.environ, "GITHUB_REF_NAME": tag, "PATH": found_first}
         done = subprocess.run(command, cwd=CHECKOUT, env=environment, capture_output=True, check=False)
         assert done.returncode == code, done.stdout
+
+
+def test_a_week_asks_for_the_impact_and_may_only_read() -> None:
+    workflow = _read(_GITHUB / "workflows" / "weekly.yml")
+    [job] = workflow["jobs"].values()
+    assert (workflow["permissions"], job["timeout-minutes"] > 0) == ({"contents": "read"}, True)
+    script = next(step["run"] for step in job["steps"] if "releases" in step.get("name", ""))
+    [words] = [line.partition("fuzz.quality ")[2].split() for line in script.splitlines() if "fuzz.quality" in line]
+    verb, *arguments = words[: words.index(">")]
+    command: Any = typer.main.get_command(quality)
+    options = command.commands[verb].make_context(verb, arguments).params  # a usage error raises
+    upload, [written] = job["steps"][-1]["with"]["path"], options["json"]
+    assert Path(written).parent == Path(upload)
+    assert f"mkdir {upload}" in script
 
 
 def test_expressions_reach_scripts_as_variables_only() -> None:
