@@ -22,6 +22,7 @@ html_theme = "furo"
 html_title = f"kernelfuzz {__version__}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_copy_source = False
 html_show_copyright = False
 copybutton_prompt_text = "$ "

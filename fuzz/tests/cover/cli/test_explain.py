@@ -88,6 +88,11 @@ def test_every_label_of_a_failure_is_explained_and_no_other() -> None:
     source = ast.parse((CHECKOUT / "fuzz" / "report" / "failure.py").read_text())
     calls = [each for each in ast.walk(source) if isinstance(each, ast.Call) and ast.unparse(each.func) == "_line"]
     assert {text for each in calls for text in _texts(each.args[0])} - {"", "twin's "} <= {*LABELS}
+    rules = ast.parse(inspect.getsource(rule_lines))
+    pairs = [
+        each.value.elts for each in ast.walk(rules) if isinstance(each, ast.Yield) and isinstance(each.value, ast.Tuple)
+    ]
+    assert {label.value for label, _ in pairs if isinstance(label, ast.Constant)} <= {*LABELS}
     written = {*_texts(source), *_texts(ast.parse(inspect.getsource(rule_lines))), "fails when"}
     assert {*LABELS} <= written, "no report has that label"
 

@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import tomllib
 from dataclasses import fields
 from html import unescape
 from pathlib import Path
@@ -78,6 +79,14 @@ def test_the_readme_is_short() -> None:
     assert 100 <= README.count("\n") <= 150
 
 
+def test_what_an_index_shows_leads_to_no_file_of_a_checkout_and_has_the_listing_of_the_readme() -> None:
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+    shown = (CHECKOUT / project["readme"]).read_text()
+    assert re.findall(r"\]\((?!https://)", shown) == []
+    [code] = re.findall(r"```python\n(.*?)```", shown, re.DOTALL)
+    assert code in README, "tests execute that one"
+
+
 def test_the_readme_counts_the_ops() -> None:
     assert re.findall(r"\b(\d+) ops\b", README) == [str(len(OPS))]
 
@@ -103,6 +112,17 @@ def test_the_picture_is_of_what_the_demonstration_prints() -> None:
         assert line.partition(" in 0 s")[0] in drawn, "draw it again: python3 -m fuzz.docs.picture demo"
     assert f"FAIL  softmax  {PHRASES[Verdict.FAIL_NUMERIC]} when n mod 4 != 0" in drawn
     assert "http" not in drawn.replace("http://www.w3.org/2000/svg", "").replace("https://www.textualize.io", "")
+
+
+def test_each_line_in_the_picture_of_a_failure_is_explained_below_it() -> None:
+    page = (CHECKOUT / "fuzz" / "docs" / "reading-a-failure.md").read_text().partition("static/failure.svg")[2]
+    texts = re.findall(r"<text [^>]*>(.*?)</text>", (CHECKOUT / "fuzz" / "docs" / "static" / "failure.svg").read_text())
+    lines = [unescape(text).replace("\xa0", " ") for text in texts]
+    labels = {
+        match[1] for line in lines if (match := re.match(r"  (\w\w+(?: \w+)*)  +\S", line))
+    }  # x and y are tensors
+    assert len(labels) > 15
+    assert [each for each in labels if f"`{each}`" not in page] == [], "draw it again, see fuzz/docs/picture.py"
 
 
 def test_every_field_of_a_contract_is_in_the_table_of_what_a_kernel_declares() -> None:

@@ -37,8 +37,9 @@ def test_what_is_built_is_installed_and_runs(kind: str, run: _Run, tmp_path: Pat
     source, built, empty = (tmp_path / name for name in ("source", "built", "empty"))
     for package in ("fuzz", "oracles"):
         shutil.copytree(CHECKOUT / package, source / package, ignore=shutil.ignore_patterns("tests", "__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(CHECKOUT / name, source)
+    (source / ".ci").mkdir()
+    for name in ("pyproject.toml", ".ci/index.md", "LICENSE"):
+        shutil.copy(CHECKOUT / name, source / name)
     empty.mkdir()
     run(["-c", f"import setuptools.build_meta as build; build.build_{kind}({str(built)!r})"], source)
     [file] = [path for path in built.iterdir() if path.is_file()]
