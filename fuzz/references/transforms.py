@@ -18,12 +18,12 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fuzz.references.dims import Dim
 from fuzz.references.lines import FormulaLine, Lines, called, number, of_dims, template
 from fuzz.references.sizes import Sizes
 from fuzz.references.text import formula
-from oracles.doubledouble import F64
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.trace import trace
@@ -31,16 +31,24 @@ from oracles.operand import OUTER
 
 _FEWEST = 3
 """The fewest rows and columns of a matrix that is recognised. With two, one that picks an element is as even."""
-_UNEVEN = 2.5
-"""The largest square of a row's element, in means of the row's squares: 2 for a cosine, and up to 2.3 for the few first
-bins of an inverse real transform, which count once where others count twice."""
-_INDEPENDENT = 0.35
-"""The least share of rows, or of columns if there are fewer, that are independent: 0.4 of five sines are, and one in n
+_UNEVEN = 3.4
+"""The largest square of a row's element, in means of the row's squares: 2 for a cosine, and at most 10/3 for the inverse
+of a real transform, of eight places. It is less than the number of terms, which it is for a row that picks one."""
+_INDEPENDENT = 0.3
+"""The least share of rows, or of columns if there are fewer, that are independent: a third of six sines are, and one in n
 rows of a matrix that is a product of a column and a row, which no fast algorithm needs."""
-_AGREE = 1e-8
-"""The largest difference from orthogonal, relative to the rows: angles of a million turns are rounded by 1e-9."""
-_MOST = 1 << 22
+_AGREE = 1e-5
+"""The largest difference from orthogonal, relative to the rows: a replay rounds elements by 1e-6 at most."""
+_MOST = 1 << 24
 """The most elements of a matrix that is looked at."""
+_LOOKED = 64
+"""About how many rows and columns of a matrix are looked at."""
+WAVE = "wave"
+"""The hint of the sums that the rules of torch's own transforms make, with room already."""
+FOURIER = frozenset(f"aten::{name}" for name in ("_fft_r2c", "_fft_c2c", "_fft_c2r"))
+"""Torch's own transforms, of the axes that their second argument names."""
+_PRODUCTS = frozenset(f"aten::{name}" for name in ("mm", "bmm", "mv", "addmm", "addmv", "baddbmm"))
+"""Torch's products, whose last two tensors are the factors."""
 
 
 def make_room(lines: Lines, sizes: Sizes) -> Sequence[str]:
@@ -49,7 +57,7 @@ def make_room(lines: Lines, sizes: Sizes) -> Sequence[str]:
     found, order = list[str](), list[str]()
     for line in [*lines.found.values()]:
         before = len(lines.found)
-        if (room := _room(lines, sizes, line.expression)) is not None:
+        if line.hint != WAVE and (room := _room(lines, sizes, line.expression)) is not None:
             plain = FormulaLine(f"{len(lines.found)} {line.hint}", line.expression, line.hint)
             lines.found[plain.key] = plain
             line.expression = template("a + room - room", {"a": ast.Name(plain.key), "room": room})
@@ -81,7 +89,9 @@ def _room_of(lines: Lines, sizes: Sizes, term: ast.expr, over: ast.expr) -> ast.
         return None
     w, along = reduce(_times, table), {node.value for node in ast.walk(over) if isinstance(node, ast.Constant)}
     every = _dims_of_transform(lines, sizes, w, along)
-    return every and template("f.greatest(abs(w), every) * f.total(abs(x), over)", {
+    if not every:
+        return None
+    return template("f.greatest(abs(w), every) * f.total(abs(x), over)", {
         "w": w, "every": of_dims(every), "x": reduce(_times, values), "over": over})  # fmt: skip
 
 
@@ -108,27 +118,54 @@ def _dims_of_transform(lines: Lines, sizes: Sizes, table: ast.expr, along: Conta
     return dims
 
 
-def is_transform(w: F64) -> bool:
-    """Whether a matrix, with a row for each result, is that of a transform."""
-    squares = w * w
-    size = float(squares.sum())
-    if min(w.shape) < _FEWEST or not 0.0 < size < math.inf:
+def of_rows(name: str, args: Sequence[Any], size: Any) -> Any:
+    """Return the sums of magnitudes to which errors of an operation of torch are in proportion, given those of each
+    element: for a transform they are sums of the whole row that enters."""
+    if name in FOURIER:
+        return size.abs().amax(args[1], keepdim=True).expand_as(size)
+    if name not in _PRODUCTS:
+        return size
+    a, b = [each for each in args if hasattr(each, "shape")][-2:]
+    if _is_one_transform(a):
+        size = size.maximum(a.abs().amax() * b.abs().sum(0 if b.dim() == 1 else -2, keepdim=True))
+    if b.dim() > 1 and _is_one_transform(b.transpose(-1, -2)):
+        size = size.maximum(b.abs().amax() * a.abs().sum(-1, keepdim=True))
+    return size
+
+
+def _is_one_transform(w: Any) -> bool:
+    """Whether a tensor is the matrix of a transform, the same for a whole batch."""
+    one = w[0] if w.dim() > 2 and w.shape[0] else w
+    same = w.dim() == 2 or bool((w == one).all())
+    return same and 0 < one.numel() <= _MOST and is_transform(one.detach().cpu().numpy())
+
+
+def is_transform(w: NDArray[Any]) -> bool:
+    """Whether a matrix, with a row for each result, is that of a transform. Of a large one some rows and columns are
+    looked at."""
+    if min(w.shape) < _FEWEST:
         return False
-    if np.any(squares.max(1) > _UNEVEN * squares.mean(1)):
+    rows, columns = w[:: 1 + len(w) // _LOOKED], w[:, :: 1 + w.shape[1] // _LOOKED]
+    squares = np.abs(rows) ** 2
+    if not 0.0 < (most := float(squares.max())) < math.inf:
         return False
-    rows, columns = w @ w.T, w.T @ w
-    if size * size < _INDEPENDENT * min(w.shape) * float((rows * rows).sum()):
+    uneven = min(_UNEVEN, 0.8 * w.shape[1])
+    if np.any(squares.max(1) > uneven * squares.mean(1) + _AGREE * most):  # sines of pi may be rows of 1e-16
         return False
-    if _is_diagonal(rows) or _is_diagonal(columns):
+    met = rows @ w.conj().T
+    size, all_rows = float(squares.sum()), len(w) / len(rows)
+    if size * size * all_rows < _INDEPENDENT * min(w.shape) * float((np.abs(met) ** 2).sum()):
+        return False
+    again = met @ w
+    if np.abs(again - rows * (np.sum(again * rows.conj()) / size)).max() <= _AGREE * np.abs(again).max():
         return True
-    again = rows @ w
-    return bool(np.abs(again - w * (np.sum(again * w) / size)).max() <= _AGREE * np.abs(again).max())
+    return _are_orthogonal(met) or _are_orthogonal(columns.conj().T @ w)
 
 
-def _is_diagonal(gram: F64) -> bool:
-    """Whether products of different rows are 0, relative to the lengths of the rows."""
-    lengths = np.sqrt(gram.diagonal())
-    return bool((np.abs(gram - np.diag(gram.diagonal())) <= _AGREE * np.outer(lengths, lengths)).all())
+def _are_orthogonal(met: NDArray[Any]) -> bool:
+    """Whether each row or column has a product with one row or column only, itself."""
+    sizes = np.sort(np.abs(met), axis=1)
+    return bool(sizes[:, -2].max() <= _AGREE * sizes.max())
 
 
 def _terms(lines: Lines, of: ast.expr) -> list[ast.expr]:
