@@ -32,11 +32,11 @@ from oracles.operand import OUTER
 _FEWEST = 3
 """The fewest rows and columns of a matrix that is recognised. With two, one that picks an element is as even."""
 _UNEVEN = 3.4
-"""The largest square of a row's element, in means of the row's squares: 2 for a cosine, and at most 10/3 for the inverse
-of a real transform, of eight places. It is less than the number of terms, which it is for a row that picks one."""
+"""The largest square of a row's element, in means of the row's squares: 2 for a cosine, and at most 10/3 for the
+inverse of a real transform, of eight places. For a row that picks one element it is the number of terms."""
 _INDEPENDENT = 0.3
-"""The least share of rows, or of columns if there are fewer, that are independent: a third of six sines are, and one in n
-rows of a matrix that is a product of a column and a row, which no fast algorithm needs."""
+"""The least share of rows, or of columns if there are fewer, that are independent: a third of six sines are, and one
+row of a matrix that is a product of a column and a row, which no fast algorithm needs."""
 _AGREE = 1e-5
 """The largest difference from orthogonal, relative to the rows: a replay rounds elements by 1e-6 at most."""
 _MOST = 1 << 24

@@ -137,7 +137,8 @@ def test_matrices_of_transforms_are_recognised(n: int) -> None:
 def test_matrices_with_other_errors_are_not(n: int) -> None:
     random, place, wrong = np.random.default_rng(n), np.arange(n), _dft(n).real.copy()
     wrong[1, 2] += 0.1
-    made = [np.eye(n), np.eye(n)[:, ::-1], np.eye(n)[:3], np.tril(np.ones((n, n))), random.normal(size=(n, n)), wrong, np.zeros((n, n)),
+    made = [np.eye(n), np.eye(n)[:, ::-1], np.eye(n)[:3], np.tril(np.ones((n, n))), random.normal(size=(n, n)), wrong,
+            np.zeros((n, n)),
             np.linalg.qr(random.normal(size=(n, n)))[0] * (place < 2), np.full((n, n), np.nan),
             np.outer(np.cos(place), np.sin(1 + place)), _dft(n).real * np.hanning(n)]  # fmt: skip
     assert [at for at, each in enumerate(made) if is_transform(each)] == []
@@ -170,8 +171,8 @@ def _kernels(n: int) -> dict[str, tuple[Callable[[F32], F32], bool]]:
         "as written": (lambda x: np.stack([x @ direct.real, x @ direct.imag], -1), True),
         "coarse factors": (lambda x: _fast(x, np.float16), False),
         "last bin lost": (lambda x: _fast(x, lost=1), False),
-        "other sign": (lambda x: _fast(x) * np.float32([1, -1]), False),
-        "no imaginary part": (lambda x: _fast(x) * np.float32([1, 0]), False),
+        "other sign": (lambda x: _fast(x) * np.array([1, -1], np.float32), False),
+        "no imaginary part": (lambda x: _fast(x) * np.array([1, 0], np.float32), False),
         "scaled": (lambda x: _fast(x) / np.float32(n), False),
         "shifted bins": (lambda x: np.roll(_fast(x), 1, 1), False),
     }
@@ -192,7 +193,7 @@ def test_right_and_wrong_transforms(name: str, n: int) -> None:
 
 def test_a_replay_holds_a_product_with_a_table_to_the_row() -> None:
     cosines = torch.from_numpy(_dft(32).real.copy())
-    x = np.float64(np.arange(32) == 5)[None]
+    x = (np.arange(32) == 5).astype(np.float64)[None]
     found = [replayed(ways_of(made), {"x": x})[0].allowed for made in (
         lambda x: x @ cosines.to(x.dtype), lambda x: (x[:, None] * cosines.to(x.dtype)).sum(-1))]  # fmt: skip
     zeros = np.abs(cosines.numpy()[5]) < 1e-9
