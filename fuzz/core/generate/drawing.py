@@ -60,7 +60,7 @@ def layouts_of(capability: Capability, name: str) -> tuple[str, ...]:
     names = {
         "spaced": _ROW_WISE,
         "pitched": (*_ROW_WISE, "expanded"),
-        "rows": (*_ROW_WISE, "padded", "reversed", "expanded", "broadcast"),
+        "rows": (*_ROW_WISE, "padded", "reversed", "expanded", "broadcast", "permuted"),
         "any": tuple(LAYOUT_CLASSES),
     }[strides]
     known = classes_of(_axes(op, op.operand(name), usual_rank(op)))
