@@ -13,15 +13,14 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.references.dims import Dim
-from fuzz.references.lines import FormulaLine, Lines, called, number, of_dims, template
+from fuzz.references.lines import FormulaLine, Lines, called, number, template
 from fuzz.references.sizes import Sizes
 from fuzz.references.text import formula
 from oracles.formula.exact.arithmetic import Float64
@@ -43,6 +42,13 @@ _MOST = 1 << 24
 """The most elements of a matrix that is looked at."""
 _LOOKED = 64
 """About how many rows and columns of a matrix are looked at."""
+_SCALINGS: Mapping[str, Callable[[int], float]] = {
+    "{0}": lambda n: 1.0, "{0} / f.sqrt(n)": lambda n: n**-0.5, "{0} / n": lambda n: 1.0 / n,
+}  # fmt: skip
+"""The largest element of a matrix as a template of the number n of terms, and as a function. Calculated in the formula
+from the matrix, each exact element would take as long as all elements do."""
+_ALIKE = 1.1
+"""The largest ratio of two largest elements that count as the same: those of sines are 0.95 for 5 places, then 1."""
 WAVE = "wave"
 """The hint of the sums that the rules of torch's own transforms make, with room already."""
 FOURIER = frozenset(f"aten::{name}" for name in ("_fft_r2c", "_fft_c2c", "_fft_c2r"))
@@ -87,35 +93,43 @@ def _room_of(lines: Lines, sizes: Sizes, term: ast.expr, over: ast.expr) -> ast.
     values = [each for each in factors if each not in table]
     if not table or not values:
         return None
-    w, along = reduce(_times, table), {node.value for node in ast.walk(over) if isinstance(node, ast.Constant)}
-    every = _dims_of_transform(lines, sizes, w, along)
-    if not every:
+    along = {node.value for node in ast.walk(over) if isinstance(node, ast.Constant)}
+    scale = _scale(_looked_at(lines, sizes, reduce(_times, table), along))
+    if not scale:
         return None
-    return template("f.greatest(abs(w), every) * f.total(abs(x), over)", {
-        "w": w, "every": of_dims(every), "x": reduce(_times, values), "over": over})  # fmt: skip
+    given = {"n": template("f.extent(over)", {"over": over}), "x": reduce(_times, values), "over": over}
+    return template(f"{scale} * f.total(abs(x), over)", given)
 
 
-def _dims_of_transform(lines: Lines, sizes: Sizes, table: ast.expr, along: Container[Any]) -> Sequence[Dim]:
-    """Return the dimensions of the matrix of a transform, whose rows lie `along` some of them; () for another one."""
+def _scale(found: Sequence[tuple[float, int]]) -> str:
+    """Return the template of the largest element of a transform's matrix, given that element and the number n of terms
+    at both extents; "" if it does not follow from n as it does in usual scalings."""
+    for text, scaling in _SCALINGS.items():
+        least, *_, most = sorted(size / scaling(n) for size, n in found) or (0.0, math.inf)
+        if most <= _ALIKE * least:
+            return text.format(float(f"{1.02 * most:.2g}"))
+    return ""
+
+
+def _looked_at(lines: Lines, sizes: Sizes, table: ast.expr, along: Container[Any]) -> Sequence[tuple[float, int]]:
+    """Return the largest element of the matrix of a transform, whose rows lie `along` some dimensions, and the number
+    of its terms, at both extents; () for another matrix."""
     free = [dim for dim in sizes.given.values() if dim.name != OUTER]
-    names = [dim.name for dim in free]
     function, _ = formula("table", ["tensor"], lines, {"table": table}).run("<table>", __name__)
-    graph = trace(function, {"tensor": names})
-    node = graph.outputs["table"]
-    known = {dim.name: dim for dim in sizes}
-    dims = [known[name] for name in graph.dims if name in node.dims and name in known]
-    if len(dims) < max(2, len(node.dims)):
-        return ()
+    graph = trace(function, {"tensor": [dim.name for dim in free]})
+    node, known, found = graph.outputs["table"], {dim.name: dim for dim in sizes}, list[tuple[float, int]]()
     for which in (0, 1):
         inputs = Inputs(graph, {"tensor": np.broadcast_to(0.0, [dim.sizes[which] for dim in free])}, {})
         places = [at for at, name in enumerate(graph.dims) if known.get(name) in along and name in node.dims]
         others = [at for at in range(len(graph.dims)) if at not in places]
-        if math.prod(inputs.extents[dim.name] for dim in dims) > _MOST:
+        if math.prod(inputs.extents[name] for name in node.dims) > _MOST:
             return ()
         values = np.asarray(evaluate(inputs, Float64())[node]).transpose(*others, *places)
-        if not is_transform(values.reshape(math.prod(values.shape[: len(others)]), -1)):
+        w = values.reshape(math.prod(values.shape[: len(others)]), -1)
+        if not is_transform(w):
             return ()
-    return dims
+        found.append((float(np.abs(w).max()), w.shape[1]))
+    return found
 
 
 def of_rows(name: str, args: Sequence[Any], size: Any) -> Any:
