@@ -70,7 +70,7 @@ def make_room(lines: Lines, sizes: Sizes) -> Sequence[str]:
             found.append(line.own or line.hint)
         order += [*[*lines.found][before:], line.key]
     lines.found = {key: lines.found[key] for key in order}
-    return found
+    return [*dict.fromkeys(found)]
 
 
 def _room(lines: Lines, sizes: Sizes, whole: ast.expr) -> ast.expr | None:
