@@ -117,7 +117,7 @@ def run(options: RunOptions) -> Exit:
         if not session.interruption.terminated:
             session.explain(options.explaining.seconds, origin)
         saved = kept is None or recorder is None or kept.end(recorder, session.interruption)
-        pairs = tally.pairs() if options.coverage else {}
+        pairs = tally.pairs() if options.coverage or records else {}
         undeclared = session.conclude(elapsed, pairs)
     unsaved = (*session.unsaved, *([] if saved else [f"the store {options.store} was not told everything"]))
     missing = [] if session.over() else missing_targets(tally, options.require)

@@ -16,8 +16,10 @@ from fuzz.references.dims import Dim, Pair, UnreadableError
 from fuzz.references.elementwise import rule
 from fuzz.references.lines import of_dims, template
 from fuzz.references.maps import single
+from fuzz.references.products import product
 from fuzz.references.reading import Reader
 from fuzz.references.scope import COMPLEX, Complex, Number, Value
+from fuzz.references.transforms import WAVE
 from oracles.formula.node import Node
 
 _MOVES = (
@@ -103,6 +105,14 @@ def _product(reader: Reader, self: Given, other: Given) -> Complex:
     a, b = parts_of(reader, self), parts_of(reader, other)
     real = summed(reader, ("+", (a.real, b.real)), ("-", (a.imag, b.imag)))
     return Complex(real, summed(reader, ("+", (a.real, b.imag)), ("+", (a.imag, b.real))))
+
+
+@rule(f"{COMPLEX}mm", f"{COMPLEX}bmm", f"{COMPLEX}matmul")
+def _matrices(reader: Reader, self: Given, other: Given | None = None, **given: Given) -> Complex:
+    a, b = parts_of(reader, self), parts_of(reader, given["mat2"] if other is None else other)
+    made = [[x and y and product(reader, x, y) for y in b.parts] for x in a.parts]
+    (plain, of_b), (of_a, both) = made
+    return Complex(summed(reader, ("+", (plain,)), ("-", (both,))), summed(reader, ("+", (of_b,)), ("+", (of_a,))))
 
 
 @rule(f"{COMPLEX}add", f"{COMPLEX}sub")
@@ -211,7 +221,7 @@ def _along(
         for sign, name, wave in terms:
             if name in parts:
                 wide = replace(parts[name], axes=(*others, (), (along,)))
-                made = reader.reduced("dot", "wave", wide, -1, False, waves[wave])
+                made = reader.reduced("dot", WAVE, wide, -1, False, waves[wave])
                 found.append((sign, [replace(made, axes=(*others, (out,)))]))
         of_axis = summed(reader, *found, ("+", [room]), ("-", [room]))
         return of_axis and replace(of_axis, axes=(*others[:at], (out,), *others[at:]))

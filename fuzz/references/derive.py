@@ -46,6 +46,7 @@ from fuzz.references.scope import Value
 from fuzz.references.selection import kept
 from fuzz.references.sizes import Sizes
 from fuzz.references.text import Formula, formula, identifier, written
+from fuzz.references.transforms import make_room
 from oracles.algorithm import FORMULA
 from oracles.dtypes import CODED
 from oracles.formula.made import Counts, extents_of, follows
@@ -232,6 +233,7 @@ def _read(
     kinds = [dtype_of(each) for each in read]
     outputs = [_of_dims(reader, replace(reader.unrounded(each), dtype="torch.float32")) for each in read]
     reader.say_extents(outputs)
+    transforms = () if asked.values == ANY else make_room(reader.lines, reader.sizes)
     names = output_names(asked, recording.names, len(outputs))
     own = inspect.getdoc(asked.reference) or ""
     summary = own.split("\n")[0].replace("\\", "").replace('"', "'").strip()
@@ -271,6 +273,7 @@ def _read(
     if agreement.specials and asked.values == ANY:
         raise UnreadableError(f"where {agreement.specials} goes in it returns something else than the formula")
     said = _said(asked, op, reader, agreement)
+    said += f"; {' and '.join(transforms)} held to magnitudes of whole rows, as a transform" if transforms else ""
     if open_ones := [each for each in floats if each in whole]:
         names = " and ".join(open_ones)
         said += f"; {names} drawn as floats, though only compared: give example_inputs if it is of integers"

@@ -25,6 +25,7 @@ from fuzz.references.gpu import GPU, freed, has_gpu, is_large, moved, without_tf
 from fuzz.references.guard import first_difference, widened
 from fuzz.references.residuals import SolvedEquation
 from fuzz.references.tracing import arguments_of, intercepted, tensors_in
+from fuzz.references.transforms import FOURIER, of_rows
 from oracles.doubledouble import F64
 from oracles.dtypes import SINGLE
 
@@ -50,9 +51,7 @@ PLAIN = frozenset(f"aten::{name}" for name in (
     "slice_scatter", "tril", "triu", "repeat", "fill_", "zero_", "masked_fill_", "index_put_",
 ))  # fmt: skip
 """Operations that round nothing."""
-_FOURIER = frozenset(f"aten::{name}" for name in ("_fft_r2c", "_fft_c2c", "_fft_c2r"))
-"""Operations whose errors are in proportion to the sum of magnitudes of a whole row, which kernels add up in stages."""
-_LINEAR = _FOURIER | frozenset(f"aten::{name}" for name in (
+_LINEAR = FOURIER | frozenset(f"aten::{name}" for name in (
     "sum", "mean", "mm", "bmm", "addmm", "baddbmm", "mv", "dot", "_trilinear", "convolution", "cumsum", "index_add",
     "scatter_add",
 ))  # fmt: skip
@@ -447,8 +446,7 @@ def _noisy(
             return found
         with torch._C._DisableTorchDispatch():  # errors are no operations of the reference
             size = function(*_each(args, lambda each: each.abs().to(each.dtype)), **kwargs) if name in _LINEAR else None
-            if size is not None and name in _FOURIER:
-                size = size.abs().amax(args[1], keepdim=True).expand_as(size)
+            size = None if size is None else of_rows(name, args, size)
             root = math.sqrt(_terms(name, given, found))
             for each in tensors_in(found):
                 own = each.untyped_storage().data_ptr() not in before

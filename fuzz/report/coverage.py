@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Console
@@ -43,17 +44,29 @@ def print_coverage(console: Console, tally: Tally, pairs: Mapping[str, PairCover
     console.print("no coverage gap" if gaps == 0 else f"{gaps} coverage gaps: run longer, or see the table")
     for op, of_op in pairs.items():
         if of_op.allowed:
+            console.print(f"\npairs of conditions of {op}:")
+            rows = [
+                (about, f"{some:,}", f"{every:,}", _percent(some / every))
+                for about, (some, every) in of_op.table.items()
+            ]
+            print_table(PlainTable(("about", "held together", "of", "share"), rows), markdown=False)
             print_lines(console, [pairs_line(op, of_op)])
 
 
 def pairs_line(op: str, pairs: PairCoverage) -> str:
     """Return a line about how many pairs of conditions held together, with a few of those that never did."""
-    line = f"{pairs.allowed - len(pairs.never):,} of {pairs.allowed:,} pairs of conditions of {op} held together"
+    some = f"{pairs.allowed - len(pairs.never):,} of {pairs.allowed:,} pairs"
+    line = f"{some} of conditions of {op} held together ({_percent(pairs.share)})"
     if not pairs.never:
         return line
     named = "; ".join(pair_words(op, pair) for pair in pairs.never[:_FEW_PAIRS])
     rest = len(pairs.never) - _FEW_PAIRS
     return f"{line}. Coverage gaps: {named}" + (f"; and {rest:,} more" if rest > 0 else "")
+
+
+def _percent(share: float) -> str:
+    """Return a share in percent, rounded down, so that 100% is all of it."""
+    return f"{math.floor(share * 1000) / 10:g}%"
 
 
 def pairs_words(pairs: Mapping[str, PairCoverage]) -> str:

@@ -60,7 +60,7 @@ def layouts_of(capability: Capability, name: str) -> tuple[str, ...]:
     names = {
         "spaced": _ROW_WISE,
         "pitched": (*_ROW_WISE, "expanded"),
-        "rows": (*_ROW_WISE, "padded", "reversed", "expanded", "broadcast"),
+        "rows": (*_ROW_WISE, "padded", "reversed", "expanded", "broadcast", "permuted"),
         "any": tuple(LAYOUT_CLASSES),
     }[strides]
     known = classes_of(_axes(op, op.operand(name), usual_rank(op)))
@@ -278,7 +278,8 @@ class _Drafter:
         if byte is not None:
             layout, guard, offset = "contiguous", "before", byte // ITEMSIZE[dtype]
         if layout not in classes_of(_axes(self.op, choice.operand, sketch.rank)):
-            layout = EXPANDED.name  # there is only one axis besides the row
+            # There is only one axis besides the row. `pitched` suits all kernels that take swapped axes.
+            layout = {BROADCAST.name: EXPANDED.name, "transposed_each": "transposed"}.get(layout, "pitched")
         if layout == "reversed" and able.strides == "rows":
             # Reverse the order of the rows, not of their elements.
             layout, spread = ("reversed", 3 * (spread % 3) + 1) if sketch.rank > 1 else ("contiguous", spread)

@@ -31,27 +31,32 @@ EXPANDED_ROW = LayoutClass("expanded_row", "all elements of a row are one and th
 EXPANDED_ALL = LayoutClass(
     "expanded_all", "all elements are one and the same memory, as the gradient of a plain sum is"
 )
+PERMUTED = LayoutClass("permuted", "rows in another order than that of the axes, as heads lie in a batch of tokens")
+TRANSPOSED_EACH = LayoutClass("transposed_each", "each matrix of a batch is transposed by itself")
 
 LAYOUT_CLASSES: Mapping[str, LayoutClass] = {
     layout.name: layout
     for layout in (
         CONTIGUOUS, PITCHED, PADDED, COLUMN_STEP, TRANSPOSED, REVERSED, EXPANDED, EXPANDED_ROW, EXPANDED_ALL, BROADCAST,
+        PERMUTED, TRANSPOSED_EACH,
     )
 }  # fmt: skip
 OVERLAPPING = frozenset({EXPANDED.name, EXPANDED_ROW.name, EXPANDED_ALL.name, BROADCAST.name})
 """The classes in which several elements share memory. Only inputs have them."""
+_OF_THREE = (BROADCAST.name, PERMUTED.name, TRANSPOSED_EACH.name)
+"""The classes that are others again with a single axis beside the row's."""
 
 
 def classes_of(rank: int) -> tuple[str, ...]:
     """Return the names of the classes that differ for tensors of that rank. If there is only one axis besides the
     row's, sharing a slice along that axis is the same as sharing a row, so 'broadcast' is left out."""
-    return tuple(name for name in LAYOUT_CLASSES if rank > 2 or name != BROADCAST.name)
+    return tuple(name for name in LAYOUT_CLASSES if rank > 2 or name not in _OF_THREE)
 
 
 def lay_out(name: str, shape: tuple[int, ...], axis: int, spread: int, guard: Guard, offset: int) -> Layout:
     """Return a layout of class `name` for rows along `axis`. `spread`, at least 1, is the size of gaps in elements for
     'pitched' and 'padded'. It chooses the step, 2 or 3, for 'column_step', the reversed axes for 'reversed', and the
-    shared axis for 'broadcast'. Other classes ignore it."""
+    shared axis for 'broadcast', and which axes 'permuted' swaps. Other classes ignore it."""
     others = [a for a in reversed(range(len(shape))) if a != axis]
     if name == "pitched":
         strides = _nest(shape, [axis, *others], gaps=[spread])
@@ -61,6 +66,12 @@ def lay_out(name: str, shape: tuple[int, ...], axis: int, spread: int, guard: Gu
         strides = _nest(shape, [axis, *others], step=1 + (spread - 1) % 2 + 1)
     elif name == "transposed":
         strides = _nest(shape, [*others, axis])
+    elif name == "transposed_each":
+        beside = others[-1 if axis == len(shape) - 2 else 0 :][:1]  # else it would be C order
+        strides = _nest(shape, [*beside, axis, *(each for each in others if each not in beside)])
+    elif name == "permuted":
+        moved = others[2:] if spread % 3 else []  # heads beside tokens, or tokens furthest apart
+        strides = _nest(shape, [axis, *(each for each in others[1:] if each not in moved), *others[:1], *moved])
     elif name == "reversed":
         strides = _reverse(_nest(shape, [axis, *others]), axis, others, spread)
     elif name == "expanded":
@@ -115,6 +126,9 @@ def layout_class(layout: Layout, axis: int) -> str:
     if all(s == d for e, s, d in zip(layout.shape, layout.strides, dense, strict=True) if e > 1):
         return "contiguous"
     if along > 1:
-        return "transposed" if any(stride < along for _, stride in across) else "column_step"
+        faster = [stride for _, stride in across if stride < along]
+        return "column_step" if not faster else "transposed" if len(faster) == len(across) else "transposed_each"
+    if any(outer[1] < inner[1] for outer, inner in pairwise(across)):
+        return "permuted"
     collapses = all(outer[1] == inner[0] * inner[1] for outer, inner in pairwise(across))
     return "pitched" if collapses else "padded"

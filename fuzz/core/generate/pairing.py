@@ -5,9 +5,10 @@ a shard for one capability aim at the same part, so that a shard need not keep t
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import combinations
+from dataclasses import dataclass, field, replace
+from itertools import combinations, combinations_with_replacement
 from typing import Any
 
 import numpy as np
@@ -166,6 +167,15 @@ def _labels_of(extents: Extents) -> Sequence[Label]:
     return *length_labels(n), *frame_labels(outer, axis, n)
 
 
+_AXES: Mapping[str, Sequence[Kind]] = {
+    "values": ("recipe",), "layouts": ("layout", "address", "alias", "stack", "axis", "rank"),
+    "extents": ("n", "rows", "row remainder", "next to a power", "extents", "extent", "equal extents"),
+    "parameters": ("parameter", "presence"), "dtypes": ("dtype",),
+}  # fmt: skip
+"""The kinds of conditions by what they are about."""
+_AXIS_OF = {kind: axis for axis, kinds in _AXES.items() for kind in kinds}
+
+
 @dataclass(frozen=True)
 class PairCoverage:
     """How many pairs of conditions kernels allow, and which of these never held together."""
@@ -173,11 +183,23 @@ class PairCoverage:
     allowed: int
     never: Sequence[Pair]
     """The pairs that never held together. Pairs that concern how a kernel walks through memory come first."""
+    table: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """By what two conditions are about, such as "values by layouts": how many pairs held together, and of how many."""
+
+    @property
+    def share(self) -> float:
+        """The share of the pairs that held together."""
+        return 1 - len(self.never) / self.allowed if self.allowed else 1.0
 
     @property
     def record(self) -> dict[str, Any]:
         """The coverage as JSON, with labels in words."""
-        return {"allowed": self.allowed, "never": [list(map(label_words, pair)) for pair in self.never]}
+        return {
+            "allowed": self.allowed,
+            "share": round(self.share, 4),
+            "table": {about: list(counts) for about, counts in self.table.items()},
+            "never": [list(map(label_words, pair)) for pair in self.never],
+        }
 
 
 def held(capabilities: Sequence[Capability], together: Together) -> PairCoverage:
@@ -186,7 +208,16 @@ def held(capabilities: Sequence[Capability], together: Together) -> PairCoverage
     allowed = {pair: None for each in capabilities for pair in pairing_of(each).all}
     bits = conditions_of(capabilities[0].op).bits if capabilities else {}
     never = [pair for pair in allowed if not together.has(bits[pair[0]], bits[pair[1]])]
-    return PairCoverage(len(allowed), sorted(never, key=lambda pair: sum(map(_weight, pair))))
+    every, left = (Counter(map(_about, pairs)) for pairs in (allowed, never))
+    order = [f"{one} by {other}" for one, other in combinations_with_replacement(_AXES, 2)]
+    table = {about: (every[about] - left[about], every[about]) for about in order if about in every}
+    return PairCoverage(len(allowed), sorted(never, key=lambda pair: sum(map(_weight, pair))), table)
+
+
+def _about(pair: Pair) -> str:
+    """Return what two conditions are about, in the order of the axes."""
+    one, other = sorted((_AXIS_OF[each[0].kind] for each in pair), key=[*_AXES].index)
+    return f"{one} by {other}"
 
 
 def _weight(condition: Condition) -> int:

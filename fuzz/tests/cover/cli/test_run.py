@@ -380,7 +380,7 @@ def test_coverage_names_its_gaps(cli_here: Cli, tmp_path: Path) -> None:
     assert sum(recorded["dtype"]["counts"].values()) == len(drawn), "a twin visits nothing of its own"
     pairs = records[-1]["pairs"]["rms_norm"]
     held = pairs["allowed"] - len(pairs["never"])
-    assert f"{held:,} of {pairs['allowed']:,} pairs of conditions of rms_norm held together. Coverage" in short.stdout
+    assert f"{held:,} of {pairs['allowed']:,} pairs of conditions of rms_norm held together (" in short.stdout
     assert 1000 < held < 0.9 * pairs["allowed"]
     assert f"and {len(pairs['never']) - 4:,} more" in short.stdout
     judged = {target["target"]: target["judged"] for target in records[-1]["targets"]}

@@ -17,7 +17,7 @@ from fuzz.core.generate.aliasing import aliased_as
 from fuzz.core.generate.capabilities import anything
 from fuzz.core.generate.drawing import draw_from
 from fuzz.core.generate.gaps import corners_of
-from fuzz.core.generate.layouts import LAYOUT_CLASSES
+from fuzz.core.generate.layouts import LAYOUT_CLASSES, classes_of
 from fuzz.core.generate.menus import FACTORS
 from fuzz.core.generate.realise import realise
 from fuzz.core.generate.sketch import LARGEST_CASE, ROWS, N, Sketch, sketches
@@ -117,7 +117,7 @@ def test_the_space_names_every_layout_and_every_recipe_for_weights() -> None:
     free = next(each for each in CAPABILITIES if each.op == "rms_norm" and each.able.stacked)
     space = space_of([free])
     assert set(space[Feature("layout", "x")]) == set(LAYOUT_CLASSES)
-    assert set(space[Feature("layout", "weight")]) == set(LAYOUT_CLASSES) - {"broadcast"}, "it has two axes at most"
+    assert set(space[Feature("layout", "weight")]) == {*classes_of(2)}, "it has two axes at most"
     assert set(space[Feature("recipe", "weight")]) == set(FACTORS)
     assert set(space[Feature("stack", "weight")]) == {"one", "many"}
     assert {131, 132, 255, 256, 257, 265} <= set(space[ROWS])

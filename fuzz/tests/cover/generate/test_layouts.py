@@ -74,7 +74,19 @@ def test_one_matrix_for_a_whole_batch_has_a_stride_of_0_along_one_axis() -> None
     for strides in ((0, 5, 1), (5, 0, 1)):
         assert layout_class(Layout((2, 3, 5), strides), 2) == "broadcast"
     assert layout_class(Layout((2, 3, 5), (0, 0, 1)), 2) == "expanded"
-    assert {*classes_of(3)} - {*classes_of(2)} == {"broadcast"}
+    assert {*classes_of(3)} - {*classes_of(2)} == {"broadcast", "permuted", "transposed_each"}
+
+
+def test_axes_of_a_batch_are_swapped_and_its_matrices_transposed() -> None:
+    assert lay_out("permuted", (2, 3, 5), 2, 1, "after", 0).strides == (5, 10, 1)
+    turns = {lay_out("permuted", (2, 4, 3, 5), 3, spread, "after", 0).strides for spread in (1, 2, 3)}
+    assert turns == {(60, 5, 20, 1), (20, 5, 40, 1)}, "tokens beside heads, or furthest apart"
+    assert lay_out("transposed_each", (2, 3, 5), 2, 1, "after", 0).strides == (15, 1, 3)
+    assert lay_out("transposed_each", (2, 3, 5), 1, 1, "after", 0).strides == (1, 2, 6)
+    for name in ("permuted", "transposed_each", "transposed"):
+        assert layout_class(lay_out(name, (2, 3, 5), 2, 1, "after", 0), 2) == name
+    for name in ("permuted", "transposed_each"):
+        assert layout_class(lay_out(name, (3, 5), 1, 1, "after", 0), 1) in ("contiguous", "transposed")
 
 
 def test_contiguous_is_c_order_whatever_the_axis() -> None:

@@ -17,7 +17,7 @@ from fuzz.core.base.stream import Dice, Stream
 from fuzz.core.generate.capabilities import anything
 from fuzz.core.generate.conditions import Together, conditions_of, of_label
 from fuzz.core.generate.gaps import PARTS
-from fuzz.core.generate.pairing import pairing_of
+from fuzz.core.generate.pairing import held, pairing_of
 from fuzz.core.generate.realise import laid, realise
 from fuzz.core.generate.search import Search, batches
 from fuzz.core.generate.sketch import N, simplest
@@ -127,6 +127,24 @@ def test_a_search_visits_most_pairs_soon() -> None:
     pairs = pairing_of(capability).all
     missing = [pair for pair in pairs if not together.has(*(conditions.bits[each] for each in pair))]
     assert len(missing) < 0.015 * len(pairs), len(missing) / len(pairs)
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("op", ["softmax", "rms_norm", "matmul", "attention", "cumsum"])
+def test_four_thousand_cases_visit_nineteen_of_twenty_pairs(op: str) -> None:
+    together, conditions = Together(), conditions_of(op)
+    for made in islice(chain.from_iterable(batches(Search(op, 1))), 4000):
+        together.see(conditions.holding(made.case.origin.labels))
+    found = held([anything(op)], together)
+    assert found.share > 0.95, found.table
+
+
+def test_the_table_of_pairs_counts_each_once() -> None:
+    seen = held([anything("rms_norm")], _seen())
+    assert sum(every for _, every in seen.table.values()) == seen.allowed == len(pairing_of(anything("rms_norm")).all)
+    assert sum(some for some, _ in seen.table.values()) == seen.allowed - len(seen.never) > 0
+    assert {"values by extents", "layouts by parameters", "values by dtypes"} <= {*seen.table}
+    assert json.loads(json.dumps(seen.record))["share"] == round(seen.share, 4) < 1
 
 
 def test_what_is_known_of_an_op_of_a_pack_is_forgotten_with_it(tmp_path: Path) -> None:
