@@ -59,6 +59,12 @@ class AskedProcess(Generic[_T]):
         self.found.extend([] if answer is None else answer)
         return answer is None
 
+    def closed(self) -> None:
+        """End the process."""
+        self.pipe.close()
+        self.process.kill()
+        self.process.join()
+
 
 def all_asked(
     names: Sequence[str], answer: Callable[[str], Iterable[_T]], jobs: int, limit_s: float, *, spawns: bool = False
@@ -70,23 +76,25 @@ def all_asked(
     context: Any = get_context("spawn" if spawns else "fork")
     torch.set_num_threads(1)  # a forked process has no others
     waiting, running, idle = [*reversed(names)], dict[Any, AskedProcess[_T]](), list[AskedProcess[_T]]()
-    while waiting or running:
-        while waiting and len(running) < jobs:
-            each = idle.pop() if idle else AskedProcess[_T].started(context, answer)
-            each.asked(waiting.pop(), limit_s)
-            running[each.pipe] = each
-        for pipe in list[Any](wait([*running], 0.2)):
-            if (each := running[pipe]).heard():
-                yield running.pop(pipe)
-                if each.asks >= _MOST:
-                    each.pipe.close()
-                elif not each.ended:
-                    idle.append(each)
-        for each in running.values():
-            if monotonic() > each.until:
-                each.process.kill()
-    for each in idle:
-        each.pipe.close()
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                each = idle.pop() if idle else AskedProcess[_T].started(context, answer)
+                each.asked(waiting.pop(), limit_s)
+                running[each.pipe] = each
+            for pipe in list[Any](wait([*running], 0.2)):
+                if (each := running[pipe]).heard():
+                    yield running.pop(pipe)
+                    if each.asks >= _MOST:
+                        each.closed()
+                    elif not each.ended:
+                        idle.append(each)
+            for each in running.values():
+                if monotonic() > each.until:
+                    each.process.kill()
+    finally:
+        for each in (*idle, *running.values()):
+            each.closed()
 
 
 def _serve(asked: Connection, answer: Callable[[str], Iterable[Any]]) -> None:

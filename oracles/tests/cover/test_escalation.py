@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -145,7 +147,10 @@ def test_one_element_that_takes_too_long_is_broken_off(monkeypatch: pytest.Monke
     def bounds(index: tuple[int, ...]) -> Bounds | None:
         return truth.bounds(Contract(), "y", index, False)
 
-    start = escalation.PreciseProgress("softmax", "y", 0, 2)
+    start, ticks = escalation.PreciseProgress("softmax", "y", 0, 2), count()
+    clock = SimpleNamespace(process_time=lambda: next(ticks) * 0.01)  # no processor decides how much is done in time
+    monkeypatch.setattr(escalation, "time", clock)
+    monkeypatch.setattr(deadline, "time", clock)
     monkeypatch.setattr(escalation, "MOST_S", 0.1)
     monkeypatch.setattr(deadline, "_TELL_S", 0.0)
     steps = list[escalation.PreciseProgress]()

@@ -35,7 +35,7 @@ SAME = replace(WRONG, name="generic-same", edits=())
 
 def test_a_search_finds_what_it_must_and_accuses_no_right_kernel() -> None:
     mutants = (WRONG, STRIDED, SAME)
-    limits = DetectionOptions(max_cases=64)
+    limits = DetectionOptions(max_cases=96)
     seen = {each.kernel: each for each in searched(PACK, "generic", mutants, limits).seen}
     assert [each.right for each in seen.values()] == [True, False, False, False]
     assert {name for name, each in seen.items() if each.accused} == {WRONG.name, STRIDED.name}
