@@ -84,7 +84,7 @@ class Lines:
                     waiting += _names(self.found[key].expression)
                     # The operands of another way have names.
                     waiting += 2 * [name for way in self.found[key].ways.values() for name in _names(way)]
-        last = {each.id for each in outputs if isinstance(each, ast.Name)}
+        last = {name for each in outputs for name in _names(each)}
         lines: list[FormulaLine] = []
         inside: dict[str, ast.expr] = {}
         for key, line in self.found.items():

@@ -122,7 +122,8 @@ def _looked_at(lines: Lines, sizes: Sizes, table: ast.expr, along: Container[Any
         inputs = Inputs(graph, {"tensor": np.broadcast_to(0.0, [dim.sizes[which] for dim in free])}, {})
         places = [at for at, name in enumerate(graph.dims) if known.get(name) in along and name in node.dims]
         others = [at for at in range(len(graph.dims)) if at not in places]
-        if math.prod(inputs.extents[name] for name in node.dims) > _MOST:
+        # Of some dimensions no input says how long they are.
+        if math.prod(inputs.extents.get(name, _MOST + 1) for name in node.dims) > _MOST:
             return ()
         values = np.asarray(evaluate(inputs, Float64())[node]).transpose(*others, *places)
         w = values.reshape(math.prod(values.shape[: len(others)]), -1)

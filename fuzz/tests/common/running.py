@@ -58,6 +58,8 @@ def become(words: Sequence[str], environment: Mapping[str, str], kept: Sequence[
     anew takes longer than most commands. It has some descriptors besides the usual ones."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_IGN)  # as Python does when it starts
+    if "torch" in sys.modules:  # its threads are not here, and OpenMP would wait for them
+        sys.modules["torch"].set_num_threads(1)
     gc.freeze()  # an unreachable file of the test's would be collected here, and close a descriptor of the command's
     atexit._clear()
     faulthandler.disable()
