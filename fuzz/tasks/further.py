@@ -23,7 +23,11 @@ def balanced_entries(targets: Sequence[Target], session: Session, count: int) ->
     hints = hints_of({each.kernel.name: each.kernel for each in targets}.values())
     able = [*dict.fromkeys(each.kernel.capability for each in targets)]
     share = -(-count // len(able))
-    made = [balanced(each, session.seed, share, session.scope.laws, hints) for each in able]
+
+    def is_over() -> bool:
+        return session.interruption.wanted
+
+    made = [balanced(each, session.seed, share, session.scope.laws, hints, is_over) for each in able]
     groups = [_with_twin(each) for some in zip_longest(*made) for each in some if each is not None]
     starts = accumulate(map(len, groups), initial=0)
     return [*in_batches(group[: count - start] for group, start in zip(groups, starts, strict=False) if start < count)]

@@ -97,12 +97,16 @@ class Balanced:
 
 
 def balanced(
-    capability: Capability, seed: int, count: int, probes: Sequence[str] = (), hints: Sequence[Hint] = ()
-) -> list[Balanced]:
-    """Return `count` cases, less those that the capability refuses. One in `_HINTED` has the level of a hint."""
+    capability: Capability, seed: int, count: int, probes: Sequence[str] = (), hints: Sequence[Hint] = (),
+    is_over: Callable[[], bool] = lambda: False,
+) -> list[Balanced]:  # fmt: skip
+    """Return `count` cases, less those that the capability refuses, or fewer if `is_over` returns True meanwhile. One
+    in `_HINTED` has the level of a hint."""
     axes, stream = _axes_of(capability, probes), Stream(seed).child("balanced")
     held, chosen, draws = Counter[Any](), list[Levels](), list[Draw]()
     for number in range(count):
+        if is_over():
+            break
         dice = Dice(stream.child(f"{number}"))
         hint = hints[number // _HINTED % len(hints)] if hints and number % _HINTED == 0 else None
         tried = [{axis: dice.pick(some) for axis, some in axes.items()} for _ in range(_CHOICES)]
