@@ -35,6 +35,7 @@ _UNDECLARED = "kernelfuzz_undeclared"
 _COMPARED = "kernelfuzz_compared"
 """The property of a test's report that holds a comparison, with `--kernelfuzz-assert`."""
 _COMPARISONS: pytest.StashKey[Comparisons] = pytest.StashKey()
+_MISUSE: pytest.StashKey[str] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -119,6 +120,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize(_FIXTURE, found, ids=[each.id for each in found], indirect=True)
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Raise what is wrong about the options, in a process of pytest-xdist."""
+    if misuse := item.config.stash.get(_MISUSE, ""):
+        raise pytest.UsageError(misuse)
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Add to the test's report what its checks ran and did not exercise; so it arrives from any process."""
@@ -184,7 +191,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         module, _, name = named.partition(":")
         own = getattr(sys.modules.get(module), name, None)
         if not callable(own):
-            raise pytest.UsageError(f"--kernelfuzz-helper {named}: no test imports a function {name!r} of {module!r}")
+            said = f"no test imports a function {name!r} of {module!r}" if name else "write it as MODULE:NAME"
+            session.config.stash[_MISUSE] = f"--kernelfuzz-helper {named}: {said}"
+            if not hasattr(session.config, "workerinput"):
+                raise pytest.UsageError(session.config.stash[_MISUSE])
+            return  # pytest-xdist shows no such error of a process: each test has it
         judged = comparisons.judged(own)
         for each in [each for each in sys.modules.values() if isinstance(each, ModuleType)]:
             for alias in [alias for alias, value in vars(each).items() if value is own]:

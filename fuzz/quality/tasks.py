@@ -22,7 +22,7 @@ from rich.progress import track
 
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
-from fuzz.core.base.errors import UsageError
+from fuzz.core.base.errors import UsageError, error_line
 from fuzz.quality.asking import all_asked
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
@@ -80,7 +80,7 @@ def tasks(options: TasksOptions) -> Exit:
     files = sorted(each for each in options.folder.rglob("*.py") if fnmatchcase(str(each), f"*{options.match}*"))
     names = [str(each) for each in files if "def get_inputs" in each.read_text("utf-8", "replace")]
     if not names:
-        raise UsageError(f"{options.folder}: no file with get_inputs is in it")
+        raise UsageError(f"{options.folder}: no file with get_inputs that --match {options.match} takes is in it")
     jobs = options.jobs or len(os.sched_getaffinity(0))
     asked = all_asked(names, partial(answers, judge_s=options.judge), jobs, options.limit + 2 * options.judge)
     found = list[TaskAnswer]()
@@ -107,6 +107,8 @@ def answers(task: str, judge_s: float) -> Iterator[TaskAnswer]:
             by, why = REPLAY, str(error)
         except TaskError as error:
             by, why = REFUSED, str(error)
+        except Exception as error:  # whatever the task raises
+            by, why = REFUSED, error_line(error)
         spent = time.process_time() - begin
         verdict, said = _ruling(task, solution, judge_s) if judge_s else ("", "")
     yield TaskAnswer(task, by, why, spent, verdict, said)

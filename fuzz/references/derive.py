@@ -31,7 +31,7 @@ from fuzz.references.dims import (
 from fuzz.references.elementwise import dtype_of
 from fuzz.references.fits import Calls
 from fuzz.references.gates import compared_of, gates_of
-from fuzz.references.guard import Agreement, RunReference, difference_at, hold
+from fuzz.references.guard import Agreement, RunReference, difference_at, hold, hold_far
 from fuzz.references.library import dtypes_of, held, recorded, shortens, specs_of
 from fuzz.references.maps import single, spread
 from fuzz.references.names import returned_names
@@ -93,10 +93,10 @@ class Derived:
     """The library of the reference, "torch" or "jax"."""
     guarded: RunReference = field(repr=False)
 
-    def misread(self, shapes: Mapping[str, Sequence[int]]) -> str:
-        """Return how the reference differs from its formula for inputs of these shapes, which are beyond those that it
-        was read at; "" if it does not."""
-        return difference_at(self.op, self.guarded, shapes, self.agreement.positive)
+    def misread(self, arrays: Mapping[str, Any]) -> str:
+        """Return how the reference differs from its formula for these inputs, or plain ones of the same shapes, which
+        are beyond those that it was read at; "" if it does not."""
+        return difference_at(self.op, self.guarded, arrays, self.agreement.positive)
 
     @property
     def module(self) -> str:
@@ -270,6 +270,7 @@ def _read(
         if further or not reader.guessed:
             raise
         return _read(asked, drawn, dtypes, name, stated, missing, further=True)
+    hold_far(replace(op, square=asked.tied), held(asked), extents[0], agreement.positive)
     if agreement.specials and asked.values == ANY:
         raise UnreadableError(f"where {agreement.specials} goes in it returns something else than the formula")
     said = _said(asked, op, reader, agreement)

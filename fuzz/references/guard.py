@@ -32,6 +32,10 @@ _MOST_WORK = 1 << 22
 """The most terms of a step of the formula. With more, formula and reference are compared at smaller extents."""
 _MOST_CHECKED = 1 << 24
 """The same for the extents of a failing case, which takes seconds, once for each failure."""
+_FAR = (1031, 1032, 1056, 1152)
+"""Long extents, of which the first that fits is tried: a prime number, and multiples of 8, 32 and 128."""
+_APART = 1e-3
+"""The share of the largest element beyond which two values differ by more than rounding in float64. Chosen."""
 _SMALL = (2, 3, 5, 4, 6, 7, 8, 9, 10, 11, 12, 13)
 """Small extents, for steps with many terms and for special values such as NaN."""
 _DOUBLED = 3
@@ -92,23 +96,57 @@ def hold(op: Op, reference: RunReference, extents: Sequence[Mapping[str, int]]) 
     return Agreement(len(extents), specials, unordered, wanted, zero, empty, _least(op, reference, least, wanted))
 
 
-def difference_at(op: Op, reference: RunReference, shapes: Mapping[str, Sequence[int]], positive: Sequence[str]) -> str:
-    """Return how a formula differs from its reference for inputs of these shapes, by name; "" if it does not, or
-    if that cannot be told: the reference raises, or a step has too many terms."""
+def difference_at(op: Op, reference: RunReference, given: Arrays, positive: Sequence[str]) -> str:
+    """Return how a formula differs from its reference for these inputs, or for plain ones of the same shapes; "" if it
+    does not, or if that cannot be told: the reference raises, or a step has too many terms."""
     sizes, outer = dict[str, int](), tuple[int, ...]()
     for each in op.inputs:
-        named = [dim for dim in each.axes if dim != OUTER]
-        shape = tuple(shapes[each.name])
+        named, shape = [dim for dim in each.axes if dim != OUTER], given[each.name].shape
         sizes.update(zip(named, shape[len(shape) - len(named) :], strict=True))
         outer = shape[: len(shape) - len(named)] if OUTER in each.axes else outer
     try:
         if op.work({**sizes, OUTER: math.prod(outer)}) <= _MOST_CHECKED:
-            word, arrays = next(_plain(op, sizes, positive, outer))
-            _compare(op, reference, arrays, word)
-    except UnreadableError as error:
-        return str(error)
+            _, plain = next(_plain(op, sizes, positive, outer))
+            return _apart(op, reference, plain) or _apart(op, reference, given)
     except Exception:  # the reference's own
         return ""
+    return ""
+
+
+def hold_far(op: Op, reference: RunReference, sizes: Mapping[str, int], positive: Sequence[str]) -> None:
+    """Compare a formula with its reference where one dimension after the other is long. Raises UnreadableError if they
+    differ, as where a reference takes the first 64 elements of whatever it is given."""
+    for dim in [dim for dim in sizes if dim not in op.fixed]:
+        for far in _FAR:
+            own = {**sizes, **dict.fromkeys(_tied(op, dim), far)}
+            if op.work(own) > _MOST_WORK or op.whole(own) is None:
+                continue
+            try:
+                arrays = drawn(op, own, np.random.default_rng(0), positive, outer=(2,))
+                reference.takes(arrays)
+                said = _apart(op, reference, arrays)
+            except Exception:  # the reference's own, of extents that it does not take
+                continue
+            if said:
+                raise UnreadableError(f"does something else at larger extents: {said}")
+            break
+
+
+def _apart(op: Op, reference: RunReference, arrays: Arrays) -> str:
+    """Return how far a formula is from its reference, where both are finite, unless rounding explains it."""
+    shapes = shapes_text({name: array.shape for name, array in arrays.items()})
+    evaluated = Evaluated(op, arrays)
+    for (name, mine), theirs in zip(evaluated.outputs.items(), _theirs(reference, arrays), strict=True):
+        if mine.shape != theirs.shape:
+            both = f"{list(theirs.shape)} of the reference and {list(mine.shape)} by the formula"
+            return f"{name} has the shape {both}, of {shapes}"
+        mine, theirs = evaluated.comparable(name, theirs)
+        with np.errstate(all="ignore"):
+            far = np.abs(mine - theirs) > _APART * np.maximum(np.abs(mine), np.abs(theirs)).max(initial=0.0)
+        places = np.argwhere(far & np.isfinite(mine) & np.isfinite(theirs))
+        if len(places):
+            at = tuple(map(int, places[0]))
+            return f"of {shapes} it returns {name}{list(at)} = {theirs[at]:.17g}, and the formula {mine[at]:.17g}"
     return ""
 
 

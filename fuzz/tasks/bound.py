@@ -200,7 +200,7 @@ class ReadTask:
 
     def _confirmed(self) -> None:
         """Raise CheckError if the reference does something else for inputs of these extents than where it was read."""
-        if said := self.derived.misread({name: each.shape for name, each in self.arrays.items()}):
+        if said := self.derived.misread(self.arrays):
             raise CheckError(f"the reference does something else at these extents than where it was read: {said}")
 
     def truth(self, dtypes: Mapping[str, str], *, random: bool) -> Truth:

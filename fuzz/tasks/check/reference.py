@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from fuzz.contracts.accepts import DTYPES, Accepts, accepts
 from fuzz.core.adapters.configured import usual
 from fuzz.core.adapters.pack import make_known
@@ -22,6 +24,7 @@ from fuzz.core.base.case import Case
 from fuzz.core.base.errors import error_line
 from fuzz.core.base.platform import operations
 from fuzz.core.base.platforms import platform_of
+from fuzz.core.judge.values import problem_of
 from fuzz.core.transport.python.attest import interpreted_faults
 from fuzz.references.derive import ANY, FINITE, Derived, derive
 from fuzz.references.dims import MisnamedError, NotTakenError, UnreadableError
@@ -58,10 +61,11 @@ _MADE: dict[str, Op] = {}
 def misread_of(derived: Derived, case: Case) -> str:
     """Return how a reference differs from the formula that was read from it, at the extents of a case; "" if it does
     not. Cases whose rows lie along an axis before the last are not looked at."""
-    shapes = {name: each.layout.shape for name, each in case.inputs.items()}
-    if int(case.params.get(AXIS, -1)) not in (-1, len(shapes[derived.op.main]) - 1):
+    shape = case.inputs[derived.op.main].layout.shape
+    if int(case.params.get(AXIS, -1)) not in (-1, len(shape) - 1):
         return ""
-    said = derived.misread(shapes)
+    said = derived.misread({name: np.asarray(each, np.float64 if each.dtype.kind == "f" else None)
+                            for name, each in problem_of(case).inputs.items()})  # fmt: skip
     return f"does something else at larger extents than where it was read: {said}" if said else ""
 
 

@@ -232,12 +232,12 @@ def check_language(path: Path, file: str) -> None:
 
 
 def framework_of(texts: Mapping[str, str]) -> str:
-    """Return the framework that sources, by file name, are written with, by the imports of those in Python. Sources
-    that import only JAX are given arrays of NumPy. Raises TaskError."""
+    """Return the framework that sources, by file name, are written with, by the imports of those in Python.
+    Raises TaskError."""
     imported = {
         name for file, text in texts.items() if file.endswith(".py") for name in _imported(ast.walk(parsed(text, file)))
     }
-    known = {"triton": "triton", "torch": "torch", "numpy": "numpy", "jax": "numpy"}
+    known = {"triton": "triton", "torch": "torch", "jax": "jax", "numpy": "numpy"}
     return next((framework for name, framework in known.items() if name in imported), "torch")
 
 

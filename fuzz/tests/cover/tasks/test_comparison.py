@@ -83,6 +83,9 @@ def test_the_own_comparison_of_a_suite_is_judged(pytester: pytest.Pytester) -> N
     printed = " ".join(done.stdout.str().split())
     assert "test_own.py:7: wrong, and its tolerance passes it" in printed
     assert "test_own.py:12: right, and its tolerance fails it" in printed
+    beside = pytester.runpytest_subprocess(*command, "near:far", "-n", "1")
+    beside.assert_outcomes(errors=2)
+    beside.stdout.fnmatch_lines(["*--kernelfuzz-helper near:far: no test imports*"])
     missing = pytester.runpytest_subprocess(*command, "near:far")
     assert missing.ret == pytest.ExitCode.USAGE_ERROR
     missing.stderr.fnmatch_lines(["*no test imports a function 'far' of 'near'*"])

@@ -481,3 +481,13 @@ def test_what_cannot_be_read_is_one_line(
     assert done.returncode == 4
     [line] = done.stderr.replace("\n    ", " ").splitlines()
     assert said in line
+
+
+def test_solutions_in_jax_are_judged(cli_here: Cli, tmp_path: Path) -> None:
+    source = "import jax.numpy as jnp\n\ndef squares(x):\n    return jnp.sum(x * x, -1)\n"
+    code, ruling = judged(
+        cli_here, tmp_path, {"right": source, "wrong": source.replace("x * x", "1.001 * x * x")},
+        "--seed", "7", "--no-shrink", "--max-cases", "2", "--trusted", shapes="x=m n", reference=source,
+    )  # fmt: skip
+    verdicts = {each["solution"]: each["verdict"] for each in ruling["solutions"]}
+    assert (code, verdicts) == (1, {"right.py": "right", "wrong.py": "wrong"}), ruling
