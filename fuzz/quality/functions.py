@@ -21,7 +21,7 @@ from rich.progress import track
 from fuzz.campaign.parallel import spread
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
-from fuzz.core.base.errors import InternalError
+from fuzz.core.base.errors import InternalError, UsageError
 from fuzz.quality.libraries import F32, F64, FUNCTIONS, LIBRARIES, found, is_installed, screened
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
@@ -80,9 +80,11 @@ def functions(options: FunctionsOptions) -> Exit:
     An error is that of the exact value, in units in the last place of that value.
     """
     begin = time.perf_counter()
+    names = [each for each in FUNCTIONS if fnmatchcase(each, options.function)]
+    libraries = [each for each in LIBRARIES if fnmatchcase(each, options.library)]
+    if not names or not libraries:
+        raise UsageError(f"--function {options.function} --library {options.library}: there is none of that name")
     with tempfile.TemporaryDirectory() as folder:
-        names = [each for each in FUNCTIONS if fnmatchcase(each, options.function)]
-        libraries = [each for each in LIBRARIES if fnmatchcase(each, options.library)]
         pairs = [(name, library) for name in names for library in libraries if found(library, name, Path(folder))]
         for library in (each for each in libraries if not is_installed(each, Path(folder))):
             console.results().print(
