@@ -184,7 +184,7 @@ def probes_of(problem: Statement) -> Sequence[str]:
 def _laws(solution: Solution, problem: Statement) -> str:
     """Return the probes of a solution as Python: those of any framework, and those of its own."""
     in_modes = solution.is_module and problem.module is not None and problem.module.mode.alike
-    more = [*([] if solution.framework == "numpy" else [AUTOGRAD]), *([MODE] if in_modes else [])]
+    more = [*([] if solution.framework in ("numpy", "jax") else [AUTOGRAD]), *([MODE] if in_modes else [])]
     return f"(*PROBES, {', '.join(map(repr, more))})".replace("'", '"') if more else "PROBES"
 
 

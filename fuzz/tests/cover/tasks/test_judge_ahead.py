@@ -102,7 +102,7 @@ def test_names_are_those_that_reading_finds(tmp_path: Path) -> None:
     names = [name_in(str(tmp_path / each)) for each in ("one.py", "named.json", "Model.py", "task", "task/task.yml")]
     assert names == ["halved", "scaled_sum", "model", "task", "task"]
     assert framework_in(str(tmp_path / "mine.json")) == ("mine", "triton")
-    for library, arrays in {"jax.numpy": "numpy", "torch": "torch", "math": "torch"}.items():
+    for library, arrays in {"jax.numpy": "jax", "torch": "torch", "math": "torch"}.items():
         (tmp_path / "beside.py").write_text(f"import {library}\n\n\ndef mine(x):\n    return x\n")
         assert framework_in(str(tmp_path / "beside.py")) == ("beside", arrays)
 
