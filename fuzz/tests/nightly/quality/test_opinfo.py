@@ -12,7 +12,7 @@ _ONE_IN = 8
 
 
 def test_torch_deviates_only_where_somebody_has_read_it() -> None:
-    wrong = {each.partition(" ")[0] for each in known()}
+    wrong = {each.partition(" ")[0] for each in known() if not each.endswith(":cuda")}
     names = sorted({*[*entries()][::_ONE_IN], *wrong})
     found = [each for _, some in all_answers(names, COMPUTED, 2, 2) for each in some]
     assert not new_deviations(found)
