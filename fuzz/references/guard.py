@@ -34,6 +34,8 @@ _MOST_CHECKED = 1 << 24
 """The same for the extents of a failing case, which takes seconds, once for each failure."""
 _FAR = (1031, 1032, 1056, 1152)
 """Long extents, of which the first that fits is tried: a prime number, and multiples of 8, 32 and 128."""
+_MOST_FAR = 1 << 18
+"""The most terms of a step at those extents, so that reading takes hardly longer. Chosen."""
 _APART = 1e-3
 """The share of the largest element beyond which two values differ by more than rounding in float64. Chosen."""
 _SMALL = (2, 3, 5, 4, 6, 7, 8, 9, 10, 11, 12, 13)
@@ -119,7 +121,7 @@ def hold_far(op: Op, reference: RunReference, sizes: Mapping[str, int], positive
     for dim in [dim for dim in sizes if dim not in op.fixed]:
         for far in _FAR:
             own = {**sizes, **dict.fromkeys(_tied(op, dim), far)}
-            if op.work(own) > _MOST_WORK or op.whole(own) is None:
+            if op.work(own) > _MOST_FAR or op.whole(own) is None:
                 continue
             try:
                 arrays = drawn(op, own, np.random.default_rng(0), positive, outer=(2,))
