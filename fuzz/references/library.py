@@ -116,19 +116,16 @@ def recorded(asked: AskedReference, calls: Sequence[Specs]) -> Recording:
 
 
 def _padded(reference: Callable[..., Any], free: Collection[int], /, **tensors: Any) -> Any:
-    """Call a reference with three operations of torch replaced by plainer ones. Padding that repeats elements becomes
-    an index; padding="same" with windows of a free extent pads both ends before the convolution, since torch calls
-    other operations for even windows than for odd ones; a slice that ends beyond a short axis is called all the same.
-    """
+    """Call a reference with two operations of torch replaced by plainer ones. Padding that repeats elements becomes an
+    index; padding="same" with windows of a free extent pads both ends before the convolution, since torch calls other
+    operations for even windows than for odd ones."""
     import torch
     from torch.overrides import TorchFunctionMode
 
     convolutions = {torch.conv1d: 1, torch.conv2d: 2, torch.conv3d: 3}
 
-    class Plainer(TorchFunctionMode):  # type: ignore[misc]
+    class Padding(TorchFunctionMode):  # type: ignore[misc]
         def __torch_function__(self, function: Any, types: Any, given: Any = (), named: Any = None) -> Any:
-            if function is torch.Tensor.__getitem__:
-                return function(_clipped(*given), given[1])
             if function is torch.nn.functional.pad and (named or {}).get("mode") in _MOVED:
                 return _repeated(*given, **named)
             asked = {**dict(zip(_CONVOLVED, given, strict=False)), **(named or {})}
@@ -145,18 +142,8 @@ def _padded(reference: Callable[..., Any], free: Collection[int], /, **tensors: 
                 padded = padded.narrow(-1 - at, 0, length)
             return function(padded, **{**asked, "padding": 0, "dilation": tuple(dilation)})
 
-    with Plainer():
+    with Padding():
         return reference(**tensors)
-
-
-def _clipped(tensor: Any, index: Any) -> Any:
-    """Return a tensor after those slices of an index, called one by one, that reach beyond its extents: the index would
-    leave them out without a trace."""
-    import torch
-
-    for dim, start, stop in recording.slices_beyond(tensor.shape, index):
-        tensor = torch.ops.aten.slice.Tensor(tensor, dim, start, stop)
-    return tensor
 
 
 def _repeated(tensor: Any, pad: Sequence[int], mode: str, **_: object) -> Any:

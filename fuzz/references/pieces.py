@@ -23,38 +23,24 @@ from oracles.formula.node import Node
 @rule("slice")
 def _slice(reader: Reader, self: Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Value:
     at, shape = reader.axis(self, dim), reader.shape()
-    whole = pair_along(self, at)
-    if shape[at] == whole:
-        reaches(start, end, whole)
+    if shape[at] == pair_along(self, at):
         return self
     if not isinstance(step, int):
         raise UnreadableError("takes steps that follow from extents")
+    whole = pair_along(self, at)
     first, last = (at_start(each, whole) for each in (start or 0, whole if end is None else end))
     return part(reader, self, at, first, last, step, shape[at])
 
 
 @rule("split", "split_with_sizes")
-def split_up(reader: Reader, self: Value, split_size: Any = None, dim: int = 0, **_: object) -> Sequence[Value]:
+def split_up(reader: Reader, self: Value, dim: int = 0, **_: object) -> Sequence[Value]:
     """Return the parts of a value along an axis, as long as the results of the step."""
     at, start, found = reader.axis(self, dim), (0, 0), list[Value]()
-    if len(reader.step.shapes) == 1:
-        reaches(0, split_size, pair_along(self, at))
     for shape in reader.step.shapes:
         end = start[0] + shape[at][0], start[1] + shape[at][1]
         found.append(part(reader, self, at, start, end, 1, shape[at]))
         start = end
     return found
-
-
-def reaches(start: Any, end: Any, sizes: Pair) -> None:
-    """Raise MisfitError if places that are numbers cut nothing only because all extents that were tried are less."""
-    for place in (start, end):
-        if isinstance(place, int) and min(sizes) < abs(place) < _EVERY and (place > 0 or place is start):
-            raise MisfitError(f"cuts at place {place}, beyond the extents {sizes[0]} and {sizes[1]} that were tried")
-
-
-_EVERY = 1 << 62
-"""Places from here on stand for the end of any axis, as 2^63 - 1 does in torch."""
 
 
 def part(reader: Reader, value: Value, at: int, first: Pair, last: Pair, step: int, size: Pair) -> Value:

@@ -100,22 +100,6 @@ def record(
     return Recording(steps, returned, keys)
 
 
-def slices_beyond(shape: Sequence[int], index: Any) -> Iterator[tuple[int, int, int | None]]:
-    """Yield the dimension, start and stop of those slices of an index whose start or stop is a number beyond the
-    extent, so that they cut nothing."""
-    places = [each for each in (index if isinstance(index, tuple) else (index,)) if each is not None]
-    if any(each is not ... and not isinstance(each, (int, slice)) for each in places):
-        return
-    from_end = places.index(...) if ... in places else len(places)
-    for at, each in enumerate(places):
-        dim = at if at < from_end else at - len(places)
-        if isinstance(each, slice) and each.step in (None, 1):
-            if isinstance(each.stop, int) and each.stop > shape[dim]:
-                yield dim, 0, each.stop
-            if isinstance(each.start, int) and -each.start > shape[dim]:
-                yield dim, each.start, None
-
-
 def shortens(reference: Reference, names: Sequence[str], call: Mapping[str, Any]) -> bool:
     """Whether a reference of f64 tensors casts f64 to f32; False if it does not accept f64 tensors."""
     import torch

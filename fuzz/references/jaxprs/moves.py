@@ -89,7 +89,7 @@ def _slice(
 
 @primitive("split")
 def _split(reader: Reader, args: Sequence[Any], axis: int, **_: object) -> Sequence[Value]:
-    found: Sequence[Value] = split_up(reader, args[0], dim=axis)
+    found: Sequence[Value] = split_up(reader, args[0], axis)
     return found
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fuzz.references.dims import MisfitError, Pair, UnreadableError
-from fuzz.references.jaxprs.tracing import Equation, TracedNumber, TracedProgram, program, slicing
+from fuzz.references.dims import Pair, UnreadableError
+from fuzz.references.jaxprs.tracing import Equation, TracedNumber, TracedProgram, program
 from fuzz.references.recording import Recording, Step, Two, Use
 from fuzz.references.scope import ITERATIONS
 
@@ -91,19 +91,12 @@ def record(
     call: Callable[..., Any], names: Sequence[str], specs: Sequence[Mapping[str, tuple[tuple[int, ...], str]]]
 ) -> Recording:
     """Return the steps of a reference for arrays of two sets of extents. Raises UnreadableError."""
-    programs, beyond = list[TracedProgram](), list[Sequence[tuple[int, int]]]()
-    for each in specs:
-        with slicing() as found:
-            programs.append(program(call, {name: each[name] for name in names}))
-        beyond.append(found)
-    for (one, place), (other, again) in zip(*beyond, strict=False):
-        if place == again and one != other:
-            raise MisfitError(f"a slice ends at place {place}, beyond the extents {one} and {other} that were tried")
-    first, second = programs
+    first, second = (program(call, {name: each[name] for name in names}) for each in specs)
     recorder = _Recorder()
     for one, other in zip(first.inputs, second.inputs, strict=True):
         recorder.given(one, *(made.shapes[at] for made, at in ((first, one), (second, other))))
-    outputs = [recorder.as_step(each, "float32") for each in [*recorder.read(first, second)]]
+    found = [*recorder.read(first, second)]
+    outputs = [recorder.as_step(each, "float32") for each in found]
     return Recording(recorder.steps, outputs, first.names)
 
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 
 from fuzz.references.dims import MisnamedError, UnreadableError
-from fuzz.references.recording import slices_beyond
 from fuzz.references.tracing import RETURNS_NONE, SourceLine
 
 _CALLS = ("jaxpr", "call_jaxpr", "fun_jaxpr")
@@ -86,23 +83,6 @@ def program(call: Callable[..., Any], specs: Mapping[str, tuple[tuple[int, ...],
     except UnreadableError:  # such as a loop that starts with zeros in f32
         exact = own
     return _with_numbers(own, exact)
-
-
-@contextmanager
-def slicing() -> Iterator[list[tuple[int, int]]]:
-    """Note the extent and the place of each slice in this context whose place is beyond the extent: JAX leaves it out
-    without a trace."""
-    from jax.core import Tracer
-
-    found, plain = list[tuple[int, int]](), Tracer.__getitem__
-
-    def getitem(array: Any, index: Any) -> Any:
-        for dim, start, stop in slices_beyond(array.shape, index):
-            found.append((array.shape[dim], abs(start or stop or 0)))
-        return plain(array, index)
-
-    with patch.object(Tracer, "__getitem__", getitem):
-        yield found
 
 
 def opened(closed: Any) -> TracedProgram:

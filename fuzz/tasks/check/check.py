@@ -183,8 +183,9 @@ def _run(task: CheckTask) -> CheckResults:
     with session:
         after = _AFTER_FINDING if replay is None else _AFTER_REPLAYED
         driven = drive(judged, session, enough=EndsSoonAfter(lambda tally: tally.findings, after))
-        if misread := next(filter(None, (task.misread(each.case) for each in book.buckets.values())), ""):
-            raise CheckError(misread)
+        for each in book.buckets.values():
+            if misread := task.misread(each.case, each.judgement.verdict):
+                raise CheckError(misread)
         if explain_s and book.buckets and replay is None:
             _explain(task, driven, session, explain_s, option)
         compared = ""

@@ -14,6 +14,7 @@ from fuzz.core.base.capability import DeclarationError
 from fuzz.core.base.case import Case
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.selection import globs, matches_any
+from fuzz.core.base.verdict import Verdict
 from fuzz.core.generate.observed import kept_by, words_of
 from fuzz.references.examples import GIVEN as GIVEN_INPUTS
 from fuzz.tasks.check.function import NO_OTHERS, OwnProcess, always_of, declared, never_given, spared
@@ -72,7 +73,7 @@ class CheckTask:
     pack: tuple[str, ...] = ()
     """The words that name the kernel's pack on a command line; without a pack, the file of the check."""
     replay: ReplayTelling | None = field(default=None, repr=False)
-    misread: Callable[[Case], str] = field(default=lambda case: "", repr=False)
+    misread: Callable[[Case, Verdict], str] = field(default=lambda case, verdict: "", repr=False)
     """Why a failing case says nothing of the kernel; "" if it does. See `ReadReference.misread`."""
 
     @property

@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-
 from fuzz.contracts.accepts import DTYPES, Accepts, accepts
 from fuzz.core.adapters.configured import usual
 from fuzz.core.adapters.pack import make_known
@@ -24,6 +22,7 @@ from fuzz.core.base.case import Case
 from fuzz.core.base.errors import error_line
 from fuzz.core.base.platform import operations
 from fuzz.core.base.platforms import platform_of
+from fuzz.core.base.verdict import Verdict
 from fuzz.core.judge.values import problem_of
 from fuzz.core.transport.python.attest import interpreted_faults
 from fuzz.references.derive import ANY, FINITE, Derived, derive
@@ -58,14 +57,17 @@ _MADE: dict[str, Op] = {}
 """The ops that checks made from references, by name. A new op replaces the earlier one of its name."""
 
 
-def misread_of(derived: Derived, case: Case) -> str:
-    """Return how a reference differs from the formula that was read from it, at the extents of a case; "" if it does
-    not. Cases whose rows lie along an axis before the last are not looked at."""
+_OF_VALUES = (Verdict.FAIL_NUMERIC, Verdict.FAIL_NONFINITE, Verdict.FAIL_SHAPE)
+"""The verdicts that hang on the formula."""
+
+
+def misread_of(derived: Derived, case: Case, verdict: Verdict) -> str:
+    """Return how a reference differs from the formula that was read from it, at the extents of a case with wrong
+    values; "" if it does not. Cases whose rows lie along an axis before the last are not looked at."""
     shape = case.inputs[derived.op.main].layout.shape
-    if int(case.params.get(AXIS, -1)) not in (-1, len(shape) - 1):
+    if verdict not in _OF_VALUES or int(case.params.get(AXIS, -1)) not in (-1, len(shape) - 1):
         return ""
-    said = derived.misread({name: np.asarray(each, np.float64 if each.dtype.kind == "f" else None)
-                            for name, each in problem_of(case).inputs.items()})  # fmt: skip
+    said = derived.misread(problem_of(case).inputs)
     return f"does something else at larger extents than where it was read: {said}" if said else ""
 
 
@@ -108,10 +110,10 @@ class ReadReference:
             return True
         return False
 
-    def misread(self, case: Case) -> str:
+    def misread(self, case: Case, verdict: Verdict) -> str:
         """Return why a failing case says nothing of its kernel: at its extents the reference does something else than
         where it was read. "" if it does the same."""
-        at = misread_of(self.derived, case)
+        at = misread_of(self.derived, case, verdict)
         return f"reference {self.derived.op.name} {at}{_REPLAY}" if at else ""
 
     def _takes_arrays(self, case: Case) -> bool:

@@ -115,7 +115,7 @@ class FormulaJudge:
             for bucket in [each for each in book.buckets.values() if each.kernel in self.untried]:
                 del book.buckets[bucket.name]  # a kernel that refuses an input has no bug for that
             for bucket in book.buckets.values():
-                if misread := misread_of(self.found, bucket.case):
+                if misread := misread_of(self.found, bucket.case, bucket.judgement.verdict):
                     raise UnreadStatementError(f"{asked.against} {misread}", self.problem)
             if not stop.terminated:
                 # All failures are told together, at the end. Explaining gets half of the time left; deciding follows.

@@ -27,6 +27,7 @@ from fuzz.tests.common.references import checked, rms_norm, softmax
 from fuzz.tests.common.told import fails
 from oracles import escalation
 from oracles.ops import OPS
+from oracles.tests.common.adversary import store
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
 
@@ -425,3 +426,30 @@ def test_a_formula_that_stops_being_the_reference_accuses_nobody() -> None:
     fuzz.assert_right(_clamped(x[:, :50]), _clamped, x[:, :50])
     with pytest.raises(fuzz.CheckFailed):
         fuzz.assert_right(_clamped(x[:, :50]) * 1.001, _clamped, x[:, :50])
+
+
+def test_what_rounding_in_float64_explains_is_no_other_reference() -> None:
+    """The squares are 1e20, and their difference is lost: a wrong kernel must not be excused by that."""
+
+    def variance(x: Any) -> Any:
+        return (x * x).mean(-1) - x.mean(-1) ** 2
+
+    found = read(variance, GivenData()).derived
+    assert not found.misread({"x": 1e10 + np.random.default_rng(1).standard_normal((2, 60))})
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
+def test_the_inputs_of_a_failing_case_are_compared_in_any_dtype(dtype: str) -> None:
+    found = read(_clamped, GivenData()).derived
+    assert "it returns y[0, 0] = 30, and the formula 40" in found.misread({"x": store(np.full((1, 60), 20.0), dtype)})
+    assert not found.misread({"x": store(np.full((1, 60), 10.0), dtype)})
+
+
+def test_a_kernel_that_crashes_is_told_whatever_its_reference_does() -> None:
+    def crashing(x: Any) -> Any:
+        if x.shape[-1] > 50:
+            raise RuntimeError("no such size")
+        return _clamped(x)
+
+    with pytest.raises(fuzz.CheckFailed, match="crashes"):
+        fuzz.check(crashing, reference=_clamped, max_cases=24, seed=1)
