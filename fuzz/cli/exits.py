@@ -14,6 +14,8 @@ from fuzz.core.base.exits import MEANINGS, Exit
 
 __all__ = ["MEANINGS", "Exit", "describe", "leave"]
 
+_EXTRAS = ("jax", "onnx", "torch", "triton")
+"""The packages that only some commands need."""
 _TYPER_INTERRUPTED = 130
 """The code that Typer returns for a KeyboardInterrupt."""
 
@@ -76,6 +78,8 @@ def describe(error: Exception) -> tuple[str, Exit]:
         return printable_lines(f"kernelfuzz: {said or 'a command is missing'}\nTry: {verb} --help"), Exit.USAGE
     if isinstance(error, (UsageError, NumericsError, OpError, FormulaError)):
         return printable_lines(f"kernelfuzz: {error}"), Exit.USAGE
+    if isinstance(error, ModuleNotFoundError) and error.name in _EXTRAS:
+        return f"kernelfuzz: this needs {error.name}: pip install {error.name}", Exit.USAGE
     if isinstance(error, AwayError):
         return printable_lines(f"kernelfuzz: {error}"), Exit.INTERNAL
     if isinstance(error, (InternalError, OracleDisagreement)):

@@ -32,6 +32,8 @@ _LONG = 4096
 """The length of the sums whose errors are compared with what contracts allow."""
 _OTHERS = tuple(Blocks(block, True, extra) for block in (4, 8, 16, 32, 64) for extra in (-11, -10, -9, 0, 1, 2, 3))
 _F32 = FORMATS["f32"]
+_UNMEASURED = (ImportError, RuntimeError, TypeError, ValueError)
+"""The errors of what this torch or this GPU cannot multiply."""
 
 
 @dataclass(frozen=True)
@@ -99,12 +101,7 @@ def matrix_units(options: MatrixUnitsOptions) -> Exit:
             # For few terms of TF32 torch takes instructions that are no matrix unit's.
             multiply = import_module("fuzz.quality.tf32").product if dtype == "tf32" else _by_torch
             found.append(attested(row, dtype, multiply, np.random.default_rng(options.seed)))
-        except (
-            ImportError,
-            RuntimeError,
-            TypeError,
-            ValueError,
-        ) as error:  # what this torch or this GPU cannot multiply
+        except _UNMEASURED as error:
             out.print(f"{dtype}: not measured, {str(error).splitlines()[0]}")
     print_table(_table(found), markdown=options.markdown)
     out.print(f"\nseed {options.seed}, {time.perf_counter() - begin:.0f} s")

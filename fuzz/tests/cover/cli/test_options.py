@@ -123,6 +123,8 @@ def test_what_measures_ourselves_has_the_same_errors(cli_here: Cli, arguments: l
         (AttestationError("a stranger"), 3, "kernelfuzz: internal error: a stranger"),
         (OSError(28, "No space left", "/full"), 3, "kernelfuzz: /full: No space left"),
         (ZeroDivisionError("oops"), 3, "please report the text above"),
+        (ModuleNotFoundError("No module named 'torch'", name="torch"), 4, "this needs torch: pip install torch"),
+        (ModuleNotFoundError("No module named 'fuzz.gone'", name="fuzz.gone"), 3, "please report the text above"),
     ],
 )
 def test_an_error_is_told_by_its_kind(error: Exception, code: int, words: str) -> None:
