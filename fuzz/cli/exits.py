@@ -76,12 +76,10 @@ def describe(error: Exception) -> tuple[str, Exit]:
         verb = context.command_path if context is not None else "kernelfuzz"
         said = " ".join(error.format_message().split()).replace("Value error, ", "")  # pydantic's words
         return printable_lines(f"kernelfuzz: {said or 'a command is missing'}\nTry: {verb} --help"), Exit.USAGE
-    if isinstance(error, (UsageError, NumericsError, OpError, FormulaError)):
-        return printable_lines(f"kernelfuzz: {error}"), Exit.USAGE
+    if isinstance(error, (UsageError, NumericsError, OpError, FormulaError, AwayError)):
+        return printable_lines(f"kernelfuzz: {error}"), Exit.INTERNAL if isinstance(error, AwayError) else Exit.USAGE
     if isinstance(error, ModuleNotFoundError) and error.name in _EXTRAS:
         return f"kernelfuzz: this needs {error.name}: pip install {error.name}", Exit.USAGE
-    if isinstance(error, AwayError):
-        return printable_lines(f"kernelfuzz: {error}"), Exit.INTERNAL
     if isinstance(error, (InternalError, OracleDisagreement)):
         return printable_lines(f"kernelfuzz: internal error: {error}"), Exit.INTERNAL
     if isinstance(error, OSError):

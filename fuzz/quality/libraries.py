@@ -4,6 +4,7 @@ of its own that reads the arguments and writes the values, which keeps two C lib
 from __future__ import annotations
 
 import ctypes
+import os
 import shlex
 import subprocess
 from collections.abc import Callable, Mapping
@@ -55,9 +56,9 @@ class MathLibrary:
 @cache
 def compiled(folder: Path) -> ctypes.CDLL:
     """Return the loops that call a C function at each element."""
-    command = ["cc", "-O2", "-shared", "-fPIC", str(_SOURCES / "loops.c"), "-o", str(folder / "loops.so")]
-    subprocess.run(command, check=True, capture_output=True)
-    return ctypes.CDLL(str(folder / "loops.so"))
+    own = folder / f"loops-{os.getpid()}.so"  # The workers of a pool share the folder: each compiles a file of its own.
+    subprocess.run(["cc", "-O2", "-shared", "-fPIC", _SOURCES / "loops.c", "-o", own], check=True, capture_output=True)
+    return ctypes.CDLL(str(own))
 
 
 def screened(name: str, x: F32, folder: Path) -> F64:
