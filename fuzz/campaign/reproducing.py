@@ -136,9 +136,10 @@ def fitting_targets(pack: Pack, case: Case, patterns: Sequence[str], *, sanitize
         chosen = select_targets(mutants, patterns=patterns)
     fitting = tuple(target for target in chosen if target.kernel.capability.is_dispatched(case))
     if not fitting:
-        refusals = {target.kernel.name: target.kernel.capability.refusal(case) for target in chosen}
+        of_op = [target.kernel for target in chosen if target.kernel.op == case.op]
+        refusals = {kernel.name: kernel.capability.refusal(case) for kernel in of_op}
         reasons = "; ".join(f"{name}: {reason}" for name, reason in refusals.items())
-        raise SelectionError(f"no chosen kernel accepts this case ({reasons})")
+        raise SelectionError(f"no chosen kernel accepts this case ({reasons or f'none is of {case.op}'})")
     return fitting
 
 

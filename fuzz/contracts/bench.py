@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.case import Case, Origin
-from fuzz.core.base.dispatch import Dispatch
 from fuzz.core.base.draw import GIVEN, Draw, Part
 from fuzz.core.base.dtypes import numbers, quantise
 from fuzz.core.base.outcome import Outcome, Status
@@ -160,7 +159,7 @@ class Template:
         others = [dim for dim in op.inputs[0].axes if dim not in summed and dim not in op.fixed]
         always = math.prod(op.fixed[dim] for dim in summed if dim in op.fixed)
         each = _share(terms / always, [dim for dim in summed if dim not in op.fixed])
-        dispatch, why = Dispatch(able, self.target.size_limit), "it has too many terms"
+        dispatch, why = self.target.dispatch(), "it has too many terms"
         for at_once in _ROWS:
             rows = dict.fromkeys(others, _share(at_once if summed else terms, others))
             sizes = dict(op.fixed)

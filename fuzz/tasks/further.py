@@ -12,7 +12,7 @@ from fuzz.core.adapters.target import Target
 from fuzz.core.base.hints import hints_of
 from fuzz.core.execute.batch import Pool
 from fuzz.core.generate.balanced import Balanced, balanced, sized_cases
-from fuzz.core.generate.limits import far_cases
+from fuzz.core.generate.limits import apart_cases, far_cases
 from fuzz.core.laws.law import LawCheck
 from fuzz.core.laws.registry import LAWS, Entry, twin_of
 
@@ -37,7 +37,7 @@ def wrong_far(pool: Pool, targets: Sequence[Target], session: Session) -> list[E
     """Return the cases with the longest extents, each in one case, and those of other sizes, that a target gets wrong.
     What is wrong elsewhere too was found already, at less cost. The tally notes how large those are that ran."""
     capability, seed, tally = targets[0].kernel.capability, session.seed, session.tally
-    cases = far_cases(capability, seed)
+    cases = [*far_cases(capability, seed), *apart_cases(capability, seed)]
     if not session.scope.axes:  # else balanced cases are of all sizes
         cases += sized_cases(capability, seed)
     entries = [Entry(case) for case in cases if capability.accepts(case)]

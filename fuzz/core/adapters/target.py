@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from fuzz.core.adapters import isa
 from fuzz.core.adapters.isa import Emulator, Settings
 from fuzz.core.adapters.toolchain import Host, Tool, this_host
-from fuzz.core.base.dispatch import SizeLimit
+from fuzz.core.base.dispatch import Dispatch, SizeLimit
 from fuzz.core.base.errors import InternalError
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.platform import Platform
@@ -174,6 +174,11 @@ class Target:
         unknown = [name for name, _ in self.traits if name not in causes_by_trait()]
         if unknown:
             raise ValueError(f"{self.id}: nobody knows what the trait {unknown[0]!r} of a target is about")
+
+    def dispatch(self, bounded: bool = True) -> Dispatch:
+        """Return what decides which cases are sent to the target: of every size unless `bounded`."""
+        limit = self.size_limit if bounded else None
+        return Dispatch(self.kernel.capability, limit, far=self.name.site != "cuda")
 
     @property
     def _width(self) -> int | None:

@@ -213,8 +213,6 @@ class Capability:
             return "a probe"
         if not self.shares_memory and not case.apart:
             return "tensors that share memory"
-        if not self.shares_memory and case.exceeds_memory:
-            return "a tensor larger than memory"
         for name, tensor in case.tensors.items():
             if len(tensor.layout.shape) > MAX_RANK:
                 return f"{name}: rank {len(tensor.layout.shape)}"

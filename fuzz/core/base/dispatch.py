@@ -52,7 +52,7 @@ class SizeLimit:
         return self.rows * always * (_TILE if len({*op.tiled} & {*op.named}) > 1 else 1)
 
 
-SMALL = SizeLimit(elements=1 << 13, rows=12)
+SMALL = SizeLimit(elements=1 << 13, rows=12, far=True)
 """The limits for targets that need milliseconds for each row. In a search, larger cases visit only corners of size."""
 
 
@@ -62,7 +62,11 @@ class Dispatch:
 
     capability: Capability
     size_limit: SizeLimit | None
+    far: bool = True
+    """Whether a tensor may span more addresses than fit into memory. On a GPU, which holds them all, it may not."""
 
     def accepts(self, case: Case) -> bool:
         """Whether `case` is to be run."""
-        return (self.size_limit is None or self.size_limit.holds(case)) and self.capability.is_dispatched(case)
+        if (case.exceeds_memory and not self.far) or (self.size_limit is not None and not self.size_limit.holds(case)):
+            return False
+        return self.capability.is_dispatched(case)

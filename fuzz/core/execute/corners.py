@@ -59,7 +59,7 @@ class Reserved:
             of_op, others = ([t for t in part if t.kernel.op == op] for part in (slow, quick))
             only = _less(_joined(_visitable(of_op, statuses)), _joined(_visitable(others, statuses)))
             self._ledgers[op] = Ledger(only)
-            dispatches = {Dispatch(t.kernel.capability, t.size_limit): frozenset(_wrong(t, statuses)) for t in of_op}
+            dispatches = {t.dispatch(): frozenset(_wrong(t, statuses)) for t in of_op}
             self._dispatches[op] = list(dispatches.items())
         self._idle = {op: list(each) for op, each in self._dispatches.items()}
         """The dispatches to which no case was sent so far, by op."""

@@ -146,7 +146,7 @@ class WorkerPool:
             rests = lane.target.id in without
             if isinstance(status, NotRun) or (rests and not for_all):
                 continue
-            dispatch = Dispatch(lane.target.kernel.capability, lane.target.size_limit if self._bounded else None)
+            dispatch = lane.target.dispatch(bounded=self._bounded)
             if dispatch not in accepted:
                 indices = [index for index, case in enumerate(cases) if dispatch.accepts(case)]
                 accepted[dispatch] = indices, _split([encoded[index] for index in indices])

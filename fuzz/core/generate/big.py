@@ -1,9 +1,10 @@
 """A fixed series of cases that are big in one respect but cheap in memory. A search visits each of them once, late.
 They have many rows of a few elements; a row of more than 2^23 elements; two rows so far apart that offsets need more
-than 29, 31 or 32 bits; or, for ops without sums, all 2^16 numbers of a 16-bit dtype in one input. Tensors whose
-elements lie far apart are sparse: only the pages near their elements exist (see `core/transport/native/sparse.c`), so
-they take little memory. Bytes between elements on these pages are poisoned and checked, as in every case. All other
-pages are inaccessible, and a kernel that touches them faults."""
+than 29, 31 or 32 bits, or five, of which only the offset of the last needs 31; or, for ops without sums, all 2^16
+numbers of a 16-bit dtype in one input. Tensors whose elements lie far apart are sparse: only the pages near their
+elements exist (see `core/transport/native/sparse.c` and `core/transport/python/slab.py`), so they take little memory.
+Bytes between elements on these pages are poisoned and checked, as in every case. All other pages are inaccessible, and
+a kernel that touches them faults. GPUs, whose memory holds all of a tensor, get no such case."""
 
 from __future__ import annotations
 
@@ -69,6 +70,7 @@ SERIES: tuple[Big, ...] = (
     Big("rows65536", 64, rows=65536, n=3),
     Big("rows65537", 68, rows=65537, n=1),
     Big("pitch2^31", 72, rows=2, n=33, pitch=2**31 + 37),
+    Big("pitch2^29 of 5", 76, rows=5, n=33, pitch=2**29 + 37),
     Big("rows70000", 80, rows=70000, n=4),
     Big("rows70001", 84, rows=70001, n=2),
     Big("pitch-2^31", 88, rows=2, n=33, pitch=-(2**31) - 37),

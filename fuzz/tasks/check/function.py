@@ -28,7 +28,7 @@ from fuzz.core.adapters.signature import NOTHING_KNOWN, Signature, completed, mi
 from fuzz.core.adapters.target import Attestation, Configuration, NotRun, Target
 from fuzz.core.base.capability import Capabilities, DeclarationError
 from fuzz.core.base.case import Case
-from fuzz.core.base.dispatch import SMALL, Dispatch
+from fuzz.core.base.dispatch import SMALL
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.numbers import numbers_of
 from fuzz.core.base.outcome import LeftOutError, Outcome
@@ -307,7 +307,7 @@ class OwnProcess:
             name: replace(function, within=choosing(own or function.function, each)[1])
             for name, each in choices.items()
         }
-        self._dispatch = Dispatch(self.target.kernel.capability, self.target.size_limit)
+        self._dispatch = replace(self.target.dispatch(), far=False)  # a wrong access would end this process
         self._takes = takes or (lambda case: True)
         """A function that returns whether a case that the kernel takes has a meaning for the reference."""
 

@@ -352,23 +352,21 @@ def _clean(size: int, answers: Sequence[Answer]) -> Collection[Collection[int]]:
 def _damages(slab: Slab, after: Any, rejected: bool) -> Iterator[bytes]:
     """Yield one record for each kind and place of damage."""
     changed = slab.changes(after, rejected)
-    if not changed.any():
+    if not len(changed):
         return
     end = slab.start + slab.size
-    before = np.flatnonzero(changed[: slab.start])
+    before, behind = changed[changed < slab.start], changed[changed >= end]
     if len(before):
         # The start of the changed element nearest to the storage.
         byte = (int(before[-1]) - slab.start) // slab.itemsize * slab.itemsize
         yield _record(slab, "gap", "before", byte, len(before))
-    behind = np.flatnonzero(changed[end:])
     if len(behind):
-        yield _record(slab, "gap", "after", int(behind[0]), len(behind))
-    owned = slab.owned()
-    element = "output" if slab.writable else "input"
-    for kind, inside in (("gap", changed & ~owned), (element, changed & owned)):
-        places = np.flatnonzero(inside[slab.start : end])
+        yield _record(slab, "gap", "after", int(behind[0]) - end, len(behind))
+    inside = changed[(changed >= slab.start) & (changed < end)]
+    owned = slab.owns(inside)
+    for kind, places in (("gap", inside[~owned]), ("output" if slab.writable else "input", inside[owned])):
         if len(places):
-            yield _record(slab, kind, "inside", int(places[0]), len(places))
+            yield _record(slab, kind, "inside", int(places[0]) - slab.start, len(places))
 
 
 def _record(slab: Slab, kind: str, place: str, byte: int, count: int) -> bytes:

@@ -61,7 +61,7 @@ class DeviceMemory(Margins):
         return self._size >= _STAGED_BYTES
 
     def stage(self, slab: Slab) -> None:
-        if not self.margin:
+        if not self.margin or slab.is_sparse:
             self.place(slab)
             return
         self._staged.append(slab)
@@ -118,7 +118,8 @@ class DeviceMemory(Margins):
         slab.memory = self._torch.empty(len(slab.image), dtype=self._torch.uint8, device=self._device)
         if slab.memory.data_ptr() % CACHE_LINE:
             raise RuntimeError("memory is not aligned to cache lines")
-        slab.memory.copy_(self._torch.from_numpy(slab.image))
+        for window in slab.windows:
+            slab.memory[window].copy_(self._torch.from_numpy(slab.image[window]))
 
 
 @lru_cache(maxsize=2)

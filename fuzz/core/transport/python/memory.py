@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fuzz.core.base.case import CACHE_LINE, STORAGE_LIMIT
-from fuzz.core.transport.python.slab import Slab
+from fuzz.core.transport.python.slab import Slab, sparse
 from fuzz.core.transport.records import UNKNOWN_BYTE
 
 _GUARD_BYTES = 64 << 20
@@ -136,9 +136,12 @@ class FreshMemory(Margins):
     """Memory of this process that is new for every call."""
 
     def place(self, slab: Slab) -> None:
-        room = np.empty(len(slab.image) + CACHE_LINE, np.uint8)
-        start = -room.ctypes.data % CACHE_LINE
-        slab.memory = room[start : start + len(slab.image)]
+        if slab.is_sparse:
+            place_apart(slab)
+            return
+        fresh = np.empty(len(slab.image) + CACHE_LINE, np.uint8)
+        start = -fresh.ctypes.data % CACHE_LINE
+        slab.memory = fresh[start : start + len(slab.image)]
         slab.memory[:] = slab.image
 
 
@@ -173,6 +176,9 @@ class Arena(Placing):
         self.watch()
 
     def place(self, slab: Slab) -> None:
+        if slab.is_sparse:
+            place_apart(slab)
+            return
         self._fit(slab.index, len(slab.image))
         start = slab.index * _SLOT_BYTES + _GUARD_BYTES
         if slab.layout.guard == "after":
@@ -231,6 +237,19 @@ class Arena(Placing):
             raise MemoryError
         if access == _NONE:
             self._libc.madvise(self._start + start, size, mmap.MADV_DONTNEED)
+
+
+def place_apart(slab: Slab) -> None:
+    """Put the windows of a sparse slab into fresh memory. What lies between them, and as much before and behind, where
+    a place that overflows 32 bits leads, is inaccessible: who reads it ends."""
+    size = len(slab.image)
+    # The storage ends, or starts, at a page.
+    page = slab.start + slab.size if slab.layout.guard == "after" else slab.start
+    first = size + -(size + page) % mmap.PAGESIZE
+    windows = [slice(first + each.start, first + each.stop) for each in slab.windows]
+    slab.memory = sparse(3 * size, windows, elsewhere=_NONE)[first : first + size]
+    for window in slab.windows:
+        slab.memory[window] = slab.image[window]
 
 
 def _libc() -> ctypes.CDLL:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from fuzz.core.base.case import Layout
 from fuzz.core.transport.python import device
 from fuzz.core.transport.python.arrays import TorchArrays
 from fuzz.core.transport.python.device import DeviceMemory
@@ -31,7 +32,7 @@ def test_each_tensor_is_where_its_image_was_put_and_comes_back_as_it_is_then() -
         memory.fetch()
         for number, slab in enumerate(found):
             assert set(slab.array(slab.after(), "f4").reshape(-1)) == {float(number)}
-            assert not slab.changes(slab.after(), rejected=False).any() or not slab.writable
+            assert not len(slab.changes(slab.after(), rejected=False)) or not slab.writable
 
 
 def test_what_is_returned_is_kept_whatever_becomes_of_it_then() -> None:
@@ -64,3 +65,20 @@ def test_more_than_fits_is_left_for_the_next_time_and_what_is_large_alone_is_giv
     memory.release()
     assert memory._sent is None
     assert memory.keep(torch.zeros(device._KEPT_BYTES // 4 + 1)).numel() == device._KEPT_BYTES // 4 + 1
+
+
+def test_rows_far_apart_lie_by_themselves_and_only_what_is_near_them_is_copied() -> None:
+    memory = DeviceMemory(_MARGIN, torch, "cpu")
+    found = list(slabs(a_case(Layout((3, 4), (1 << 26, 1))), _MARGIN, 0x7FFD, guarded=False).values())
+    for slab in found:
+        memory.stage(slab)
+    memory.send()
+    memory.fetch()
+    far, near = found
+    assert (far.is_sparse, near.is_sparse) == (True, False)
+    _, second, third = far.windows
+    assert TorchArrays().view(far).numpy().tobytes() == a_case().inputs["x"].bits
+    assert not len(far.changes(far.after(), rejected=False))
+    far.memory[second.start + 5] = 1
+    far.memory[third.stop - 5] = 1
+    assert [*far.changes(far.after(), rejected=False)] == [second.start + 5, third.stop - 5]

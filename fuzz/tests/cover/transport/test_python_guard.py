@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fuzz.core.adapters.python_kernel import Device
-from fuzz.core.base.case import Case, Tensor, contiguous
+from fuzz.core.base.case import Case, Layout, Tensor, contiguous
 from fuzz.core.base.kernel import PLAIN
 from fuzz.core.base.outcome import Fault, Status
 from fuzz.core.base.verdict import Verdict
@@ -48,6 +49,23 @@ UNMASKED = TRITON.replace(", mask=column < n, other=0.0", "").replace(
 def device() -> Device:
     """No others: on a GPU there are margins."""
     return "cpu"
+
+
+def test_rows_that_lie_2_31_elements_apart_take_no_memory_and_a_place_of_32_bits_is_no_place(
+    run_python: RunPython,
+) -> None:
+    """Each row is nearer to the next than 2^31: a kernel is wrong where it multiplies in 32 bits."""
+    far = Layout((3, 4), (2**30 + 64, 1))
+    wrapped = 4 * (2 * far.strides[0] - 2**32)
+    wrong = PEEK.format(tensor="x", at=wrapped, count=4)
+    for case in (a_case(far), a_case(replace(far, guard="before"))):
+        cue = Case(case.op, case.params, {"x": Tensor("f32", case.inputs["x"].layout, b"\xff" * 48)}, case.outputs)
+        before, bad, after = run_python(CUE.format(wrong), case, cue, case)
+        assert before.outputs == after.outputs == {"y": case.inputs["x"].bits}
+        assert bad.status is Status.DIED
+        assert Judge(cue).judge(bad, PLAIN).verdict is Verdict.CRASH
+    [near] = run_python("y.copy_(x); " + POKE.format(tensor="x", at=4 * 2**30, count=1), a_case(far))
+    assert Judge(a_case(far)).judge(near, PLAIN).verdict is Verdict.FAIL_MEMORY
 
 
 @pytest.mark.some(2)
