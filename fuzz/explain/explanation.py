@@ -276,6 +276,7 @@ class Mechanism:
         "stale",
         "loses",
         "layout",
+        "apart",
         "form",
         "scale",
         "down",

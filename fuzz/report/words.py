@@ -93,6 +93,9 @@ _MECHANISMS = {
         "loses {count} of {of} terms along {dim}",
         "other values of {about} at {dim} = {places} change no bit of the result, and must",
     ),
+    "apart": (
+        "needs all of {about} within 2^31 elements", "with the same values of {about} in rows that lie nearer it passes"
+    ),
     "layout": ("needs contiguous {about}", "with the same values of {about} side by side in memory it passes"),
     "form": ("is {about}", "its results are the values of that, wherever it is another one"),
     "scale": (

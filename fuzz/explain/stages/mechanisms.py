@@ -11,7 +11,7 @@ from itertools import islice
 import numpy as np
 
 from fuzz.contracts.runs import TargetRun
-from fuzz.core.base.case import Case, CaseError, Tensor, contiguous
+from fuzz.core.base.case import Case, CaseError, Layout, Tensor, contiguous
 from fuzz.core.base.draw import Frame, Placement
 from fuzz.core.base.dtypes import numbers
 from fuzz.core.base.verdict import Verdict
@@ -141,12 +141,35 @@ def _laid_out(bench: Bench) -> Mechanism | None:
     apart = [n for n, each in bench.case.inputs.items() if each.layout.strides != contiguous(each.layout.shape).strides]
     for names in [*([name] for name in apart), *([apart] if len(apart) > 1 else [])]:
         parts = [base.part(name) for name in names]
+        nearer = [_nearer(bench.case.inputs[name].layout) for name in names]
+        if any(nearer):
+            moved = base.with_parts(
+                *(
+                    replace(part, placement=replace(part.placement, strides=near or part.placement.strides))
+                    for part, near in zip(parts, nearer, strict=True)
+                )
+            )
+            (judgement,) = bench.trials.judge([vary.made(moved)])
+            if judgement is not None and judgement.verdict is Verdict.PASS:
+                return Mechanism("apart", " and ".join(names))
         places = [Placement(guard=part.placement.guard, offset=part.placement.offset) for part in parts]
         together = base.with_parts(*(replace(part, placement=at) for part, at in zip(parts, places, strict=True)))
         (judgement,) = bench.trials.judge([vary.made(together)])
         if judgement is not None and judgement.verdict is Verdict.PASS:
             return Mechanism("layout", " and ".join(names))
     return None
+
+
+def _nearer(layout: Layout) -> tuple[int, ...] | None:
+    """Return strides with which all elements lie within 2^31 places, if they do not and it takes one other stride."""
+    axis = max(range(len(layout.shape)), key=lambda each: abs(layout.strides[each]) * (layout.shape[each] - 1))
+    far = abs(layout.strides[axis]) * (layout.shape[axis] - 1)
+    if far < 2**31:
+        return None
+    near = (2**31 - 1 - (layout.extent - 1 - far)) // (layout.shape[axis] - 1) // 64 * 64  # as vectors want
+    strides = [*layout.strides]
+    strides[axis] = near if strides[axis] > 0 else -near
+    return tuple(strides)
 
 
 def _unless(bench: Bench) -> Mechanism | None:

@@ -10,7 +10,7 @@ import fuzz
 from fuzz.core.base.capability import Capabilities, Capability
 from fuzz.core.base.numbers import in_turn, numbers_in, numbers_of
 from fuzz.core.base.stream import Dice, Stream
-from fuzz.core.generate.limits import Limits, far_cases
+from fuzz.core.generate.limits import Limits, apart_cases, far_cases
 from fuzz.core.generate.search import Search, batches
 from fuzz.tasks.check.setup import GIVEN, Options
 
@@ -104,3 +104,12 @@ def test_a_check_finds_what_is_wrong_at_one_extent_of_the_source_or_far_out(
 
     with pytest.raises(fuzz.CheckFailed, match=str(extent)):
         fuzz.check(mine, reference=_twice, shapes={"x": "... n"}, seed=1, max_cases=100)
+
+
+def test_rows_far_apart_are_drawn_for_who_takes_them() -> None:
+    able = Capability("matmul", Capabilities(strides="any"))
+    [case] = apart_cases(able, 1)
+    layouts = [each.layout for each in case.inputs.values()]
+    assert all(each.extent > 2**31 > 2 * each.strides[0] > 0 for each in layouts)
+    assert able.accepts(case)
+    assert not Capability("matmul", _F32).accepts(case), "contiguous"
