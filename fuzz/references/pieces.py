@@ -53,7 +53,7 @@ def part(reader: Reader, value: Value, at: int, first: Pair, last: Pair, step: i
         count = reader.sizes.plainer(of(along) / float(step), count)
     if reader.sizes.pair(count) != size:
         raise MisfitError("takes a part whose length follows from extents in a way that is not known")
-    places = reader.sizes.axis(count, f"{along.name}_part")
+    places = reader.axis_of(count, f"{along.name}_part", at, value)
     index = linear(reader, dict.fromkeys(places, float(step)), begin)
     return with_axis(taken_at(reader, value, along, index, places), at, places)
 
@@ -163,7 +163,7 @@ def padded(reader: Reader, value: Value, at: int, pads: Sequence[Number], outsid
     before, after = map(reader.amount, pads)
     value, along = single(reader, value, at)
     count = of(along) if apart == 1 else plus((of(along) - 1.0) * float(apart), 1.0)
-    places = reader.sizes.axis(added(added(count, before), after), f"{along.name}_pad")
+    places = reader.axis_of(added(added(count, before), after), f"{along.name}_pad", at, value)
     index = by_steps(linear(reader, dict.fromkeys(places, 1.0), negated(before)), apart)
     return with_axis(taken_at(reader, value, along, index, places, outside), at, places)
 
@@ -205,7 +205,7 @@ def joined(reader: Reader, tensors: Sequence[Value], dim: int = 0) -> Value:
     whole: Node = of(along[0])
     for own in along[1:]:
         whole = whole + of(own)
-    places = reader.sizes.axis(whole, f"{along[0].name}_joined")
+    places = reader.axis_of(whole, f"{along[0].name}_joined", at, *pieces)
     found: Value | None = None
     start: ast.expr = number(0.0)
     starts = list[ast.expr]()
