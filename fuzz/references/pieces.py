@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
@@ -285,13 +286,35 @@ def _multiplied(reader: Reader, value: Value, at: int, text: str) -> Value:
 @rule("cumsum")
 def cumulated(reader: Reader, self: Value, dim: int, **_: object) -> Value:
     """Return, at each place along an axis, the sum up to that place, added in any order, since kernels differ."""
+    return _up_to(reader, self, dim, "total", "sums")
+
+
+@rule("cummax", "cummin")
+def greatest_so_far(reader: Reader, self: Value, dim: int, **_: object) -> tuple[Value, None]:
+    """Return, at each place along an axis, the maximum or minimum up to that place, and nothing for where it stands."""
+    if reader.step.op.endswith("max"):
+        return _up_to(reader, self, dim, "greatest", "most"), None
+    found = _up_to(reader, reader.each("-x", "t", x=self), dim, "greatest", "t")
+    return reader.line("-x", "least", found, x=found), None
+
+
+def _up_to(reader: Reader, self: Value, dim: int, how: str, hint: str) -> Value:
+    """Return the reductions of the elements up to each place along an axis."""
     at = reader.axis(self, dim)
     if not self.axes[at]:
         return self
     value, along = single(reader, self, at)
     up_to = reader.sizes.new(of(along), f"{along.name}_up_to")
     copy = as_axis(reader, value, at, (up_to,))
-    parts = {"j": reader.place(up_to), "i": reader.place(along), "x": reader.expression(copy)}
-    made = reader.lines.add(template("f.where(j <= i, x, 0.0)", parts), "terms")
+    parts = {"j": reader.place(up_to), "i": reader.place(along), "x": reader.expression(copy),
+             "none": number(0.0 if how == "total" else -math.inf)}  # fmt: skip
+    made = reader.lines.add(template("f.where(j <= i, x, none)", parts), "terms")
     terms = Value(made, (*value.axes, (up_to,)), copy.has | {along, up_to}, self.dtype)
-    return reader.reduced("total", "sums", terms, -1, False)
+    return reader.reduced(how, hint, terms, -1, False)
+
+
+@rule("linalg_cross", "cross")
+def _cross(reader: Reader, self: Value, other: Value, dim: int = -1) -> Value:
+    """Return the cross product along an axis of three elements."""
+    a1, a2, b1, b2 = (_roll(reader, each, (by,), (dim,)) for each in (self, other) for by in (-1, -2))
+    return reader.each("a1 * b2 - a2 * b1", "cross", a1=a1, b2=b2, a2=a2, b1=b1)
