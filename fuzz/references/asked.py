@@ -56,6 +56,8 @@ class AskedReference:
     """The library of the reference: "jax", or "torch", which also stands for NumPy."""
     shown: Mapping[str, Shown] = field(default_factory=dict)
     """The range of values in examples, by integer tensor."""
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """The extents of the examples, if they say what dimensions there are."""
     square: Square = ()
     tied: Square = ()
     """Pairs of dimensions with equal extents, because the reference accepts no others."""
@@ -147,6 +149,7 @@ def asked_of(
         )  # fmt: skip
         if dims is None and tensors and not fixed:
             sizes = _sizes(asked.dims, {own[name]: tensor.shape for name, tensor in tensors.items()})
+            asked = replace(asked, sizes=sizes)
             some = {dim: size for dim, size in sizes.items() if not square or size == 1}  # a row beside a matrix
             ways = [{dim: size} for dim, size in some.items()] if not square else [some] if some else []
             ways += [dict(sizes)] if len(sizes) > 1 else []

@@ -30,7 +30,7 @@ from fuzz.references.dims import (
 )
 from fuzz.references.elementwise import dtype_of
 from fuzz.references.fits import Calls
-from fuzz.references.gates import compared_of, gates_of
+from fuzz.references.gates import compared_of, gates_of, is_integer
 from fuzz.references.guard import Agreement, RunReference, difference_at, hold, hold_far
 from fuzz.references.library import dtypes_of, held, recorded, shortens, specs_of
 from fuzz.references.maps import single, spread
@@ -275,9 +275,9 @@ def _read(
         raise UnreadableError(f"where {agreement.specials} goes in it returns something else than the formula")
     said = _said(asked, op, reader, agreement)
     said += f"; {' and '.join(transforms)} held to magnitudes of whole rows, as a transform" if transforms else ""
-    if open_ones := [each for each in floats if each in whole]:
+    if open_ones := [each for each in floats if each in whole or is_integer(each, anywhere=True)]:
         names = " and ".join(open_ones)
-        said += f"; {names} drawn as floats, though only compared: give example_inputs if it is of integers"
+        said += f"; {names} drawn as floats: give example_inputs if it is of integers"
     gates = gates_of(op)
     inputs = tuple(_drawn(asked, op, each, agreement, gates) for each in op.inputs)
     return Derived(
@@ -365,7 +365,7 @@ def _takes(asked: AskedReference) -> Iterator[tuple[AskedReference, Drawn, Mappi
 def _tries(asked: AskedReference) -> Iterator[tuple[AskedReference, Drawn, int]]:
     """Yield calls to try, each with the most tensors that may be places or flags, the likeliest first."""
     plain = [replace(asked, dtype=dtype) for dtype in dict.fromkeys((asked.dtype, "float32"))]
-    halves = () if asked.counts or asked.square else likely(asked.dims, asked.fixed)
+    halves = () if asked.counts or asked.square else likely(asked.dims, asked.fixed, asked.sizes)
     others = [replace(asked, counts=each) for each in halves]
     yield from product(plain, _TRIED, (0,))
     yield from product(plain, _TRIED[:1], (_PLACES,))
@@ -485,7 +485,7 @@ def _any_index(asked: AskedReference, dtypes: Mapping[str, str], reader: Reader,
     """Return a dimension along which the values of an integer input may be places, if they are only compared."""
     floats = [dims for each, dims in asked.dims.items() if "float" in dtypes[each]]
     others = [dim for dim in max(floats, key=len, default=()) if dim not in (*asked.dims[name], OUTER)]
-    if name in reader.calculated or not others:
+    if (name in reader.calculated and not is_integer(name, anywhere=True)) or not others:
         does = f"{reader.calculated[name]} calculates with {name!r}" if name in reader.calculated else name
         raise UnreadableError(
             f"{does}, which is of {dtypes[name]} and says no places: of integers only {' and '.join(CODED)} are numbers"

@@ -118,7 +118,9 @@ def declared_dims(
         pair = next((pair for pair in (long if name in widest else turned) if pair in left), left[0])
         left.remove(pair)
         pairs[name] = drawn.times * pair[0], drawn.times * pair[1]
-    pairs |= {other: pairs[one] for one, other in tied if {one, other} <= {*free}}
+    for one, other in tied:  # one after the other: three axes of a square and its rows are tied in a chain
+        if {one, other} <= {*free}:
+            pairs[other] = pairs[one]
     sizes = {**pairs, **{name: (size, size) for name, size in fixed.items()}}
     first, second = (_whole(counts, {name: pair[which] for name, pair in sizes.items()}, fixed) for which in (0, 1))
     return {name: Dim(name, (first[name], second[name])) for name in names}

@@ -217,8 +217,26 @@ def _masked_fill(reader: Reader, self: Value, mask: Value, value: Value | Number
 @rule("logical_and", "bitwise_and", "logical_or", "bitwise_or", "logical_xor", "bitwise_xor")
 def _both(reader: Reader, self: Value, other: Value) -> Value:
     if not (isinstance(self, Value) and isinstance(other, Value)):
-        raise UnreadableError("joins the bits of a tensor and of a number")
+        return _bits(reader, self, other)
     return both(reader, BOTH[reader.step.op.partition("_")[2]], self, other)
+
+
+def _bits(reader: Reader, self: Value, mask: Number) -> Value:
+    """Return the integers that successive bits of integers make, such as those of 15 or 240, where the others are 0."""
+    if reader.step.op != "bitwise_and" or not isinstance(mask, int) or mask <= 0:
+        raise UnreadableError("joins the bits of a tensor and of a number")
+    low = mask & -mask
+    if (end := mask + low) & mask:
+        raise UnreadableError(f"takes the bits of {mask}, which are not successive")
+    text = "f.floor(x / low) * low - f.floor(x / end) * end" if low > 1 else "x - f.floor(x / end) * end"
+    return reader.each(text, "bits", x=self, end=end, **({"low": low} if low > 1 else {}))
+
+
+@rule("bitwise_right_shift", "__rshift__")
+def _shifted(reader: Reader, self: Value, other: Number) -> Value:
+    if not isinstance(other, int) or other < 0:
+        raise UnreadableError("shifts bits by what is no number of Python")
+    return reader.each("f.floor(x / by)", "bits", x=self, by=1 << other)
 
 
 def both(reader: Reader, text: str, first: Value, second: Value) -> Value:

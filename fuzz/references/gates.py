@@ -14,10 +14,11 @@ _PLAIN: tuple[Kind, ...] = (
     "tensor", "constant", "extent", "position", "add", "subtract", "multiply", "negate", "take",
 )  # fmt: skip
 GATES, LOG_GATES = "gates", "log_gates"
+_MOVED: tuple[Kind, ...] = (*_PLAIN, "function", "divide")
 _NUMBERS: tuple[Kind, ...] = ("constant", "extent")
-_INTEGER = re.compile(
-    r"(?:.*_)?(?:ids?|idx|index|indices|labels?|targets?|lens|lengths?|positions?|segments?|segs?|tokens?|experts?)"
-)
+_COUNTED = r"(?:.*_)?(?:ids?|idx|index|indices|(?:seq|kv|ctx)?lens?|lengths?|[qk]?pos|offsets?)"
+"""Names of arguments that are integers wherever they occur."""
+_INTEGER = rf"{_COUNTED}|(?:.*_)?(?:labels?|targets?|positions?|segments?|segs?|tokens?|experts?)"
 """Names of arguments that are integers, if their use leaves it open."""
 
 
@@ -39,8 +40,9 @@ def gates_of(op: Op) -> Mapping[str, str]:
 
 
 def compared_of(op: Op) -> Mapping[str, bool]:
-    """Return the inputs that are only compared for equality, and for each whether it certainly holds integers: it is
-    compared with places or other inputs, or has the name of an integer argument."""
+    """Return the inputs that are compared, and for each whether it certainly holds integers: it is only compared, with
+    places or for equality with other inputs, or has the name of an integer argument and is compared with places, as in
+    `arange(n) < lens + 1`, whatever else is made of it."""
     graph, found = trace(op.formula, {each.name: each.axes for each in op.inputs}), dict[str, bool]()
     for own in [node for node in graph.nodes if node.kind == "tensor"]:
         mine = {own, *(use for use in graph.uses[own] if use.kind == "take")}
@@ -51,8 +53,18 @@ def compared_of(op: Op) -> Mapping[str, bool]:
         equal = pairs != {(own, own)} and all(_told(*use.args[::-1]) in pairs for use in uses)
         if uses and all(use.kind in COMPARED for use in uses) and (placed or equal):
             number = bool(others) and all(each.kind in _NUMBERS for each in others)
-            found[own.label] = not number or _INTEGER.fullmatch(own.label) is not None
+            found[own.label] = not number or is_integer(own.label)
+    for node in graph.nodes:
+        within = [*ordered(node.args)] if node.kind in COMPARED else []
+        named = {each.label for each in within if each.kind == "tensor" and is_integer(each.label)}
+        if all(each.kind in _MOVED for each in within) and len(named) + any(each.kind == "position" for each in within) > 1:
+            found |= dict.fromkeys(named, True)
     return found
+
+
+def is_integer(name: str, *, anywhere: bool = False) -> bool:
+    """Whether an argument of this name holds integers, if its use leaves it open, or `anywhere`."""
+    return re.fullmatch(_COUNTED if anywhere else _INTEGER, name) is not None
 
 
 def _told(*nodes: Node) -> tuple[object, ...]:

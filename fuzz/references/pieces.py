@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
@@ -53,7 +54,7 @@ def part(reader: Reader, value: Value, at: int, first: Pair, last: Pair, step: i
         count = reader.sizes.plainer(of(along) / float(step), count)
     if reader.sizes.pair(count) != size:
         raise MisfitError("takes a part whose length follows from extents in a way that is not known")
-    places = reader.sizes.axis(count, f"{along.name}_part")
+    places = reader.axis_of(count, f"{along.name}_part", at, value)
     index = linear(reader, dict.fromkeys(places, float(step)), begin)
     return with_axis(taken_at(reader, value, along, index, places), at, places)
 
@@ -163,7 +164,7 @@ def padded(reader: Reader, value: Value, at: int, pads: Sequence[Number], outsid
     before, after = map(reader.amount, pads)
     value, along = single(reader, value, at)
     count = of(along) if apart == 1 else plus((of(along) - 1.0) * float(apart), 1.0)
-    places = reader.sizes.axis(added(added(count, before), after), f"{along.name}_pad")
+    places = reader.axis_of(added(added(count, before), after), f"{along.name}_pad", at, value)
     index = by_steps(linear(reader, dict.fromkeys(places, 1.0), negated(before)), apart)
     return with_axis(taken_at(reader, value, along, index, places, outside), at, places)
 
@@ -205,7 +206,7 @@ def joined(reader: Reader, tensors: Sequence[Value], dim: int = 0) -> Value:
     whole: Node = of(along[0])
     for own in along[1:]:
         whole = whole + of(own)
-    places = reader.sizes.axis(whole, f"{along[0].name}_joined")
+    places = reader.axis_of(whole, f"{along[0].name}_joined", at, *pieces)
     found: Value | None = None
     start: ast.expr = number(0.0)
     starts = list[ast.expr]()
@@ -285,13 +286,35 @@ def _multiplied(reader: Reader, value: Value, at: int, text: str) -> Value:
 @rule("cumsum")
 def cumulated(reader: Reader, self: Value, dim: int, **_: object) -> Value:
     """Return, at each place along an axis, the sum up to that place, added in any order, since kernels differ."""
+    return _up_to(reader, self, dim, "total", "sums")
+
+
+@rule("cummax", "cummin")
+def greatest_so_far(reader: Reader, self: Value, dim: int, **_: object) -> tuple[Value, None]:
+    """Return, at each place along an axis, the maximum or minimum up to that place, and nothing for where it stands."""
+    if reader.step.op.endswith("max"):
+        return _up_to(reader, self, dim, "greatest", "most"), None
+    found = _up_to(reader, reader.each("-x", "t", x=self), dim, "greatest", "t")
+    return reader.line("-x", "least", found, x=found), None
+
+
+def _up_to(reader: Reader, self: Value, dim: int, how: str, hint: str) -> Value:
+    """Return the reductions of the elements up to each place along an axis."""
     at = reader.axis(self, dim)
     if not self.axes[at]:
         return self
     value, along = single(reader, self, at)
     up_to = reader.sizes.new(of(along), f"{along.name}_up_to")
     copy = as_axis(reader, value, at, (up_to,))
-    parts = {"j": reader.place(up_to), "i": reader.place(along), "x": reader.expression(copy)}
-    made = reader.lines.add(template("f.where(j <= i, x, 0.0)", parts), "terms")
+    parts = {"j": reader.place(up_to), "i": reader.place(along), "x": reader.expression(copy),
+             "none": number(0.0 if how == "total" else -math.inf)}  # fmt: skip
+    made = reader.lines.add(template("f.where(j <= i, x, none)", parts), "terms")
     terms = Value(made, (*value.axes, (up_to,)), copy.has | {along, up_to}, self.dtype)
-    return reader.reduced("total", "sums", terms, -1, False)
+    return reader.reduced(how, hint, terms, -1, False)
+
+
+@rule("linalg_cross", "cross")
+def _cross(reader: Reader, self: Value, other: Value, dim: int = -1) -> Value:
+    """Return the cross product along an axis of three elements."""
+    a1, a2, b1, b2 = (_roll(reader, each, (by,), (dim,)) for each in (self, other) for by in (-1, -2))
+    return reader.each("a1 * b2 - a2 * b1", "cross", a1=a1, b2=b2, a2=a2, b1=b1)

@@ -10,11 +10,12 @@ from typing import Any
 from fuzz.references.dims import UnreadableError, extent
 from fuzz.references.elementwise import rule
 from fuzz.references.lines import of_dims, template
-from fuzz.references.maps import as_axis, copied
+from fuzz.references.maps import as_axis, copied, with_axis
 from fuzz.references.reading import Reader
 from fuzz.references.recording import Two
 from fuzz.references.reductions import softmax
 from fuzz.references.scope import Number, Value
+from oracles.formula.node import Node
 
 
 def product(reader: Reader, a: Value, b: Value, hint: str = "product") -> Value:
@@ -28,6 +29,7 @@ def product(reader: Reader, a: Value, b: Value, hint: str = "product") -> Value:
         a = as_axis(reader, a, -1, b.axes[-2])
     b = as_axis(reader, b, -2, a.axes[-1])
     inner = a.axes[-1]
+    a, b = reader.alike((a, b), range(-max(a.rank, b.rank), -2))  # such as heads, and keys' heads times copies
     batch = reader.aligned([replace(each, axes=each.axes[:-2]) for each in (a, b)])
     wide = replace(a, axes=(*a.axes[:-1], (), inner))
     other = replace(b, axes=(*b.axes[:-2], (), b.axes[-1], inner))
@@ -87,10 +89,23 @@ def _attention(
 ) -> Any:  # fmt: skip
     if dropout_p:
         raise UnreadableError("leaves some out by chance")
+    key, value = (_repeated(reader, each, query) for each in (key, value))
     p = softmax(reader, scored(reader, query, key, is_causal=is_causal, scale=scale, mask=attn_mask), -1)
     found = product(reader, p, value, "attention")
     # The second result only serves gradients, which have a formula of their own.
     return (found, reader.each("x", x=query)) if len(reader.step.shapes) > 1 else found
+
+
+def _repeated(reader: Reader, value: Value, query: Value) -> Value:
+    """Return keys or values for each head of queries, whose heads are a multiple of theirs, as `enable_gqa` takes them."""
+    if value.rank < 4 or query.rank < 4 or not query.axes[-3]:
+        return value
+    few, many = extent(value.axes[-3]), extent(query.axes[-3])
+    times = many[0] // few[0]
+    if times < 2 or (times * few[0], times * few[1]) != many:
+        return value
+    group = reader.sizes.new(Node("constant", value=float(times)), "group")
+    return with_axis(value, -3, (*value.axes[-3], group))
 
 
 def scored(reader: Reader, query: Value, key: Value, *, is_causal: bool, scale: Any, mask: Any) -> Value:

@@ -172,9 +172,13 @@ class Reader(Scope):
     def met(self, *given: Any) -> Sequence[Any]:
         """Return values ready to be combined elementwise, with the same dimensions along axes of equal extents; other
         arguments unchanged."""
-        found = [*given]
         rank = max((each.rank for each in given if isinstance(each, Value)), default=0)
-        for at in range(-rank, 0):
+        return self._apart(self.alike(given, range(-rank, 0)), rank)
+
+    def alike(self, given: Sequence[Any], places: Iterable[int]) -> list[Any]:
+        """Return values with the same dimensions along those axes `places`, counted from the end, that are equally long."""
+        found = [*given]
+        for at in places:
             there = [
                 place
                 for place, each in enumerate(found)
@@ -185,7 +189,7 @@ class Reader(Scope):
                 own = found[place].axes[at]
                 if own != finest and extent(own) == extent(finest):
                     found[place] = as_axis(self, found[place], at, finest)
-        return self._apart(found, rank)
+        return found
 
     def _apart(self, found: list[Any], rank: int) -> Sequence[Any]:
         """Return values in which no dimension lies along two axes, by copies of dimensions: in x[:, None] - x[None] the

@@ -56,14 +56,16 @@ def turned(dims: Dims, counts: Counts, integers: Container[str] = ()) -> Counts:
     return found
 
 
-def likely(dims: Dims, fixed: Mapping[str, int], sizes: Sequence[Mapping[str, int]] = ()) -> Iterator[Counts]:
-    """Yield relations to try on a reference: in each, one extent is half of another."""
+def likely(dims: Dims, fixed: Mapping[str, int], sizes: Mapping[str, int]) -> Iterator[Counts]:
+    """Yield relations to try on a reference: in each, one extent is half of another, or the part that it is in examples
+    of these `sizes`."""
     free = [dim for dim in dict.fromkeys(dim for some in dims.values() for dim in some) if dim not in fixed]
     main = max(dims.values(), key=len, default=())
     for whole in reversed(free):
         for part in free:
-            if part != whole and not {part, whole} <= {*main}:
-                yield turned(dims, {part: _count(whole, 1, 2, 0)})
+            times, rest = divmod(sizes.get(whole, 2), sizes.get(part, 1))
+            if part != whole and not {part, whole} <= {*main} and times > 1 and not rest:
+                yield turned(dims, {part: _count(whole, 1, times, 0)})
 
 
 def said_of(counts: Counts) -> str:

@@ -130,6 +130,11 @@ class Scope:
             copies.append(found)
         return found
 
+    def axis_of(self, count: Node, hint: str, at: int, *values: Value) -> Axis:
+        """Return an axis with this extent for axis `at` of values: copies of the dimensions that other axes have."""
+        others = {dim for each in values for place, axis in enumerate(each.axes) if place != at for dim in axis}
+        return tuple(self.copy(dim, others) if dim in others else dim for dim in self.sizes.axis(count, hint))
+
     def expression(self, value: Value | Number) -> ast.expr:
         """Return the expression of a value or a number in the formula."""
         if not isinstance(value, Value):

@@ -11,7 +11,7 @@ from fuzz.references.dims import Axis, Dim, UnreadableError, extent
 from fuzz.references.jaxprs.elementwise import along, primitive
 from fuzz.references.maps import as_axis, copied, single, split
 from fuzz.references.moves import taken
-from fuzz.references.pieces import cumulated, flipped, multiplied, multiplied_up_to
+from fuzz.references.pieces import cumulated, flipped, greatest_so_far, multiplied, multiplied_up_to
 from fuzz.references.reading import Reader
 from fuzz.references.reductions import least, most, some_or_all, total
 from fuzz.references.scope import Value
@@ -19,6 +19,10 @@ from fuzz.references.selection import first_ranks, is_sorted, place_of
 from fuzz.references.windows import Window, apart, each_of, over_windows, slid
 from oracles.formula.node import Node
 
+_CUMULATED = {
+    "cumsum": cumulated, "cumprod": multiplied_up_to,
+    **dict.fromkeys(("cummax", "cummin"), lambda *given: greatest_so_far(*given)[0]),
+}  # fmt: skip
 _REDUCED = {
     "sum": total, "max": most, "min": least, "prod": multiplied, "or": some_or_all, "and": some_or_all,
 }  # fmt: skip
@@ -32,10 +36,10 @@ def _reduced(reader: Reader, args: Sequence[Any], axes: Sequence[int], **_: obje
     return found
 
 
-@primitive("cumsum", "cumprod")
+@primitive("cumsum", "cumprod", "cummax", "cummin")
 def _cumulated(reader: Reader, args: Sequence[Any], axis: int, reverse: bool) -> Value:
     value = flipped(reader, args[0], [axis]) if reverse else args[0]
-    found: Value = (cumulated if reader.step.op == "lax.cumsum" else multiplied_up_to)(reader, value, axis)
+    found: Value = _CUMULATED[reader.step.op.partition(".")[2]](reader, value, axis)
     return flipped(reader, found, [axis]) if reverse else found
 
 

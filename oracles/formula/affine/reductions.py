@@ -163,7 +163,7 @@ def greatest(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
             errors = _largest(np.abs(coefficient) * symbol.radius, axes)
             rest = errors if rest is None else rest + errors
     may, centre = any_along(either(args), axes), along(Float64().greatest, arg.centre, axes)
-    least = None if arg.least is None else np.maximum.reduce(arg.least, axes, keepdims=True)
+    least = None if arg.least is None else np.maximum.reduce(arg.least, axes, keepdims=True, initial=-np.inf)
     if here.contract.flushes_operands and (astray := _mistaken(arg, centre, axes)).any():
         rest = astray if rest is None else np.maximum(rest, astray)
     return replace(arg, centre=centre, parts=parts, rest=rest, may=may, overflows=None, least=least)

@@ -19,8 +19,9 @@ _PARTS = 1024.0
 def counted(trace: Trace, integers: Collection[str]) -> frozenset[Node]:
     """Return the nodes made from positions and indices alone, which every kernel calculates in integers, and so without
     errors. `integers` are the names of tensors of integers. Kernels may form a quotient of inputs in floats, so that
-    `floor` returns one of two values: a node made from such a quotient counts only if a `take` uses it as index."""
-    whole, parts, placed, either = set[Node](), set[Node](), set[Node](), set[Node]()
+    `floor` returns one of two values: a node made from such a quotient counts only if a `take` uses it as index, or if
+    places are compared with it."""
+    whole, parts, placed, either, told = set[Node](), set[Node](), set[Node](), set[Node](), set[Node]()
     for node in trace.nodes:
         if not node.args:
             known = node.kind in ("position", "extent") or (node.kind == "tensor" and node.label in integers)
@@ -38,7 +39,11 @@ def counted(trace: Trace, integers: Collection[str]) -> frozenset[Node]:
                 either.add(node)
             elif not placed.isdisjoint(node.args):
                 placed.add(node)
-    indices = ordered(node.args[1] for node in trace.nodes if node.kind == "take")
+        elif (compared or node.kind in ("add", "subtract")) and all(arg in whole | parts for arg in node.args):
+            parts.add(node)  # such as a place plus half of an extent: an index, if a `take` uses it
+            if compared and not placed.isdisjoint(node.args):
+                told.add(node)
+    indices = ordered([*(node.args[1] for node in trace.nodes if node.kind == "take"), *told])
     return frozenset(node for node in (*placed, *indices) if node.args and (node in whole or node in parts))
 
 

@@ -15,6 +15,7 @@ from oracles.problem import Problem
 from oracles.simulated.simulation import simulate
 from oracles.summation import AnyOrder
 from oracles.tests.common.judged import known
+from oracles.tiers.problem import FormulaProblem
 from oracles.truth import Truth
 
 
@@ -30,6 +31,20 @@ def mirrored(x: Node, like: Node) -> Outputs:
     """y[o] = x[o], and from the last element on backwards."""
     last = extent("n") - 1.0
     return {"y": take(x, last - abs(last - position("o")), "n") + like * 0.0}
+
+
+def halves(x: Node, like: Node) -> Outputs:
+    """y[o] = x[o] x[o + n/2] in the first half of the second half, as of a gate and what it lets through, and 0 after."""
+    half = extent("n") / 2.0
+    product = take(x, position("o"), "n") * take(x, position("o") + half, "n")
+    return {"y": where(position("o") < half / 2.0, product, 0.0) + like * 0.0}
+
+
+def weights(q: Node, k: Node) -> Outputs:
+    """y = the weights of attention."""
+    scores = (dot(q, k, "d") + dot(q, q, "d")) / 3.0
+    e = exp(scores - greatest(scores, "t"))
+    return {"y": e / total(e, "t")}
 
 
 def picked(x: Node, label: Node) -> Outputs:
@@ -68,6 +83,8 @@ OPS = (
         (Operand("y", "d o"),),
     ),
     Op(mirrored, (X, Operand("like", "o")), (Operand("y", "... o"),)),
+    Op(halves, (X, Operand("like", "o")), (Operand("y", "... o"),)),
+    Op(weights, (Operand("q", "s d"), Operand("k", "t d")), (Operand("y", "s t"),)),
     Op(picked, (X, Operand("label", "...", dtype="int64", index="n")), (Operand("y", "..."),)),
     Op(
         second,
@@ -102,6 +119,25 @@ def test_an_index_made_of_places_is_the_same_in_every_kernel(compute: str) -> No
     assert check.result == "numeric"
     assert check.worst_index is not None
     assert truth.explain(contract, "y", check.worst_index, float(wrong["y"][check.worst_index])).terms
+
+
+@pytest.mark.parametrize("compute", ["f32", "bf16"])
+def test_half_of_an_extent_beside_a_place_is_no_number_that_a_kernel_rounds(compute: str) -> None:
+    """In bf16 the place 259 + 258 would be 518, beyond the end of 518 elements."""
+    x = np.random.default_rng(3).choice([1.0, 2.0, 4.0], size=(2, 518)).astype(np.float32)
+    right = np.where(np.arange(259) < 129.5, x[:, :259] * x[:, 259:], 0.0).astype(np.float32)
+    truth = Truth(Problem("halves", {}, {"x": x, "like": np.zeros(259, np.float32)}, {"y": "f32"}))
+    assert truth.check(Contract(compute), {"y": right})[0].result == "pass"
+    for place in (128, 129):
+        wrong = right.copy()
+        wrong[0, place] = 32.0
+        assert truth.check(Contract(compute), {"y": wrong})[0].result == "numeric"
+
+
+def test_no_elements_have_a_maximum_that_no_one_needs() -> None:
+    q, k = np.ones((2, 3), np.float32), np.ones((0, 3), np.float32)
+    of = Problem("weights", {}, {"q": q, "k": k}, {"y": "f32"})
+    assert [*FormulaProblem(of).enclose(Contract(addend="any"), False)] == ["y"]
 
 
 def test_a_mirrored_index_is_a_whole_number_where_kernels_keep_few_bits() -> None:
