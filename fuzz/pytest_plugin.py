@@ -59,7 +59,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )  # fmt: skip
     group.addoption(
         "--kernelfuzz-assert", action="store_true",
-        help="Judge what torch.testing.assert_close and torch.allclose compare, in place of their tolerances.",
+        help="Judge what torch.testing, torch.allclose and numpy.testing compare, in place of their tolerances.",
     )  # fmt: skip
     group.addoption(
         "--kernelfuzz-helper", action="append", default=[], metavar="MODULE:NAME",

@@ -1,5 +1,6 @@
-"""The functions of libraries at all numbers of f32, or at many: the largest error, and where. The C library's function
-in double, which is good to a few of its own ulp, screens them; mpmath confirms the largest errors."""
+"""The functions of libraries at all numbers of f32, or at many of f32 or f64: the largest error, and where. The C
+library's function in the next wider type, which is good to a few of its own ulp, screens them; mpmath confirms the
+largest errors."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
@@ -22,7 +23,7 @@ from fuzz.campaign.parallel import spread
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.core.base.errors import InternalError, UsageError
-from fuzz.quality.libraries import F32, F64, FUNCTIONS, LIBRARIES, found, is_installed, screened
+from fuzz.quality.libraries import FORMATS, FUNCTIONS, LIBRARIES, Floats, NumberFormat, found, is_installed, screened
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
@@ -32,8 +33,12 @@ PATTERNS = 1 << 32
 _BATCH = 1 << 22
 _CONFIRMED = 4
 """The number of arguments of a batch, those with the largest errors, that mpmath confirms."""
-_NORMAL = 2.0**-126
-_LEAST = 2.0**-149
+_DRAWN = 1 << 20
+"""The numbers of f64 that a process draws at a time. Half of them are any bits, half are from 2^-30 to 2^10."""
+_AROUND = 64
+"""The arguments with the largest errors around which others are drawn, and how many around each."""
+_STEPS = (40, 32, 24, 16, 8)
+"""How far around them, as powers of two of places, from step to step. Chosen."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,9 @@ class FunctionsOptions:
     library: Annotated[
         str, typer.Option("--library", help=f"Only these libraries (a glob): {', '.join(LIBRARIES)}.")
     ] = "*"
+    dtype: Annotated[str, typer.Option("--dtype", help="The format, f32 or f64.")] = "f32"
     stride: Annotated[int, typer.Option("--stride", min=1, help="The step between numbers of f32. 1: all.")] = 61
+    count: Annotated[int, typer.Option("--count", min=1, help="The numbers of f64, in millions, drawn at random.")] = 1
     jobs: Annotated[int, typer.Option("-j", "--jobs", min=0, help="Most processes. 0: one per processor.")] = 0
     markdown: options.Markdown = False
     json: options.Json = None
@@ -65,108 +72,140 @@ class LibraryFunction:
     special_at: float = 0.0
     flushed: int = 0
     """At how many arguments the value would be right if a subnormal argument or result were zero: no errors."""
+    worst: Sequence[float] = ()
+    """The arguments with the largest errors, and these errors, not confirmed."""
+    errors: Sequence[float] = ()
 
     def __add__(self, other: LibraryFunction) -> LibraryFunction:
         worst = self if self.ulp >= other.ulp else other
         odd = self if self.special else other
         counts = self.tried + other.tried, self.special + other.special
         flushed = self.flushed + other.flushed
-        return LibraryFunction(self.function, self.library, worst.ulp, worst.at, *counts, odd.special_at, flushed)
+        both = sorted(zip((*self.errors, *other.errors), (*self.worst, *other.worst), strict=True))[::-1][:_AROUND]
+        most = [each for _, each in both], [each for each, _ in both]
+        return LibraryFunction(
+            self.function, self.library, worst.ulp, worst.at, *counts, odd.special_at, flushed, *most
+        )
 
 
 def functions(options: FunctionsOptions) -> Exit:
-    """Find the largest errors of the functions of libraries, over a part of f32's numbers or over all.
+    """Find the largest errors of the functions of libraries, over a part of f32's numbers or random ones of f64.
 
-    An error is that of the exact value, in units in the last place of that value.
+    An error is that of the exact value, in units in the last place of that value. Of f64 more numbers are drawn around
+    those with the largest errors.
     """
     begin = time.perf_counter()
+    if (form := FORMATS.get(options.dtype)) is None:
+        raise UsageError(f"--dtype {options.dtype}: it must be {' or '.join(FORMATS)}")
     names = [each for each in FUNCTIONS if fnmatchcase(each, options.function)]
     libraries = [each for each in LIBRARIES if fnmatchcase(each, options.library)]
     if not names or not libraries:
         raise UsageError(f"--function {options.function} --library {options.library}: there is none of that name")
     with tempfile.TemporaryDirectory() as folder:
-        pairs = [(name, library) for name in names for library in libraries if found(library, name, Path(folder))]
-        for library in (each for each in libraries if not is_installed(each, Path(folder))):
+        pairs = [(name, library) for name in names for library in libraries if found(library, name, Path(folder), form)]
+        for library in (each for each in libraries if not is_installed(each, Path(folder), form)):
             console.results().print(
                 f"without {library}, which is not here: {LIBRARIES[library].install}", soft_wrap=True
             )
-        starts = range(0, PATTERNS, _BATCH * options.stride)
-        pieces = [(folder, *pair, start, options.stride) for pair in pairs for start in starts]
+        starts = range(0, PATTERNS, _BATCH * options.stride) if form.name == "f32" else range(options.count)
+        pieces = [(folder, *pair, form, start, options.stride) for pair in pairs for start in starts]
         answers = spread(_piece, pieces, options.jobs or os.cpu_count() or 1, "fork")
         largest_errors = {pair: LibraryFunction(*pair) for pair in pairs}
         for piece, each in track(answers, "Trying", len(pieces), console=console.progress(), transient=True):
             if each is None:
                 raise InternalError(f"{piece[1]}: the process that tried it was ended from outside")
             largest_errors[piece[1:3]] += each
-    print_table(PlainTable(_COLUMNS, [_row(each) for each in largest_errors.values()]), markdown=options.markdown)
+    print_table(PlainTable(_COLUMNS, [_row(each, form) for each in largest_errors.values()]), markdown=options.markdown)
     seconds = time.perf_counter() - begin
-    console.results().print(f"\none in {options.stride} numbers of f32, {seconds:.0f} s")
-    largest = [asdict(each) for each in largest_errors.values()]
-    write_record(options.json, {"stride": options.stride, "seconds": seconds, "largest": largest})
+    which = f"one in {options.stride} numbers of f32" if form.name == "f32" else "numbers of f64"
+    console.results().print(f"\n{which}, {seconds:.0f} s")
+    largest = [asdict(replace(each, worst=(), errors=())) for each in largest_errors.values()]
+    record = {"dtype": form.name, "stride": options.stride, "count": options.count, "seconds": seconds}
+    write_record(options.json, {**record, "largest": largest})
     return Exit.OK
 
 
 _COLUMNS = ("function", "library", "arguments", "largest error", "at", "published", "wrong NaN or inf", "flushed")
 
 
-def _row(each: LibraryFunction) -> Sequence[str]:
-    published = LIBRARIES[each.library].published.get(each.function)
-    special = f"{each.special:,}, such as {each.special_at:.9g}" if each.special else "0"
+def _row(each: LibraryFunction, form: NumberFormat) -> Sequence[str]:
+    published = LIBRARIES[each.library].published.get(form.name, {}).get(each.function)
+    digits = ".9g" if form.name == "f32" else ".17g"
+    special = f"{each.special:,}, such as {each.special_at:{digits}}" if each.special else "0"
     error = f"{each.ulp:,.3f}" if each.ulp < 1e4 else f"{each.ulp:.2g}"
     known = "" if published is None else f"{published:g}"
     counts = known, special, f"{each.flushed:,}"
-    return each.function, each.library, f"{each.tried:,}", error, f"{each.at:.9g}", *counts
+    return each.function, each.library, f"{each.tried:,}", error, f"{each.at:{digits}}", *counts
 
 
-def _piece(place: tuple[str, str, str, int, int]) -> LibraryFunction:
-    folder, name, library, start, stride = place
-    bits = np.arange(start, min(start + _BATCH * stride, PATTERNS), stride, dtype=np.uint64).astype(np.uint32)
-    x = bits.view(np.float32)
-    return largest(name, library, x[~np.isnan(x)], Path(folder))
+def _piece(place: tuple[str, str, str, NumberFormat, int, int]) -> LibraryFunction:
+    folder, name, library, form, start, stride = place
+    if form.name == "f32":
+        bits = np.arange(start, min(start + _BATCH * stride, PATTERNS), stride, dtype=np.uint64).astype(np.uint32)
+        return largest(name, library, bits.view(np.float32), Path(folder))
+    draw = np.random.default_rng(start)
+    bits = draw.integers(0, 1 << 63, _DRAWN, np.uint64, endpoint=True)
+    bits[::2] |= draw.integers(0, 2, _DRAWN // 2, np.uint64) << np.uint64(63)
+    near = draw.choice([-1.0, 1.0], _DRAWN // 2) * np.exp2(draw.uniform(-30, 10, _DRAWN // 2))
+    bits[1::2] = near.view(np.uint64)
+    seen = largest(name, library, bits.view(np.float64), Path(folder))
+    for power in _STEPS:
+        moved = draw.integers(-(1 << power), 1 << power, (len(seen.worst), _AROUND))
+        around = (np.asarray(seen.worst, np.float64).view(np.int64)[:, None] + moved).ravel()
+        seen += largest(name, library, around.view(np.float64), Path(folder))
+    return seen
 
 
-def largest(name: str, library: str, x: F32, folder: Path) -> LibraryFunction:
+def largest(name: str, library: str, x: Floats, folder: Path) -> LibraryFunction:
     """Return the largest error of a library's function at the arguments, (n,), and what differs in NaN or infinity."""
-    own = found(library, name, folder)
+    form = next(each for each in FORMATS.values() if each.dtype == x.dtype)
+    own, x = found(library, name, folder, form), x[~np.isnan(x)]
     if own is None:
         raise InternalError(f"{library} has no {name}")
-    y, exact = own(x).astype(np.float64), screened(name, x, folder)
+    y, exact = own(x).astype(form.wide), screened(name, x, folder, form)
     with np.errstate(all="ignore"):
-        right = exact.astype(np.float32).astype(np.float64)
+        right = exact.astype(form.dtype).astype(form.wide)
         same = _same(y, right)
+        least, normal = form.wide(2) ** form.least, np.finfo(form.dtype).tiny
         flushed = ~same & (
-            (np.abs(exact) < _NORMAL) & (np.abs(exact) > _LEAST) & (y == 0) | _of_zero(name, x, y, folder)
+            (np.abs(exact) < normal) & (np.abs(exact) > least) & (y == 0) | _of_zero(name, x, y, folder, form)
         )
         numbers = np.isfinite(y) & np.isfinite(right)
-        overflowing = np.isfinite(exact) & (np.abs(exact) > np.finfo(np.float32).max * (1 - 2.0**-22))
-        odd = ~numbers & ~same & ~overflowing & ~flushed
-        error = np.where(numbers & ~flushed, np.abs(y - exact) / spacing(exact), 0.0)
-    worst = max(_confirmed(name, x, y, error), key=lambda pair: pair[0], default=(0.0, 0.0))
+        most = form.wide(np.finfo(form.dtype).max) * (1 - form.wide(2) ** (2 - form.bits))
+        odd = ~numbers & ~same & ~(np.isfinite(exact) & (np.abs(exact) > most)) & ~flushed
+        error = np.where(numbers & ~flushed, np.abs(y - exact) / spacing(exact, form), 0.0)
+    places = np.argsort(error)[-_AROUND:][::-1]
+    worst = max(_confirmed(name, x, y, error, places, form), key=lambda pair: pair[0], default=(0.0, 0.0))
     odd_at = float(x[int(odd.argmax())]) if odd.any() else 0.0
-    return LibraryFunction(name, library, *worst, x.size, int(odd.sum()), odd_at, int(flushed.sum()))
+    most_off = x[places].tolist(), error[places].astype(float).tolist()
+    special = int(odd.sum())
+    return LibraryFunction(name, library, *worst, x.size, special, odd_at, int(flushed.sum()), *most_off)
 
 
-def _same(y: F64, right: F64) -> NDArray[np.bool_]:
+def _same(y: Floats, right: Floats) -> NDArray[np.bool_]:
     return np.asarray(np.isnan(y) & np.isnan(right) | (y == right))
 
 
-def _of_zero(name: str, x: F32, y: F64, folder: Path) -> NDArray[np.bool_]:
+def _of_zero(name: str, x: Floats, y: Floats, folder: Path, form: NumberFormat) -> NDArray[np.bool_]:
     """Return where an argument is subnormal and the value is that of zero."""
-    taken = np.abs(x) < _NORMAL
-    taken[taken] = _same(y[taken], screened(name, np.copysign(np.float32(0), x[taken]), folder))
+    taken = np.abs(x) < np.finfo(form.dtype).tiny
+    taken[taken] = _same(y[taken], screened(name, np.copysign(form.dtype(0), x[taken]), folder, form))
     return taken
 
 
-def spacing(exact: F64) -> F64:
-    """Return the distance of the numbers of f32 around each value."""
-    return np.asarray(np.where(exact == 0, 2.0**-149, np.ldexp(1.0, np.maximum(np.frexp(exact)[1] - 24, -149))))
+def spacing(exact: Floats, form: NumberFormat = FORMATS["f32"]) -> Floats:
+    """Return the distance of the numbers of a format around each value."""
+    power = np.where(exact == 0, form.least, np.maximum(np.frexp(exact)[1] - form.bits, form.least))
+    return np.asarray(np.ldexp(form.wide(1), power))
 
 
-def _confirmed(name: str, x: F32, y: F64, error: F64) -> Iterator[tuple[float, float]]:
+def _confirmed(
+    name: str, x: Floats, y: Floats, error: Floats, places: NDArray[np.intp], form: NumberFormat
+) -> Iterator[tuple[float, float]]:
     """Yield the largest errors with their arguments, as mpmath has them."""
-    with mpmath.workprec(150):
-        for place in (each for each in np.argsort(error)[-_CONFIRMED:].tolist() if error[each] > 0):
+    with mpmath.workprec(200):
+        for place in (each for each in places[:_CONFIRMED].tolist() if error[each] > 0):
             value = function(name).exactly(mpmath.mpf(float(x[place])))
             if mpmath.isfinite(value) and value:
-                unit = float(spacing(np.asarray(float(value))))
+                unit = mpmath.ldexp(1, max(mpmath.frexp(value)[1] - form.bits, form.least))
                 yield float(abs(value - float(y[place])) / unit), float(x[place])

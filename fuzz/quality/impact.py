@@ -36,7 +36,7 @@ DEVIATES, RIGHT = "deviates", "right"
 """The outcomes of a program. Another text is the reason why there is no outcome."""
 ENDS = "the process ends here"
 """What a program prints before a call that ends the process."""
-_BESIDE = ("jax", "numpy", "onnx", "scipy", "torch", "triton")
+_BESIDE = ("einops", "jax", "numpy", "onnx", "scipy", "torch", "triton")
 """What programs need besides the library that they show: those whose name a program has are installed as they are here,
 so that nothing but the library differs between two releases."""
 _MOST_S = 600

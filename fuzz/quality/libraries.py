@@ -1,5 +1,5 @@
-"""How a function of a library is called with an array of f32: from a shared library, a Python package, or as a program
-of its own that reads the arguments and writes the values, which keeps two C libraries out of one process."""
+"""How a function of a library is called with an array of f32 or f64: from a shared library, a Python package, or as a
+program of its own that reads the arguments and writes the values, which keeps two C libraries out of one process."""
 
 from __future__ import annotations
 
@@ -19,12 +19,35 @@ from numpy.typing import NDArray
 
 from fuzz.core.base.acceptance import TABLES
 
-F32 = NDArray[np.float32]
-F64 = NDArray[np.float64]
-Call = Callable[[F32], F32]
-Find = Callable[[str, Path], Call | None]
+Floats = NDArray[np.floating[Any]]
+Call = Callable[[Floats], Floats]
+Find = Callable[[str, Path, "NumberFormat"], Call | None]
 _SOURCES = Path(__file__).parent / "c"
 _LIBM = "libm.so.6"
+
+
+@dataclass(frozen=True)
+class NumberFormat:
+    """A format of arguments and results."""
+
+    name: str
+    dtype: type[np.floating[Any]]
+    c: str
+    """The type in C, and `suffix` what the names of C's functions end with."""
+    suffix: str
+    wide: type[np.floating[Any]]
+    """The dtype in which the C library's function `wide_suffix` screens errors."""
+    wide_suffix: str
+    sleef: str
+    bits: int
+    least: int
+    """The exponent of the least number above 0."""
+
+
+FORMATS: Mapping[str, NumberFormat] = {
+    "f32": NumberFormat("f32", np.float32, "float", "f", np.float64, "", "f", 24, -149),
+    "f64": NumberFormat("f64", np.float64, "double", "", np.longdouble, "l", "d", 53, -1074),
+}
 
 # GNU C Library manual, Known Maximum Errors in Math Functions, x86_64: of the rounded exact result, and in whole ulp.
 _GLIBC: Mapping[str, float] = {
@@ -33,6 +56,12 @@ _GLIBC: Mapping[str, float] = {
     "sinh": 2, "tan": 1, "tanh": 2, "tgamma": 8,
 }  # fmt: skip
 FUNCTIONS = tuple(_GLIBC)
+# The same of double, as the file that the manual is made of has it at 0003605; of `tan` it has none.
+_GLIBC_F64: Mapping[str, float] = {
+    "acos": 1, "acosh": 2, "asin": 1, "asinh": 2, "atan": 1, "atanh": 2, "cbrt": 4, "cos": 1, "cosh": 2, "erf": 1,
+    "erfc": 5, "exp": 1, "exp2": 1, "expm1": 1, "lgamma": 4, "log": 1, "log10": 2, "log1p": 1, "log2": 2, "sin": 1,
+    "sinh": 2, "tanh": 2, "tgamma": 9,
+}  # fmt: skip
 # JAX, Numerical accuracy, float32 on a processor, at 031068b: of all numbers; the larger where two are named.
 _JAX: Mapping[str, float] = {
     "acos": 1.5, "acosh": 4.5, "asin": 2, "asinh": 3.5, "atan": 5.5, "atanh": 3, "cbrt": 0.5, "cos": 0.5, "cosh": 25,
@@ -49,8 +78,8 @@ class MathLibrary:
     """Returns the function that has a name in C, or None. What is compiled for it is put into the folder."""
     install: str
     """What installs the library."""
-    published: Mapping[str, float] = field(default_factory=dict)
-    """The largest error of each function, in ulp, by the library's own documents."""
+    published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """The largest error of each function, in ulp, by the library's own documents, by format."""
 
 
 @cache
@@ -61,43 +90,43 @@ def compiled(folder: Path) -> ctypes.CDLL:
     return ctypes.CDLL(str(own))
 
 
-def screened(name: str, x: F32, folder: Path) -> F64:
-    """Return the C library's function in double of the arguments."""
-    y = np.empty(x.shape)
-    _each(compiled(folder).doubles, ctypes.CDLL(_LIBM)[name], x, y)
+def screened(name: str, x: Floats, folder: Path, form: NumberFormat) -> Floats:
+    """Return the C library's function in the wider type of the arguments."""
+    y = np.empty(x.shape, form.wide)
+    _each(getattr(compiled(folder), f"{form.name}_screened"), ctypes.CDLL(_LIBM)[name + form.wide_suffix], x, y)
     return y
 
 
 @cache
-def found(library: str, name: str, folder: Path) -> Call | None:
+def found(library: str, name: str, folder: Path, form: NumberFormat = FORMATS["f32"]) -> Call | None:
     """Return a function of a library, or None if there is none."""
-    return LIBRARIES[library].find(name, folder)
+    return LIBRARIES[library].find(name, folder, form)
 
 
-def is_installed(library: str, folder: Path) -> bool:
+def is_installed(library: str, folder: Path, form: NumberFormat) -> bool:
     """Whether a library has any function here."""
-    return any(found(library, name, folder) for name in FUNCTIONS)
+    return any(found(library, name, folder, form) for name in FUNCTIONS)
 
 
-def _each(loop: Any, function: Any, x: F32, y: F32 | F64) -> None:
+def _each(loop: Any, function: Any, x: Floats, y: Floats) -> None:
     pointers = (ctypes.c_void_p(each.ctypes.data) for each in (x, y))
     loop(ctypes.cast(function, ctypes.c_void_p), ctypes.c_long(x.size), *pointers)
 
 
 def _shared(file: str, *patterns: str) -> Find:
-    def find(name: str, folder: Path) -> Call | None:
+    def find(name: str, folder: Path, form: NumberFormat) -> Call | None:
         try:
             library = ctypes.CDLL(file)
         except OSError:
             return None
-        symbols = (getattr(library, pattern.format(name), None) for pattern in patterns)
+        symbols = (getattr(library, pattern.format(name, form=form), None) for pattern in patterns)
         symbol = next((each for each in symbols if each is not None), None)
         if symbol is None:
             return None
 
-        def call(x: F32) -> F32:
+        def call(x: Floats) -> Floats:
             y = np.empty_like(x)
-            _each(compiled(folder).floats, symbol, x, y)
+            _each(compiled(folder)[form.name], symbol, x, y)
             return y
 
         return call
@@ -106,33 +135,33 @@ def _shared(file: str, *patterns: str) -> Find:
 
 
 def _package(pattern: str, names: Mapping[str, str], taken: str = "numpy:asarray") -> Find:
-    def find(name: str, _: Path) -> Call | None:
+    def find(name: str, _: Path, form: NumberFormat) -> Call | None:
         try:
             own = resolve_name(pattern.format(names.get(name, name)))
             take = resolve_name(taken)
         except (ImportError, AttributeError):
             return None
 
-        def call(x: F32) -> F32:
+        def call(x: Floats) -> Floats:
             with np.errstate(all="ignore"):
-                return np.asarray(own(take(x)), np.float32)
+                return np.asarray(own(take(x)))
 
-        return call
+        return call if call(np.ones(1, form.dtype)).dtype == form.dtype else None  # JAX has no f64 unless it is told
 
     return find
 
 
 def _program(command: str) -> Find:
-    def find(name: str, folder: Path) -> Call | None:
-        words = shlex.split(command.format(name=name, sources=_SOURCES))
-        path = str(folder / f"{words[0]}-{name}")
+    def find(name: str, folder: Path, form: NumberFormat) -> Call | None:
+        words = shlex.split(command.format(name=name, sources=_SOURCES, form=form))
+        path = str(folder / f"{words[0]}-{name}-{form.name}")
 
-        def call(x: F32) -> F32:
-            return np.frombuffer(subprocess.run([path], input=x.tobytes(), check=True, stdout=-1).stdout, np.float32)
+        def call(x: Floats) -> Floats:
+            return np.frombuffer(subprocess.run([path], input=x.tobytes(), check=True, stdout=-1).stdout, form.dtype)
 
         try:
             subprocess.run([*words, "-o", path], check=True, capture_output=True)
-            call(np.ones(1, np.float32))
+            call(np.ones(1, form.dtype))
         except (OSError, subprocess.CalledProcessError):
             return None
         return call
@@ -142,19 +171,26 @@ def _program(command: str) -> Find:
 
 _GAMMAS = {"tgamma": "gamma", "lgamma": "gammaln"}
 LIBRARIES: Mapping[str, MathLibrary] = {
-    "C": MathLibrary(_shared(_LIBM, "{}f"), "a C library with libm.so.6", _GLIBC),
+    "C": MathLibrary(
+        _shared(_LIBM, "{}{form.suffix}"), "a C library with libm.so.6", {"f32": _GLIBC, "f64": _GLIBC_F64}
+    ),
     "musl": MathLibrary(
-        _program("musl-gcc -O2 -fno-builtin -static -DFUNCTION={name}f {sources}/floats.c"), "apt install musl-tools"
+        _program(
+            "musl-gcc -O2 -fno-builtin -static -DFUNCTION={name}{form.suffix} -DNUMBER={form.c} {sources}/numbers.c"
+        ),
+        "apt install musl-tools",
     ),
     "SLEEF": MathLibrary(
-        _shared("libsleef.so.3", *(f"Sleef_{{}}f1_{ulp}{way}" for way in ("", "purec") for ulp in ("u10", "u15"))),
+        _shared("libsleef.so.3", *(
+            f"Sleef_{{}}{{form.sleef}}1_{ulp}{way}" for way in ("", "purec") for ulp in ("u10", "u15")
+        )),
         "apt install libsleef3",
-        {**dict.fromkeys(FUNCTIONS, 1.0), "erfc": 1.5},  # as the suffixes say
+        {form: {**dict.fromkeys(FUNCTIONS, 1.0), "erfc": 1.5} for form in FORMATS},  # as the suffixes say
     ),
     "PoCL": MathLibrary(
-        _program("cc -O2 -DFUNCTION={name} {sources}/opencl.c -lOpenCL"),
+        _program("cc -O2 -DFUNCTION={name} -DNUMBER={form.c} {sources}/opencl.c -lOpenCL"),
         "apt install pocl-opencl-icd ocl-icd-opencl-dev",
-        {name: bound.ulp for name, bound in TABLES["opencl"].documented.items()},
+        {"f32": {name: bound.ulp for name, bound in TABLES["opencl"].documented.items()}},
     ),
     "numpy": MathLibrary(
         _package("numpy:{}", {f"a{name}": f"arc{name}" for name in ("cos", "cosh", "sin", "sinh", "tan", "tanh")}),
@@ -167,7 +203,7 @@ LIBRARIES: Mapping[str, MathLibrary] = {
             **{name: f"numpy:{name}" for name in FUNCTIONS},
             **{name: f"scipy.special:{_GAMMAS.get(name, name)}" for name in ("erf", "erfc", *_GAMMAS)},
         }),
-        "pip install jax", _JAX,
+        "pip install jax, and for f64 JAX_ENABLE_X64=1", {"f32": _JAX},
     ),
 }  # fmt: skip
 """The libraries by their names."""

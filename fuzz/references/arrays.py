@@ -97,10 +97,20 @@ def _called(name: str, args: Any, kwargs: Any) -> Any:
             return Array(
                 tnp.asarray(own(*(each.tensor if isinstance(each, tnp.ndarray) else each for each in _given(args))))
             )
-    found = getattr(tnp, name, None) or getattr(tnp.linalg, name, None)
+    found = getattr(tnp, name, None) or getattr(tnp.linalg, name, None) or _special(name)
     if found is None:
         raise UnreadableError(f"numpy.{name} has no formula")
     return _run(found, args, kwargs)
+
+
+def _special(name: str) -> Callable[..., Any] | None:
+    """Return a function of scipy.special as torch has it, or None."""
+    import torch
+
+    found = getattr(torch.special, name, None)
+    return found and (
+        lambda *args: sys.modules["torch._numpy"].asarray(found(*(getattr(each, "tensor", each) for each in args)))
+    )
 
 
 def _eye(n: int, m: int | None = None, k: int = 0, dtype: Any = float) -> Any:

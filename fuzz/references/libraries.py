@@ -51,4 +51,4 @@ def _used(reference: Any, deep: int) -> Iterator[str]:
 def _library(value: Any) -> str:
     module = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None) or ""
     found = "numpy" if isinstance(value, np.ufunc) else str(module).partition(".")[0]
-    return "jax" if found == "jaxlib" else found
+    return {"jaxlib": "jax", "scipy": "numpy"}.get(found, found)

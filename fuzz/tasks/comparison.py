@@ -7,10 +7,12 @@ import inspect
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import wraps
+from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 from unittest.mock import patch
 
@@ -26,11 +28,13 @@ from fuzz.references.residuals import equations_of, solves
 from fuzz.references.tracing import tensors_in
 from fuzz.tasks.bound import ReadTask
 from fuzz.tasks.check.results import CheckError
+from fuzz.tasks.expression import CalledValue, UnknownSourceError, argument, called_value
 from fuzz.tasks.history import ConstantValueError, History, UnknownHistoryError, ValueOrigin
+from fuzz.tasks.special import strayed
 from oracles.dtypes import DOUBLE
 from oracles.formula.contract import INPUT
 
-FORMULA, REPLAY = "formula", "replay"
+FORMULA, REPLAY, MPMATH = "formula", "replay", "mpmath"
 RIGHT, WRONG, OPEN = "right", "wrong", "not judged"
 _EACH_STEP_ROUNDS = {"compute": INPUT, "wider": True}
 """The contract of several operations of torch one after the other, which return results in the dtype of the inputs."""
@@ -39,6 +43,12 @@ _MOST_ELEMENTS = 1 << 20
 _MOST_GIVEN = 1 << 22
 """More elements of inputs are not judged either, such as those of a loss. Chosen."""
 _NAN = float("nan")
+_NUMPY = ("assert_allclose", "assert_almost_equal", "assert_approx_equal", "assert_array_almost_equal",
+          "assert_array_almost_equal_nulp", "assert_array_max_ulp")  # fmt: skip
+_SCIPY = ("scipy._lib._array_api.xp_assert_close",)
+_CALLER = 2
+_MEASURED = 8
+"""The comparisons of one line of a test whose tolerance is measured, which takes as long as judging. Chosen."""
 _FAR = 10.0
 """A tolerance that is wider by more than this factor is told. Chosen."""
 
@@ -185,6 +195,8 @@ class Comparisons:
     found: list[SuiteComparison] = field(default_factory=list)
     """The comparisons of the running test."""
     _history: History | None = None
+    _read: dict[Any, tuple[ReadTask | str, Sequence[Any]]] = field(default_factory=dict)
+    """What came of reading calls of NumPy and SciPy."""
 
     @contextmanager
     def judging(self) -> Iterator[None]:
@@ -208,8 +220,11 @@ class Comparisons:
         def allclose(one: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
             return bool(self._compared(alike, (one, other), {"rtol": rtol, "atol": atol, "equal_nan": equal_nan}))
 
-        close = self.judged(torch.testing.assert_close)
-        with patch("torch.testing.assert_close", close), patch("torch.allclose", allclose):
+        with ExitStack() as replaced:
+            replaced.enter_context(patch("torch.allclose", allclose))
+            for named in ("torch.testing.assert_close", *(f"numpy.testing.{each}" for each in _NUMPY), *_SCIPY):
+                if find_spec(named.partition(".")[0]) is not None:
+                    replaced.enter_context(patch(named, self.judged(resolve_name(named))))
             yield
 
     def judged(self, comparison: Callable[..., Any]) -> Callable[..., Any]:
@@ -237,9 +252,16 @@ class Comparisons:
                 error = raised
             passed = error is None and returned is not False
             given = _arguments(comparison, args, named)
-            actual, expected = [*(each for each in given.values() if isinstance(each, torch.Tensor)), None, None][:2]
-            seen = self._see(actual, expected, given.get("atol", _NAN), given.get("rtol", _NAN), passed)
-        is_right = seen.result == RIGHT and _differ_in_values(actual, expected)
+            tensors = [each for each in given.values() if isinstance(each, torch.Tensor)]
+            of_arrays = not tensors and len(given) > 1
+            if of_arrays:
+                seen = self._see_array(sys._getframe(_CALLER), given, passed)
+                actual = expected = None
+            else:
+                actual, expected = [*tensors, None, None][:2]
+                seen = self._see(actual, expected, given.get("atol", _NAN), given.get("rtol", _NAN), passed)
+        # Of arrays the value is right, and not what the test says of it.
+        is_right = seen.result == RIGHT and not of_arrays and _differ_in_values(actual, expected)
         if isinstance(returned, bool):
             return is_right or (passed and seen.result != WRONG)
         if seen.result == WRONG:
@@ -258,6 +280,43 @@ class Comparisons:
             wider, tight = effect(judged.task, *both)
         self.found.append(SuiteComparison(_place(), passed, judged.by, judged.result, judged.said, wider, tight))
         return self.found[-1]
+
+    def _see_array(self, frame: Any, given: Mapping[str, Any], passed: bool) -> SuiteComparison:
+        """Judge the first of two compared arrays that calls of NumPy and SciPy made, by these calls."""
+        judged, wider, tight = JudgedCall(said="compares no arrays of floats"), _NAN, _NAN
+        place = _place()
+        for at, (name, value) in enumerate([*given.items()][:2]):
+            array = np.asarray(value)
+            if array.dtype.kind != "f" or array.size > _MOST_ELEMENTS or judged.by:
+                continue
+            try:
+                judged = self._read_and_judged(called_value(argument(frame, name, at), array), value)
+                tolerance = _tolerance(given, array.dtype)
+                if judged.task is not None and tolerance is not None and self._is_new(place):
+                    wider, tight = effect(judged.task, *tolerance)
+            except UnknownSourceError as error:
+                judged = judged if judged.unread else JudgedCall(said=f"the value: {error}")
+            except CheckError as error:
+                judged = JudgedCall(said=str(error))
+            except Exception as error:  # what we cannot judge for a fault of ours fails no test of others
+                judged = JudgedCall(said=f"an error of kernelfuzz: {error_line(error)}")
+        self.found.append(SuiteComparison(place, passed, judged.by, judged.result, judged.said, wider, tight))
+        return self.found[-1]
+
+    def _is_new(self, place: str) -> bool:
+        return sum(each.place == place for each in self.found) < _MEASURED
+
+    def _read_and_judged(self, made: CalledValue, value: Any) -> JudgedCall:
+        key = made.key, *map(id, made.functions), *((each.shape, each.dtype.str) for each in made.inputs.values())
+        if key not in self._read:
+            self._read[key] = reading_of(made.reference, made.inputs), made.functions  # which keeps their ids
+        task, _ = self._read[key]
+        if isinstance(task, str):
+            known = None if made.args is None else strayed(made.functions[0].__name__, made.args, value)
+            if known is not None:
+                return JudgedCall(MPMATH, WRONG if known else RIGHT, known, task)
+            return JudgedCall(said=task.rpartition("cannot be read: ")[2], unread=task)
+        return JudgedCall.by_formula(ReadTask.of_read(task.derived, made.inputs), value)
 
     def _judged(self, actual: Any, expected: Any, dtype: str) -> JudgedCall:
         if dtype not in TORCH or getattr(expected, "shape", None) != actual.shape:
@@ -311,6 +370,16 @@ def _arguments(comparison: Callable[..., Any], args: Sequence[Any], named: Mappi
         return {**{str(at): each for at, each in enumerate(args)}, **named}
     bound.apply_defaults()
     return bound.arguments
+
+
+def _tolerance(given: Mapping[str, Any], dtype: Any) -> tuple[float, float] | None:
+    """Return the absolute and the relative tolerance of a comparison of arrays."""
+    if "decimal" in given:
+        return 1.5 * 10.0 ** -given["decimal"], 0.0
+    if "rtol" not in given:
+        return None
+    rtol, atol = given["rtol"], given.get("atol", 0.0)
+    return atol or 0.0, float(np.spacing(dtype.type(1))) ** 0.5 * 4 if rtol is None else rtol
 
 
 def _differ_in_values(one: Any, other: Any) -> bool:

@@ -1,4 +1,4 @@
-/* FUNCTION of each float of standard input, as PoCL's first device has it, on standard output. */
+/* FUNCTION of each NUMBER, float or double, of standard input, as PoCL's first device has it, on standard output. */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 #include <stdio.h>
@@ -23,8 +23,8 @@ static cl_device_id device_of_pocl(void) {
 }
 
 int main(void) {
-  const char *source = "kernel void each(global float *x) { size_t i = get_global_id(0); x[i] = " TEXT(FUNCTION) "(x[i]); }";
-  static float numbers[MOST];
+  const char *source = "kernel void each(global " TEXT(NUMBER) " *x) { size_t i = get_global_id(0); x[i] = " TEXT(FUNCTION) "(x[i]); }";
+  static NUMBER numbers[MOST];
   cl_device_id device = device_of_pocl();
   if (!device) return 1;
   cl_context context = clCreateContext(NULL, 1, &device, NULL, NULL, NULL);

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fuzz.references.dims import MisnamedError, UnreadableError
+from fuzz.references.dims import MisnamedError, NotTakenError, UnreadableError
 from fuzz.references.tracing import RETURNS_NONE, SourceLine
 
 _CALLS = ("jaxpr", "call_jaxpr", "fun_jaxpr")
@@ -124,7 +124,8 @@ def traced(call: Callable[..., Any], specs: Mapping[str, tuple[tuple[int, ...], 
     except UnreadableError:
         raise
     except Exception as error:  # the function's own, or JAX's about a branch on values
-        raise UnreadableError(_why(error)) from error
+        refused = UnreadableError if isinstance(error, jax.errors.JAXTypeError) else NotTakenError
+        raise refused(_why(error)) from error
 
 
 def _why(error: Exception) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from fuzz.quality.__main__ import app
 from fuzz.quality.functions import LibraryFunction, largest, spacing
-from fuzz.quality.libraries import F32, FUNCTIONS, LIBRARIES, MathLibrary, found
+from fuzz.quality.libraries import FORMATS, FUNCTIONS, LIBRARIES, Floats, MathLibrary, found
 from fuzz.tests.conftest import Cli
 from oracles.elementary.functions import function
 
@@ -22,15 +22,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("compiled")
 
 
-def with_values(name: str, x: F32, y: F32, folder: Path, monkeypatch: pytest.MonkeyPatch) -> LibraryFunction:
+def with_values(name: str, x: Floats, y: Floats, folder: Path, monkeypatch: pytest.MonkeyPatch) -> LibraryFunction:
     """Return what is found of a library whose function has these values."""
-    made = MathLibrary(lambda name, folder: lambda x: y, "nothing")
+    made = MathLibrary(lambda name, folder, form: lambda x: y, "nothing")
     monkeypatch.setitem(LIBRARIES, "made", made)
     found.cache_clear()
     return largest(name, "made", x, folder)
 
 
-def of_c(name: str, x: F32, folder: Path) -> F32:
+def of_c(name: str, x: Floats, folder: Path) -> Floats:
     own = found("C", name, folder)
     assert own is not None
     return own(x)
@@ -117,12 +117,12 @@ def test_only_what_a_library_has_is_tried(folder: Path) -> None:
 
 def test_a_program_that_cannot_be_made_is_no_library(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    assert LIBRARIES["musl"].find("erf", folder) is None
-    assert LIBRARIES["PoCL"].find("erf", folder) is None
+    assert LIBRARIES["musl"].find("erf", folder, FORMATS["f32"]) is None
+    assert LIBRARIES["PoCL"].find("erf", folder, FORMATS["f32"]) is None
 
 
 def test_a_library_that_is_not_here_is_left_out_with_a_word(cli_here: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(LIBRARIES, "none", MathLibrary(lambda name, folder: None, "apt install none"))
+    monkeypatch.setitem(LIBRARIES, "none", MathLibrary(lambda name, folder, form: None, "apt install none"))
     words = ("functions", "--function", "exp", "--library", "[nC]*", "--stride", "100000007", "-j", "1")
     done = cli_here(*words, app=app)
     assert done.returncode == 0, done.stderr
@@ -143,3 +143,29 @@ def test_the_command_prints_what_it_found(cli_here: Cli, tmp_path: Path) -> None
               if (each["function"], each["library"]) == ("exp", "C")]  # fmt: skip
     assert one["tried"] > 4000
     assert math.isclose(one["ulp"], float(shown["exp", "C"][3]), abs_tol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["exp", "erfc", "lgamma", "sin"])
+def test_a_value_of_f64_that_is_off_by_some_units_is_seen(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, form = np.linspace(0.5, 3.0, 1001), FORMATS["f64"]
+    own = found("C", name, folder, form)
+    assert own is not None
+    y = own(x)
+    y[700] += 12 * spacing(y[700:701].astype(form.wide), form)[0]
+    seen = with_values(name, x, y, folder, monkeypatch)
+    assert seen.at == x[700]
+    assert 7 < seen.ulp < 17
+    assert largest(name, "C", x, folder).ulp < 5
+
+
+def test_numbers_of_f64_are_drawn_and_others_around_the_worst(cli_here: Cli, tmp_path: Path) -> None:
+    words = ("functions", "--function", "exp", "--library", "C", "--dtype", "f64", "-j", "1", "--json")
+    done = cli_here(*words, str(tmp_path / "found.json"), app=app)
+    assert done.returncode == 0, done.stderr
+    (one,) = json.loads((tmp_path / "found.json").read_text())["largest"]
+    assert 0.5 < one["ulp"] < 0.52
+    assert one["tried"] > 2**20
+    refused = cli_here("functions", "--dtype", "f16", app=app)
+    assert (refused.returncode, "--dtype f16: it must be f32 or f64" in refused.stderr) == (4, True)

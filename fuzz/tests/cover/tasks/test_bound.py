@@ -8,6 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 import torch
+from scipy import special
 
 import fuzz
 from fuzz import CheckError, CheckFailed, assert_right, bound
@@ -210,6 +211,22 @@ def test_tensors_with_equal_extents_are_read(reference: Any, shapes: Any) -> Non
     right[(-1,) * right.ndim] += 1e-2
     with pytest.raises(CheckFailed, match="must be"):
         assert_right(right, reference, inputs)
+
+
+def test_a_number_of_jax_is_judged_as_one_of_numpy_is() -> None:
+    jnp = pytest.importorskip("jax.numpy")
+    x = jnp.float32(0.3)
+    assert_right(jnp.exp(x), lambda x: jnp.exp(x), (x,))
+    with pytest.raises(CheckFailed):
+        assert_right(jnp.exp(x) * jnp.float32(1.001), lambda x: jnp.exp(x), (x,))
+
+
+def test_functions_of_scipy_are_read_as_torch_has_them() -> None:
+    x = np.linspace(0.1, 0.9, 5)
+    for reference in (lambda x: special.erf(x), lambda x: special.expit(x), lambda x: special.xlogy(x, 2.0)):
+        assert_right(reference(x), reference, (x,))
+        with pytest.raises(CheckFailed):
+            assert_right(reference(x) * (1 + 1e-12), reference, (x,))
 
 
 def test_a_gradient_is_judged_with_the_given_gradient_of_the_output() -> None:
