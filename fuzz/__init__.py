@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fuzz.references.backward import backward
     from fuzz.references.derive import op_of
     from fuzz.references.repeated import repeated
+    from fuzz.tasks.blocks import check_blocks
     from fuzz.tasks.bound import OutputBound, assert_right, bound
     from fuzz.tasks.chance import check_random, philox, philox_uniform
     from fuzz.tasks.check.check import CheckError, CheckFailed, check
@@ -69,6 +70,7 @@ __all__ = [
     "backward",
     "bound",
     "check",
+    "check_blocks",
     "check_conversion",
     "check_module",
     "check_random",
@@ -90,6 +92,7 @@ _HOME = {
     "Capabilities": "fuzz.core.base.capability",
     **dict.fromkeys(("CheckError", "CheckFailed", "check"), "fuzz.tasks.check.check"),
     **dict.fromkeys(("OutputBound", "assert_right", "bound"), "fuzz.tasks.bound"),
+    "check_blocks": "fuzz.tasks.blocks",
     **dict.fromkeys(("check_conversion", "every"), "fuzz.tasks.conversion"),
     "check_module": "fuzz.tasks.judge.module",
     **dict.fromkeys(("check_random", "philox", "philox_uniform"), "fuzz.tasks.chance"),

@@ -41,6 +41,7 @@ DECLARATIONS: Mapping[str, tuple[str, ...]] = {
         "judge",
         "drawn",
         "check_conversion",
+        "check_blocks",
         "every",
         "backward",
         "repeated",

@@ -1,32 +1,46 @@
-"""Conversions between formats, which have one right result: all inputs of 8 and 16 bits, and of longer formats those
+"""Conversions between formats, which have one right result: all inputs of 16 bits and less, and of longer formats those
 next to each number of the target and half-way between two."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.core.base.dtypes import nans
 from fuzz.core.base.text import counted
-from fuzz.core.transport.python.arrays import NumpyArrays, TorchArrays
+from fuzz.core.transport.python.arrays import TorchArrays
 from fuzz.references.libraries import library_of
 from fuzz.references.parameters import name_of
 from fuzz.tasks.check.results import CheckError, CheckFailed, told
-from oracles.doubledouble import F64
-from oracles.dtypes import FORMATS, SPELLED, Format, Ties
-from oracles.rounding import STORAGE, half_gap, round_to
+from fuzz.tasks.codes import CODED, KNOWN, Between, Coded, Codes, Rounding, between, pairs, read, storage, unpaired
 
 __tracebackhide__ = told
-Overflow = Literal["infinite", "saturate"]
-Library = Literal["torch", "numpy"]
+Overflow = Literal["infinite", "saturate", "saturate numbers", "nan"]
+Nan = Literal["any", "quiet", "sign", "payload"]
+Kind = Literal["NaN", "zeros", "negative"]
+Library = Literal["torch", "numpy", "jax"]
 _TAILS = (1, 2, 3, 5, 7, 8, 9, 15, 17, 31, 33)
 """The lengths of further calls: kernels convert several elements at once, and the last ones otherwise."""
 _MOST = 1 << 17
 """The most numbers of a longer target format of which the neighbours are tried."""
+_FEW = 64
+"""How many wrong results another way must explain before it is tried on all."""
+_PAYLOADS = 256
+"""The NaNs of any payload that are tried of a longer format, beside those of one bit, of all, and of all but one."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What is right where formats leave a choice."""
+
+    overflow: Overflow = "infinite"
+    ties: Rounding = "even"
+    nan: Nan = "any"
+    codes: Mapping[Kind, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -37,167 +51,317 @@ class ConversionCheck:
     target: str
     tried: Mapping[str, int]
     """The number of inputs of each kind."""
+    free: tuple[str, ...] = ()
+    """The kinds whose results were not judged."""
 
     def __str__(self) -> str:
-        every = "all " if FORMATS[self.source].itemsize <= 2 else ""
+        every = "all " if CODED[self.source].bits <= 16 else ""
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in self.tried.items() if count)
-        return f"{self.source} to {self.target}: {every}{sum(self.tried.values()):,} inputs: {kinds}"
+        rest = f"; not judged: {', '.join(self.free)}" if self.free else ""
+        return f"{self.source} to {self.target}: {every}{sum(self.tried.values()):,} inputs: {kinds}{rest}"
 
 
 def check_conversion(
-    kernel: Callable[..., Any], source: str, target: str, *, overflow: Overflow = "infinite", ties: Ties = "even",
-    arrays: Library | None = None,
+    kernel: Callable[..., Any], source: str, target: str, *, overflow: Overflow = "infinite", ties: Rounding = "even",
+    nan: Nan = "any", codes: Mapping[Kind, int] | None = None, packed: bool = False, arrays: Library | None = None,
 ) -> ConversionCheck:  # fmt: skip
     """Check a kernel that converts a tensor of one format to another, and return what was tried. Formats are spelled as
     in torch and NumPy, or as in reports: "float8_e4m3fn" or "e4m3fn".
 
     A number that is too large becomes an infinity, or NaN in a format without infinities; with `overflow="saturate"` it
-    becomes the largest number, and so does an infinity. NaN becomes any NaN, and zeros keep their signs. `ties` are
-    "even", "away" or "towards zero", which cuts off. The kernel is given a tensor of torch, or an array if its code
-    calls NumPy or `arrays` says so; it may return codes as unsigned integers. Raises CheckFailed for a wrong kernel."""
-    one, other = (_format(each) for each in (source, target))
+    becomes the largest number, and so does an infinity, with "saturate numbers" only the number, and with "nan" it
+    becomes NaN. NaN becomes `nan`: any NaN, a quiet one, one of the same sign, or that of the same sign and "payload",
+    cut off and made quiet. `codes` say the one code that a kind of input becomes where the target has none of its own,
+    such as {"NaN": 7}. `ties` are "even", "away", "towards zero", which cuts off, or "upward", to the next larger one.
+    The kernel is given a tensor of torch, or an array if its code calls NumPy or JAX or `arrays` says so, and codes
+    where the library lacks the format; it may return codes as integers. `packed` are two codes of 4 bits in a byte, the
+    first in the low half. Raises CheckFailed for a wrong kernel."""
+    one, other = (format_of(each) for each in (source, target))
+    right = Right(one, other, Policy(overflow, ties, nan, codes or {}))
+    right.refuse(packed)
     given = _inputs(one, other)
-    wide = _wide(given)
-    right = _right(wide, replace(other, ties=ties), overflow).astype(STORAGE[other.name])
-    call = _Call(kernel, one, other, arrays or ("numpy" if library_of(kernel) == "numpy" else "torch"))
-    kinds = dict(_kinds(wide, right, other))
-    if wrong := _wrong(call, given, right, kinds):
-        raise CheckFailed(f"FAIL  {name_of(kernel)}  wrong values, {one.name} to {other.name}\n{wrong}")
+    call = _Call(kernel, one, other, arrays or library_for(kernel), packed)
     some = np.random.default_rng(0).permutation(len(given))
-    for length in _TAILS:
-        own = {name: mask[some[:length]] for name, mask in kinds.items()}
-        if wrong := _wrong(call, given[some[:length]], right[some[:length]], own):
-            words = f"wrong values, {one.name} to {other.name}, of {counted(length, 'element')} alone"
-            raise CheckFailed(f"FAIL  {name_of(kernel)}  {words}\n{wrong}")
-        some = some[length:]
-    return ConversionCheck(one.name, other.name, {name: int(mask.sum()) for name, mask in kinds.items()})
+    for length in (len(given), *_TAILS):
+        alone = f", of {counted(length, 'element')} alone" if length < len(given) else ""
+        own = given[some[: length + length % 2 * packed]] if alone else given
+        if wrong := right.wrong(own, call(own)):
+            title = f"FAIL  {name_of(kernel)}  wrong values, {one.name} to {other.name}{alone}"
+            raise CheckFailed(f"{title}\n{wrong}")
+        some = np.roll(some, -length)
+    tried = {name: int(mask.sum()) for name, mask in right.kinds(given)}
+    return ConversionCheck(one.name, other.name, tried, tuple(name for name in right.free if tried.get(name)))
 
 
 def every(dtype: str, library: Library = "torch") -> Any:
     """Return a tensor, or array, of all values of a format of 8 or 16 bits, each once: NaNs and infinities too."""
-    form = _format(dtype)
-    if form.itemsize > 2:
+    form = format_of(dtype)
+    if form.bits > 16:
         raise CheckError(f"{form.name} has too many values: every() is for formats of 8 and 16 bits")
-    return _tensor(_all(form), form, library)
+    return tensor_of(_all(form), form, library)
 
 
-def _format(name: str) -> Format:
-    found = FORMATS.get(name) or FORMATS.get(SPELLED[name].name if name in SPELLED else "")
-    if found is None:
-        raise CheckError(f"{name!r} is no format: known are {', '.join(FORMATS)}")
-    return found
+def format_of(name: str) -> Coded:
+    if name not in CODED:
+        raise CheckError(f"{name!r} is no format: known are {', '.join(KNOWN)}")
+    return CODED[name]
 
 
-def _all(form: Format) -> NDArray[Any]:
-    return np.arange(1 << 8 * form.itemsize, dtype=f"<u{form.itemsize}").view(STORAGE[form.name])
+def library_for(kernel: Callable[..., Any]) -> Library:
+    found = library_of(kernel)
+    return "numpy" if found == "numpy" else "jax" if found == "jax" else "torch"
 
 
-def _inputs(one: Format, other: Format) -> NDArray[Any]:
+def _all(form: Coded) -> Codes:
+    return np.arange(1 << form.bits, dtype=np.uint64)
+
+
+def _inputs(one: Coded, other: Coded) -> Codes:
     """Return the inputs: all, or the numbers of the other format, those half-way, their neighbours, and any others."""
-    if one.itemsize <= 2:
+    if one.bits <= 16:
         return _all(one)
-    random, kind = np.random.default_rng(0), STORAGE[one.name]
-    some = _all(other) if other.itemsize <= 2 else _words(random, other)
-    points = _wide(some)
-    points = points[np.isfinite(points)]
-    with np.errstate(over="ignore"):
-        middle = points + half_gap(points, other, np.ones(points.shape, bool))
-        ends = np.array(
-            [other.max, other.max * (1.0 + other.u / 2), other.max * (1.0 + other.u), other.max * 2.0, np.inf]
-        )
-        near = np.concatenate([points, middle, ends, -ends]).astype(kind)
-        both = [np.nextafter(near, kind.type(way)) for way in (-np.inf, np.inf)]
-    quiet = nans(one.name, random.integers(0, 1 << 63, 256, dtype=np.uint64))
-    return np.concatenate([near, *both, quiet.astype(kind, copy=False), _words(random, one)])
+    random, top = np.random.default_rng(0), np.uint64(one.infinity or 0)
+    if other.bits >= one.bits:
+        other = one  # whose numbers are all exact: any do
+    if other.bits <= 16:
+        some = np.arange(other.largest + 2, dtype=np.uint64)
+    else:
+        ends = [0, 1, other.largest, other.largest + 1]
+        some = np.append(random.integers(0, other.largest, _MOST, dtype=np.uint64), np.array(ends, np.uint64))
+    low, high = other.sizes(some), other.sizes(some + np.uint64(1))
+    middle = low + (np.where(np.isfinite(high), high, low) - low) / 2.0
+    at = one.below(np.concatenate([np.where(np.isfinite(low), low, 0.0), middle, [0.0, 2.0 * other.most]]))
+    near = np.concatenate([np.where(at > 0, at - np.uint64(1), at), at, at + np.uint64(1), [top, top - np.uint64(1)]])
+    bits = np.uint64(1) << np.arange(one.mantissa, dtype=np.uint64)
+    payload = [bits, bits | np.uint64(one.quiet), random.integers(1, int(bits[-1]), _PAYLOADS, dtype=np.uint64)]
+    payload += [np.array([one.quiet - 1, 2 * one.quiet - 1], np.uint64)]
+    size = np.concatenate([np.minimum(near, top), top | np.concatenate(payload)])
+    any_bits = random.integers(0, 1 << one.bits - 1, _MOST, dtype=np.uint64) * np.uint64(2)
+    any_bits += random.integers(0, 2, _MOST, dtype=np.uint64)
+    return np.concatenate([size, size | np.uint64(one.sign), any_bits])
 
 
-def _wide(values: NDArray[Any]) -> F64:
-    """Return values as float64; NumPy warns of signalling NaNs."""
-    with np.errstate(all="ignore"):
-        found: F64 = values.astype(np.float64)
-    return found
+@dataclass(frozen=True)
+class Right:
+    """The right results of a conversion."""
 
+    source: Coded
+    target: Coded
+    policy: Policy
 
-def _words(random: np.random.Generator, form: Format) -> NDArray[Any]:
-    """Return numbers of any bits of a format."""
-    return (
-        random.integers(0, 1 << 8 * form.itemsize - 1, _MOST, dtype=np.uint64)
-        .astype(f"<u{form.itemsize}")
-        .view(STORAGE[form.name])
-    )
+    @property
+    def free(self) -> tuple[str, ...]:
+        """The kinds of inputs for which the target has no result, and of which nothing is said."""
+        kinds = (("NaN", self.target.nan), ("zeros", self.target.signed), ("negative", self.target.signed))
+        return tuple(name for name, own in kinds if own in (None, False) and name not in self.policy.codes)
 
+    def refuse(self, packed: bool) -> None:
+        """Raise CheckError for a policy that the formats do not have."""
+        one, other, name = self.source, self.target, self.policy.overflow
+        if packed and 4 not in (one.bits, other.bits):
+            raise CheckError("packed=True is for formats of 4 bits, such as e2m1")
+        if other.nan is None and name != "saturate" and one.most > other.most:
+            raise CheckError(f"{other.name} has neither infinities nor NaN: pass overflow='saturate'")
+        for kind, code in self.policy.codes.items():
+            if code >= 1 << other.bits or (kind != "NaN" and (other.signed or kind not in ("zeros", "negative"))):
+                raise CheckError(f"codes={{{kind!r}: {code}}}: {other.name} has no such code, or a result of its own")
+        own = {"sign": (), "quiet": (other,), "payload": (one, other)}.get(self.policy.nan, ())
+        if lacking := next((each.name for each in own if not each.quiet), ""):
+            raise CheckError(f"{lacking} has no quiet NaNs: pass nan='any', or codes={{'NaN': ...}}")
+        if self.policy.nan == "sign" and other.specials not in ("ieee", "fn"):
+            raise CheckError(f"{other.name} has no NaNs of two signs: pass nan='any', or codes={{'NaN': ...}}")
 
-def _right(wide: F64, other: Format, overflow: Overflow) -> F64:
-    """Return the right results."""
-    with np.errstate(all="ignore"):
-        found = (
-            round_to(wide, other) if other.ties == "even" else round_to(wide, replace(other, name=f"{other.name} cut"))
-        )
-    if overflow == "saturate":
-        return np.where(np.isinf(found), np.copysign(other.max, wide), found)
-    return found if other.infinities else np.where(np.isinf(found), np.nan, found)
+    def of(self, given: Codes) -> Codes:
+        """Return the right codes of inputs, with the usual NaN for a NaN."""
+        wide, other, policy = self.source.numbers(given), self.target, self.policy
+        negative = np.signbit(wide)
+        found = between(wide, other).rounded(policy.ties, negative)
+        most, nan = np.uint64(other.largest), np.uint64(other.nan or 0)
+        infinity = nan if other.infinity is None else np.uint64(other.infinity)
+        past = {"infinite": infinity, "nan": nan}.get(policy.overflow, most)
+        found = np.where(found > most, past, found)
+        found = np.where(np.isinf(wide), most if policy.overflow == "saturate" else infinity, found)
+        signed = negative & ~((found == 0) & (other.specials == "fnuz"))
+        found = np.where(signed, found | np.uint64(other.sign), found)
+        found = np.where(np.isnan(wide), self._payload(given) if policy.nan == "payload" else nan, found)
+        kinds: tuple[tuple[Kind, Any], ...] = ("NaN", np.isnan(wide)), ("zeros", wide == 0.0), ("negative", wide < 0.0)
+        for name, mask in kinds:
+            found = np.where(mask, np.uint64(policy.codes[name]), found) if name in policy.codes else found
+        return found
 
+    def _payload(self, given: Codes) -> Codes:
+        """Return NaNs of the same sign and the first bits of the payload, made quiet."""
+        one, other = self.source, self.target
+        shift, own = one.mantissa - other.mantissa, given & np.uint64((1 << one.mantissa) - 1)
+        kept = own >> np.uint64(shift) if shift >= 0 else own << np.uint64(-shift)
+        sign = np.where(given & np.uint64(one.sign), np.uint64(other.sign), np.uint64(0))
+        found: Codes = sign | kept | np.uint64(other.nan or 0)
+        return found
 
-def _kinds(wide: F64, right: NDArray[Any], other: Format) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    """Yield the kinds of inputs, each with its mask; they do not overlap."""
-    left, found = np.ones(wide.shape, bool), _wide(right)
-    with np.errstate(all="ignore"):
-        step = np.where(
-            np.isfinite(found), 2.0 * half_gap(np.where(np.isfinite(found), found, 0.0), other, wide > found), 1.0
-        )
+    def allowed(self, given: Codes, got: Codes, right: Codes) -> NDArray[np.bool_]:
+        """Return the mask of results that are right."""
+        other, policy = self.target, self.policy
+        same = np.asarray(got == right)
+        if other.nan is not None:
+            some = other.is_nan(got)
+            if policy.nan == "quiet":
+                some &= (got & np.uint64(other.quiet)) != 0
+            if policy.nan == "sign":
+                some &= ((got & np.uint64(other.sign)) != 0) == ((given & np.uint64(self.source.sign)) != 0)
+            some &= policy.nan != "payload" and "NaN" not in policy.codes
+            same |= np.where(self.source.is_nan(given), some, other.is_nan(got) & other.is_nan(right))
+        for name, mask in self.kinds(given) if self.free else ():
+            same |= mask & any(name.endswith(each) for each in self.free)
+        return same
+
+    def kinds(self, given: Codes) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+        """Yield the kinds of inputs, each with its mask; they do not overlap."""
+        one, other = self.source, self.target
+        wide, left = one.numbers(given), np.ones(given.shape, bool)
+        place: Between = between(wide, other)
+        silent = (given & np.uint64(one.quiet)) == 0 if one.quiet else ~left
         masks = {
-            "NaN": np.isnan(wide), "infinities": np.isinf(wide), "zeros": wide == 0.0,
-            "too large": np.abs(wide) > other.max, "exact": wide == found,
-            "half-way": np.abs(wide - found) == step / 2.0, "that become subnormal or 0": np.abs(found) < other.tiny,
+            "signalling NaN": np.isnan(wide) & silent, "NaN": np.isnan(wide), "infinities": np.isinf(wide),
+            "zeros": wide == 0.0, "negative": (wide < 0.0) & (not other.signed), "too large": np.abs(wide) > other.most,
+            "exact": place.rest == 0.0, "half-way": place.rest == place.gap / 2.0,
+            "that become subnormal or 0": np.abs(wide) < other.tiny,
             "that are rounded": left,
         }  # fmt: skip
-    for name, mask in masks.items():
-        yield name, mask & left
-        left = left & ~mask
+        for name, mask in masks.items():
+            yield name, mask & left
+            left = left & ~mask
+
+    def wrong(self, given: Codes, got: Codes) -> str:
+        """Return lines about wrong results by kind of input, with the first of each; '' if there are none."""
+        right = self.of(given)
+        wrong, lines = ~self.allowed(given, got, right), list[str]()
+        for name, mask in self.kinds(given) if wrong.any() else ():
+            if count := int((wrong & mask).sum()):
+                at = int(np.argmax(wrong & mask))
+                shown = [_shown(each[at], form) for each, form in ((given, self.source), (got, self.target))]
+                need = _shown(right[at], self.target)
+                if (
+                    name.endswith("NaN")
+                    and self.policy.nan in ("any", "quiet", "sign")
+                    and "NaN" not in self.policy.codes
+                ):
+                    need = {"any": "NaN", "quiet": "a quiet NaN", "sign": "a NaN of the same sign"}[self.policy.nan]
+                values = f"{shown[0]} became {shown[1]}, must be {need}"
+                lines.append(f"  {name}: {count:,} of {int(mask.sum()):,} wrong, such as {values}")
+        if lines and (words := self._instead(given, got)):
+            lines.append(f"  {words}")
+        return "\n".join(lines)
+
+    def _instead(self, given: Codes, got: Codes) -> str:
+        """Return what would make all results of numbers right, '' if nothing that is known."""
+        numbers = ~self.source.is_nan(given)
+        given, got = given[numbers], got[numbers]
+        wrong = ~self.allowed(given, got, self.of(given))
+        some = np.flatnonzero(wrong)[:_FEW]  # most other ways differ from the kernel here, which is soon seen
+        for words, made in self._others() if wrong.any() else ():
+            if all(made(given[own], got[own]).all() for own in (some, slice(None))):
+                return words
+        return ""
+
+    def _others(self) -> Iterator[tuple[str, Callable[[Codes, Codes], NDArray[np.bool_]]]]:
+        """Yield further ways to convert: their words, and which results are right by them."""
+        for ties in ("even", "away", "towards zero", "upward"):
+            yield f"right only as ties={ties!r}", self._with(ties=ties).judged
+        for overflow in ("infinite", "saturate", "saturate numbers", "nan"):
+            if self.target.nan is not None or overflow == "saturate":
+                yield f"right only as overflow={overflow!r}", self._with(overflow=overflow).judged
+        one = self.source
+        for form in (CODED[name] for name in ("f32", "bf16", "f16")):
+            if form.bits < one.bits and form is not self.target:
+                first, then = Right(one, form, Policy()), Right(form, self.target, self.policy)
+                words = f"right if values are first rounded to {form.name}"
+                yield words, partial(_in_two, first, then)
+        if "zeros" in self.free:  # which may become anything
+            return
+        yield "right if subnormal inputs count as 0", lambda given, got: self.judged(_flushed(given, one), got)
+        yield "right if subnormal results are 0", lambda given, got: got == _flushed(self.of(given), self.target)
+        yield "right if numbers below the normal ones of the target are 0", self._early
+
+    def _early(self, given: Codes, got: Codes) -> NDArray[np.bool_]:
+        below = np.abs(self.source.numbers(given)) < self.target.tiny
+        return self.judged(np.where(below, given & np.uint64(self.source.sign), given), got)
+
+    def judged(self, given: Codes, got: Codes) -> NDArray[np.bool_]:
+        """Return the mask of results that are right."""
+        return self.allowed(given, got, self.of(given))
+
+    def _with(self, **fields: Any) -> Right:
+        return replace(self, policy=replace(self.policy, **fields))
 
 
 @dataclass(frozen=True)
 class _Call:
     kernel: Callable[..., Any]
-    source: Format
-    target: Format
+    source: Coded
+    target: Coded
     library: Library
+    packed: bool
 
-    def __call__(self, given: NDArray[Any]) -> NDArray[Any]:
+    def __call__(self, given: Codes) -> Codes:
         """Return what the kernel makes of inputs. Raises CheckFailed if that has another dtype or length."""
         with np.errstate(all="ignore"):  # NumPy warns where a number becomes infinite, as it must
-            found = self.kernel(_tensor(given, self.source, self.library))
-        arrays = TorchArrays() if hasattr(found, "data_ptr") else NumpyArrays()
-        found = found if arrays.owns(found) else np.asarray(found)
-        dtype = next((name for name, own in arrays.dtypes.items() if own == found.dtype), str(found.dtype))
-        codes = found.dtype.itemsize == self.target.itemsize and "uint" in str(found.dtype)
-        if (dtype != self.target.name and not codes) or tuple(found.shape) != given.shape:
-            shape = "x".join(map(str, found.shape))
-            raise CheckFailed(f"{name_of(self.kernel)} returned {shape} {dtype}, not {len(given)} {self.target.name}")
-        return np.frombuffer(arrays.bits(found), STORAGE[self.target.name])
+            found = self.kernel(tensor_of(given, self.source, self.library, packed=self.packed))
+        halved = self.packed and self.target.bits == 4
+        return codes_of(found, self.target, (len(given) // (2 if halved else 1),), name_of(self.kernel), packed=halved)
 
 
-def _tensor(given: NDArray[Any], form: Format, library: str) -> Any:
+def codes_of(found: Any, form: Coded, shape: tuple[int, ...], name: str, *, packed: bool = False) -> Codes:
+    """Return the codes in an array that a kernel returned. Raises CheckFailed if that has another dtype or shape."""
+    if not hasattr(found, "data_ptr"):
+        found = np.asarray(found)
+    dtype, size = str(found.dtype).removeprefix("torch."), int(found.dtype.itemsize)
+    known = {form.spelling, f"{form.spelling}_x2" if packed else form.spelling, f"uint{8 * size}", f"int{8 * size}"}
+    if dtype not in known or size != form.size or tuple(found.shape) != shape:
+        own = "x".join(map(str, found.shape))
+        raise CheckFailed(f"{name} returned {own} {dtype}, not {'x'.join(map(str, shape))} {form.name}")
+    if hasattr(found, "data_ptr"):
+        import torch
+
+        data = TorchArrays().bits(found.view(torch.uint8) if packed else found)
+    else:
+        data = found.tobytes()
+    codes = read(data, form).reshape(shape)
+    return unpaired(codes) if packed else codes
+
+
+def tensor_of(codes: Codes, form: Coded, library: Library, *, packed: bool = False) -> Any:
+    """Return a tensor or array of codes; of integers, if the library lacks the format. Raises CheckError if JAX is not
+    set to have it."""
+    halved = packed and form.bits == 4
+    plain = pairs(codes) if halved else codes.astype(f"<u{form.size}")
+    if library == "torch":
+        import torch
+
+        held = (
+            torch.from_numpy(plain.view(f"<i{form.size}").copy()) if form.size > 1 else torch.from_numpy(plain.copy())
+        )
+        own = getattr(torch, f"{form.spelling}_x2" if halved else form.spelling, None)
+        return held if own is None else held.view(own)
+    array = plain if halved else plain.view(storage(form))
     if library == "numpy":
-        return given.copy()
-    import torch
+        return array.copy()
+    import jax.numpy as jnp
 
-    return torch.from_numpy(given.view(f"<i{form.itemsize}").copy()).view(getattr(torch, form.spelling))
-
-
-def _wrong(call: _Call, given: NDArray[Any], right: NDArray[Any], kinds: Mapping[str, NDArray[np.bool_]]) -> str:
-    """Return lines about wrong results by kind of input, with the first of each; '' if there are none."""
-    got, size = call(given), call.target.itemsize
-    both = np.isnan(_wide(got)) & np.isnan(_wide(right))
-    wrong = (got.view(f"<u{size}") != right.view(f"<u{size}")) & ~both
-    lines = list[str]()
-    for name, mask in kinds.items():
-        if count := int((wrong & mask).sum()):
-            at = int(np.argmax(wrong & mask))
-            values = f"{_shown(given[at])} became {_shown(got[at])}, must be {_shown(right[at])}"
-            lines.append(f"  {name}: {count:,} of {int(mask.sum()):,} wrong, such as {values}")
-    return "\n".join(lines)
+    found = jnp.asarray(array)
+    if found.dtype != array.dtype:
+        raise CheckError(f"JAX makes {found.dtype} of {form.name}: set jax_enable_x64")
+    return found
 
 
-def _shown(value: Any) -> str:
-    return f"{float(value):.9g} ({int.from_bytes(value.tobytes(), 'little'):#0{2 + 2 * value.itemsize}x})"
+def _in_two(first: Right, then: Right, given: Codes, got: Codes) -> NDArray[np.bool_]:
+    return then.judged(first.of(given), got)
+
+
+def _flushed(codes: Codes, form: Coded) -> Codes:
+    """Return codes in which those of subnormal numbers are of zeros of the same sign."""
+    return np.where(form.unsigned(codes) < np.uint64(1 << form.mantissa), codes & np.uint64(form.sign), codes)
+
+
+def _shown(code: Any, form: Coded) -> str:
+    number = float(form.numbers(np.array([code], np.uint64))[0])
+    return f"{number:.9g} ({int(code):#0{2 + -(-form.bits // 4)}x})"
