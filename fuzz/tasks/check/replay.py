@@ -54,6 +54,8 @@ class FunctionReplay:
     kernel: Callable[..., Any]
     replay: Replay
     arrays: Arrays
+    name: str
+    """The kernel's name in reports."""
 
     @property
     def asked(self) -> AskedReference:
@@ -74,7 +76,7 @@ class FunctionReplay:
         if book.errors:
             return "\n".join(book.errors)
         for failure in self.failures(book)[:1]:
-            lines = [f"FAIL  {name_of(self.kernel)}  {failure.words}", f"  {failure.text}", f"  again: {setup.command}"]
+            lines = [f"FAIL  {self.name}  {failure.words}", f"  {failure.text}", f"  again: {setup.command}"]
             return wrapped_text("\n".join(lines), width())
         judged, cases, decided = tally.judged - tally.gave_up, counted(self.replay.cases, "case"), Decided()
         for line in tally.targets.values():
@@ -91,7 +93,7 @@ class FunctionReplay:
     def passed(self, setup: CheckSetup) -> str:
         """Return the text about what passed, and what was never drawn."""
         cases, elements = counted(self.replay.cases, "case"), counted(self.replay.elements, "element")
-        passed = f"{name_of(self.kernel)} passed a replay: {cases}, {elements} judged, seed {setup.seed}"
+        passed = f"{self.name} passed a replay: {cases}, {elements} judged, seed {setup.seed}"
         return f"{passed}\n  {self.replay.came.never(REPLAYED)}"
 
     @cached_property
@@ -152,7 +154,8 @@ def replay_task(request: CheckRequest) -> CheckTask:
     kernel, reference, data = request.kernel, request.reference, request.data
     assert reference is not None
     assert not isinstance(kernel, Kernel)
-    setup, fixed, arrays = request.limits.setup(name := name_of(kernel)), data.fixed or {}, request.calling.arrays
+    name, fixed, arrays = request.calling.name or name_of(kernel), data.fixed or {}, request.calling.arrays
+    setup = request.limits.setup(name)
     [dtype, *_] = (request.promises.capabilities or Capabilities()).dtypes
     menus = "finite" if data.values is None else data.values
     if unknown := [menu for menu in ([menus] if isinstance(menus, str) else menus.values()) if menu not in MENUS]:
@@ -166,5 +169,5 @@ def replay_task(request: CheckRequest) -> CheckTask:
     if data.example_inputs is not None and not data.any_values:
         called = {name: meant.asked.called.get(name) or name for name in meant.asked.dims}
         meant = keeping(meant, [named_examples(reference, called, data.example_inputs)], fixed)
-    held = FunctionReplay(kernel, Replay(meant, op_of(meant, identifier(name, "kernel"), setup.seed)), arrays)
+    held = FunctionReplay(kernel, Replay(meant, op_of(meant, identifier(name, "kernel"), setup.seed)), arrays, name)
     return CheckTask(held.here.targets, setup, held.here, (request.noted, *held.said), replay=held)

@@ -49,8 +49,8 @@ def test_a_refusal_names_the_replay_which_says_what_it_is(capsys: pytest.Capture
     said = capsys.readouterr().err
     assert "mine passed a replay: 12 cases, " in said
     assert "oracle: replay, weaker than a formula: errors below what 12 replays" in said
-    with fails("always") as caught:
-        fuzz.check(always, reference=clipped, shapes="x=b n", oracle="replay", max_cases=12, seed=1)
+    with fails("whole") as caught:
+        fuzz.check(always, reference=clipped, shapes="x=b n", oracle="replay", max_cases=12, seed=1, name="whole")
     assert "oracle: replay, weaker than a formula" in str(caught.value)
     [failure] = caught.value.failures
     assert isinstance(failure, ReplayFailure)
