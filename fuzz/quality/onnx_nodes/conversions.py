@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fuzz.quality.onnx_nodes.formulas import FORMULAS
 from fuzz.quality.onnx_nodes.moves import Function, along
+from fuzz.tasks.codes import CODED, Rounding, between
 
 
 def stored(values: NDArray[Any], dtype: Any, *, saturate: int = 1, round_mode: str = "up") -> NDArray[Any]:
@@ -28,25 +29,15 @@ def stored(values: NDArray[Any], dtype: Any, *, saturate: int = 1, round_mode: s
 
 
 def _rounded(values: NDArray[Any], dtype: Any, saturate: bool, mode: str) -> NDArray[Any]:
-    """Return numbers of a short format, by a table of all of its numbers."""
-    kind = np.uint8 if dtype.itemsize == 1 else np.uint16
-    every = np.arange(16 if "float4" in str(dtype) else 1 << 8 * dtype.itemsize).astype(kind).view(dtype)
-    wide = every.astype(np.float64)
-    numbers = np.unique(np.abs(wide[np.isfinite(wide)]))
-    most, unsigned = numbers[-1], bool((wide[np.isfinite(wide)] > 0).all())
-    grid = np.append(numbers, most * 2 if unsigned else 2 * most - numbers[-2])  # the next number is too large
-    size = np.abs(values)
-    at = np.clip(np.searchsorted(grid, size, side="right") - 1, 0, len(grid) - 2)
-    low, high = grid[at], grid[at + 1]
-    up = (size - low > high - size) | ((size - low == high - size) & (at % 2 == 1))
-    if unsigned:
-        up = {"up": size > low, "down": np.zeros(size.shape, bool)}.get(mode, size - low >= high - size)
-    found = np.where(up, high, low)
-    nan = np.nan if np.isnan(wide).any() else most  # as ONNX says of the format of 4 bits
-    too_large = most if dtype.itemsize == 1 and saturate else np.inf if np.isinf(wide).any() else nan
-    found = np.where((found > most) | np.isinf(size), too_large, found)
-    if unsigned and not saturate:
-        found = np.where(size < numbers[0], np.nan, found)
+    """Return numbers of a short format."""
+    form, size = CODED[str(dtype)], np.abs(values)
+    way = {"up": "upward", "down": "towards zero"}.get(mode, "away") if not form.signed else "even"
+    codes = between(values, form).rounded(cast(Rounding, way), np.zeros(size.shape, np.bool_))
+    nan = form.most if form.nan is None else np.nan  # as ONNX says of the format of 4 bits
+    too_large = form.most if dtype.itemsize == 1 and saturate else nan if form.infinity is None else np.inf
+    found = np.where((codes > np.uint64(form.largest)) | np.isinf(size), too_large, form.sizes(codes))
+    if not form.signed and not saturate:
+        found = np.where(size < form.tiny, np.nan, found)
     return np.where(np.isnan(values), nan, np.copysign(found, values))
 
 

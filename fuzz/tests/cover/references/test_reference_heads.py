@@ -73,9 +73,7 @@ def centred(x, centre):  # type: ignore[no-untyped-def]
         (centred, "x=b t, centre=b", set()),
     ],
 )
-def test_lengths_are_integers_whatever_else_is_made_of_them(
-    reference: Any, shapes: str, integers: set[str]
-) -> None:
+def test_lengths_are_integers_whatever_else_is_made_of_them(reference: Any, shapes: str, integers: set[str]) -> None:
     assert {each.name for each in derive(reference, shapes).op.inputs if each.integers} == integers
 
 
