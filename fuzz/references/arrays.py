@@ -17,7 +17,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from fuzz.references.dims import UnreadableError
-from fuzz.references.libraries import LIBRARIES, libraries_of, library_of
+from fuzz.references.libraries import LIBRARIES, OF_PARTS, libraries_of, library_of
 
 _OPERATORS = {
     "add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "power": "pow", "greater": "gt",
@@ -28,7 +28,7 @@ _OPERATORS = {
 
 def as_tensors(reference: Callable[..., Any]) -> Callable[..., Any]:
     """Return a reference that takes and returns tensors: itself, or a wrapper if the reference is in NumPy."""
-    if library_of(reference) != "numpy" or not libraries_of(reference):
+    if hasattr(reference, OF_PARTS) or library_of(reference) != "numpy" or not libraries_of(reference):
         return reference
 
     @wraps(reference)

@@ -13,34 +13,65 @@ from dataclasses import replace
 from typing import Any
 
 from fuzz.references.dims import Dim, Pair, UnreadableError
-from fuzz.references.elementwise import rule
-from fuzz.references.lines import of_dims, template
+from fuzz.references.elementwise import both, opposite, rule
+from fuzz.references.lines import number, of_dims, template
 from fuzz.references.maps import single
-from fuzz.references.products import product
 from fuzz.references.reading import Reader
-from fuzz.references.scope import COMPLEX, Complex, Number, Value
+from fuzz.references.scope import COMPLEX, Complex, Number, Rule, Value
 from fuzz.references.transforms import WAVE
 from oracles.formula.node import Node
 
-_MOVES = (
+_ALIKE = (
     "view", "_unsafe_view", "reshape", "flatten", "unflatten", "permute", "t", "transpose", "unsqueeze", "squeeze",
     "expand", "slice", "select", "index_select", "clone", "alias", "detach", "contiguous", "lift_fresh_copy",
-    "lift_fresh", "_to_copy", "to", "roll", "flip",
+    "lift_fresh", "_to_copy", "to", "roll", "flip", "cumsum", "where", "masked_fill", "cat", "stack",
+    "constant_pad_nd", "index", "gather", "tril", "triu", "diagonal", "split", "split_with_sizes", "unbind", "copy",
+    "index_add", "scatter_add", "index_copy", "index_put", "slice_scatter", "select_scatter",
 )  # fmt: skip
 """Operations that treat both parts alike."""
 Given = Complex | Value | complex | Number
 
 
-def _moved(reader: Reader, self: Given, **given: Any) -> Complex:
-    own, to = parts_of(reader, self), {}
-    if "dtype" in given:
-        to = {"dtype": "torch.float32"}
-    move = reader.rules.get(reader.step.op, reader.rules["clone"])
-    return Complex(*(None if part is None else move(reader, part, **{**given, **to}) for part in (own.real, own.imag)))
+def _alike(reader: Reader, **given: Any) -> Any:
+    """Return what an operation makes of both parts; of each part of several results if it has several."""
+    made, given = list[Any](), {**given, **({"dtype": "torch.float32"} if "dtype" in given else {})}
+    tensors = [each for each in given.values() if isinstance(each, (list, Complex)) or _is_float(each)]
+    for at in (0, 1):
+        absent = len(tensors) == 1 and isinstance(tensors[0], Complex) and tensors[0].parts[at] is None
+        some = {name: _part_of(each, at) for name, each in given.items()}
+        found = None if absent else _plain(reader)(reader, **some)
+        found = replace(found, dtype="torch.float32") if isinstance(found, Value) else found
+        made.append(found)
+    several = [each for each in made if isinstance(each, (list, tuple))]
+    if not several:
+        return Complex(*made)
+    return [Complex(*parts) for parts in zip(*(each or [None] * len(several[0]) for each in made), strict=True)]
 
 
-for _name in _MOVES:
-    rule(f"{COMPLEX}{_name}")(_moved)
+def _plain(reader: Reader) -> Rule:
+    """Return the rule of the present operation for real numbers."""
+    op = reader.step.op
+    return reader.rules.get(f"{op}.{reader.step.overload}") or reader.rules.get(op) or reader.rules["clone"]
+
+
+def _part_of(given: Any, at: int) -> Any:
+    """Return the real (0) or imaginary (1) part of an argument; indices, conditions and sizes unchanged."""
+    if isinstance(given, list) and any(isinstance(each, (Complex, Value)) for each in given):
+        return [_part_of(each, at) for each in given]
+    if isinstance(given, Complex):
+        like = next(each for each in given.parts if each is not None)
+        return given.parts[at] or replace(like, expression=number(0.0), has=frozenset())
+    if isinstance(given, complex):
+        return (given.real, given.imag)[at]
+    return replace(given, expression=number(0.0), has=frozenset()) if _is_float(given) and at else given
+
+
+def _is_float(given: Any) -> bool:
+    return isinstance(given, Value) and ("float" in given.dtype or "complex" in given.dtype)
+
+
+for _name in _ALIKE:
+    rule(f"{COMPLEX}{_name}")(_alike)
 
 
 def parts_of(reader: Reader, given: Given) -> Complex:
@@ -50,7 +81,8 @@ def parts_of(reader: Reader, given: Given) -> Complex:
     if isinstance(given, complex):
         parts = [Value(reader.number(part)) if part else None for part in (given.real, given.imag)]
         return Complex(*parts)
-    return Complex(given if isinstance(given, Value) else Value(reader.number(given)), None)
+    real = given if isinstance(given, Value) else Value(reader.number(given))
+    return Complex(replace(real, dtype="torch.float32") if "complex" in real.dtype else real, None)
 
 
 def summed(reader: Reader, *terms: tuple[str, Sequence[Value | None]]) -> Value | None:
@@ -86,8 +118,9 @@ def _viewed(reader: Reader, self: Value) -> Complex:
     return Complex(*(reader.rules["select"](reader, self, self.rank - 1, place) for place in (0, 1)))
 
 
-@rule(f"{COMPLEX}view_as_real")
-def _as_pairs(reader: Reader, self: Complex) -> Value:
+@rule("view_as_real", f"{COMPLEX}view_as_real")
+def _as_pairs(reader: Reader, self: Given) -> Value:
+    self = parts_of(reader, self)
     parts = reader.met(whole(reader, self.real), whole(reader, self.imag))
     rank = len(reader.shape()) - 1
     wide = [replace(each, axes=((),) * (rank - each.rank) + each.axes) for each in parts]
@@ -95,55 +128,97 @@ def _as_pairs(reader: Reader, self: Complex) -> Value:
     return found
 
 
-@rule(f"{COMPLEX}real", f"{COMPLEX}imag")
-def _part(reader: Reader, self: Complex) -> Value:
-    return whole(reader, getattr(self, reader.step.op))
+@rule("real", "imag", f"{COMPLEX}real", f"{COMPLEX}imag")
+def _part(reader: Reader, self: Given) -> Value:
+    found: Value = _part_of(self, ("real", "imag").index(reader.step.op))
+    return replace(found, dtype="torch.float32")
 
 
 @rule(f"{COMPLEX}mul")
 def _product(reader: Reader, self: Given, other: Given) -> Complex:
     a, b = parts_of(reader, self), parts_of(reader, other)
-    real = summed(reader, ("+", (a.real, b.real)), ("-", (a.imag, b.imag)))
-    return Complex(real, summed(reader, ("+", (a.real, b.imag)), ("+", (a.imag, b.real))))
+    signed = ("+", a.real, b.real), ("-", a.imag, b.imag)
+    terms = [
+        [(sign, reader.each("x * y", "part", x=x, y=y)) for sign, x, y in some if x is not None and y is not None]
+        for some in (signed, (("+", a.real, b.imag), ("+", a.imag, b.real)))
+    ]
+    return Complex(*(summed(reader, *((sign, (each,)) for sign, each in some)) for some in terms), terms=terms)
 
 
-@rule(f"{COMPLEX}mm", f"{COMPLEX}bmm", f"{COMPLEX}matmul")
-def _matrices(reader: Reader, self: Given, other: Given | None = None, **given: Given) -> Complex:
-    a, b = parts_of(reader, self), parts_of(reader, given["mat2"] if other is None else other)
-    made = [[x and y and product(reader, x, y) for y in b.parts] for x in a.parts]
+@rule(f"{COMPLEX}sum", f"{COMPLEX}mean")
+def _total(reader: Reader, self: Complex, **given: Any) -> Any:
+    """Return a sum; of products as the sums of all products, which many libraries make one by one."""
+    if not any(self.terms):
+        return _alike(reader, self=self, **given)
+    return Complex(*(
+        summed(reader, *((sign, (_plain(reader)(reader, each, **given),)) for sign, each in some))
+        for some in self.terms
+    ))  # fmt: skip
+
+
+_SUMS_OF_PRODUCTS = "mm", "bmm", "matmul", "mv", "dot", "vdot"
+
+
+@rule(*(f"{COMPLEX}{name}" for name in _SUMS_OF_PRODUCTS))
+def _dot(reader: Reader, op: str = "", **given: Given) -> Complex:
+    op = op or reader.step.op
+    (first, a), (second, b) = ((name, parts_of(reader, each)) for name, each in given.items())
+    a = _negative(reader, a, conjugates=True) if op == "vdot" else a
+    made = [[x and y and reader.rules[op](reader, **{first: x, second: y}) for y in b.parts] for x in a.parts]
     (plain, of_b), (of_a, both) = made
     return Complex(summed(reader, ("+", (plain,)), ("-", (both,))), summed(reader, ("+", (of_b,)), ("+", (of_a,))))
 
 
-@rule(f"{COMPLEX}add", f"{COMPLEX}sub")
-def _added(reader: Reader, self: Given, other: Given, alpha: Number = 1) -> Complex:
-    if alpha != 1:
-        raise UnreadableError("adds a multiple of complex numbers: write the product out")
-    a, b, sign = parts_of(reader, self), parts_of(reader, other), "+" if reader.step.op == "add" else "-"
-    parts = (summed(reader, ("+", (one,)), (sign, (two,))) for one, two in ((a.real, b.real), (a.imag, b.imag)))
+@rule(*(f"{COMPLEX}{name}" for name in ("add", "sub", "rsub")))
+def _added(reader: Reader, self: Given, other: Given, alpha: Number = 1, op: str = "") -> Complex:
+    op = op or reader.step.op
+    b = other if alpha == 1 else _product(reader, other, alpha)
+    one, two = (parts_of(reader, each) for each in ((b, self) if op == "rsub" else (self, b)))
+    sign = "+" if op == "add" else "-"
+    parts = (summed(reader, ("+", (x,)), (sign, (y,))) for x, y in zip(one.parts, two.parts, strict=True))
     return Complex(*parts)
 
 
-@rule(f"{COMPLEX}neg", f"{COMPLEX}_conj", f"{COMPLEX}conj_physical")
-def _negative(reader: Reader, self: Complex) -> Complex:
-    real = summed(reader, ("-", (self.real,))) if reader.step.op == "neg" else self.real
-    return Complex(real, summed(reader, ("-", (self.imag,))))
+_ADDED = {"addmm": "mm", "addmv": "mv", "baddbmm": "bmm"}
 
 
-@rule(f"{COMPLEX}div.Tensor", f"{COMPLEX}div.Scalar")
+@rule(f"{COMPLEX}addcmul", *(f"{COMPLEX}{name}" for name in _ADDED))
+def _with_product(reader: Reader, self: Given, beta: Number = 1, alpha: Number = 1, **given: Any) -> Complex:
+    value = given.pop("value", alpha)
+    if reader.step.op == "addcmul":
+        made = _product(reader, *given.values())
+    else:
+        made = _dot(reader, op=_ADDED[reader.step.op], **given)
+    found: Complex = _added(reader, self if beta == 1 else _product(reader, self, beta), made, value, op="add")
+    return found
+
+
+@rule(*(f"{COMPLEX}{name}" for name in ("neg", "_conj", "conj_physical", "_conj_physical")))
+def _negative(reader: Reader, self: Complex, *, conjugates: bool = False) -> Complex:
+    keeps = conjugates or reader.step.op != "neg"
+    return Complex(self.real if keeps else summed(reader, ("-", (self.real,))), summed(reader, ("-", (self.imag,))))
+
+
+@rule(*(f"{COMPLEX}{name}" for name in ("div.Tensor", "div.Scalar")))
 def _quotient(reader: Reader, self: Given, other: Given) -> Complex:
+    """Return a quotient as a sum of quotients, so that kernels by Smith's method or by a reciprocal are right too."""
     a, b = parts_of(reader, self), parts_of(reader, other)
-    top, size = a, b.real
-    if b.imag is not None:
-        top = _product(reader, a, Complex(b.real, summed(reader, ("-", (b.imag,)))))
-        size = _size(reader, b)
-    assert size is not None
-    return Complex(*(None if each is None else reader.each("a / b", "part", a=each, b=size) for each in top.parts))
+    if b.imag is None:
+        return Complex(*(each and reader.each("a / b", "part", a=each, b=whole(reader, b.real)) for each in a.parts))
+    size = whole(reader, summed(reader, ("+", (b.real, b.real)), ("+", (b.imag, b.imag))))
+    shares = Complex(*(each and reader.each("a / b", "share", a=each, b=size) for each in b.parts))
+    found: Complex = _product(reader, a, _negative(reader, shares, conjugates=True))
+    return found
 
 
-def _size(reader: Reader, of: Complex) -> Value:
-    """Return the square of the absolute value."""
-    return whole(reader, summed(reader, ("+", (of.real, of.real)), ("+", (of.imag, of.imag))))
+@rule(f"{COMPLEX}reciprocal", f"{COMPLEX}pow.Tensor_Scalar")
+def _power(reader: Reader, self: Complex, exponent: Number = -1) -> Any:
+    if exponent in (-1, 0.5):
+        return _quotient(reader, 1.0, self) if exponent == -1 else _root(reader, self)
+    if exponent not in (2, 3, 4):
+        raise UnreadableError("takes a power of complex numbers that is not 2, 3, 4, -1 or a root: write products")
+    half = _product(reader, self, self)
+    return half if exponent == 2 else _product(reader, half, self if exponent == 3 else half)
 
 
 @rule(f"{COMPLEX}abs")
@@ -153,9 +228,59 @@ def _absolute(reader: Reader, self: Complex) -> Value:
     return reader.each("abs(a)", "size", a=whole(reader, self.real or self.imag))
 
 
+@rule(f"{COMPLEX}linalg_vector_norm")
+def _norm(reader: Reader, self: Complex, **given: Any) -> Value:
+    found: Value = reader.rules["linalg_vector_norm"](reader, self=_absolute(reader, self), **given)
+    return found
+
+
 @rule(f"{COMPLEX}angle")
 def _angle(reader: Reader, self: Complex) -> Value:
     return reader.each("f.atan2(b, a)", "angle", a=whole(reader, self.real), b=whole(reader, self.imag))
+
+
+@rule(f"{COMPLEX}sgn")
+def _sign(reader: Reader, self: Complex) -> Complex:
+    size = _absolute(reader, self)
+    return Complex(*(x and reader.each("f.where(r == 0.0, 0.0, a / r)", "part", a=x, r=size) for x in self.parts))
+
+
+@rule(*(f"{COMPLEX}{name}" for name in ("eq", "ne")))
+def _equal(reader: Reader, self: Given, other: Given) -> Value:
+    one, two = (parts_of(reader, each) for each in (self, other))
+    pairs = zip(one.parts, two.parts, strict=True)
+    same = [reader.compared("a == b", a=whole(reader, x), b=whole(reader, y)) for x, y in pairs]
+    found = both(reader, "a & b", *same)
+    return found if reader.step.op == "eq" else opposite(reader, found)
+
+
+_PARTS: Mapping[str, tuple[str, str]] = {
+    "sin": ("f.sin(a) * f.cosh(b)", "f.cos(a) * f.sinh(b)"),
+    "cos": ("f.cos(a) * f.cosh(b)", "-f.sin(a) * f.sinh(b)"),
+    "sinh": ("f.sinh(a) * f.cos(b)", "f.cosh(a) * f.sin(b)"),
+    "cosh": ("f.cosh(a) * f.cos(b)", "f.sinh(a) * f.sin(b)"),
+    "log": ("f.log(f.hypot(a, b))", "f.atan2(b, a)"),
+}
+"""The parts of functions of a + b i."""
+
+
+@rule(*(f"{COMPLEX}{name}" for name in _PARTS))
+def _function(reader: Reader, self: Complex) -> Complex:
+    a, b = (whole(reader, each) for each in self.parts)
+    return Complex(*(reader.each(text, "part", a=a, b=b) for text in _PARTS[reader.step.op]))
+
+
+@rule(f"{COMPLEX}sqrt")
+def _root(reader: Reader, self: Complex) -> Complex:
+    """Return the root by Kahan's formulas, in which nothing cancels; atan2 tells the sign of a zero."""
+    a, b = (whole(reader, each) for each in self.parts)
+    size = reader.each("f.sqrt(0.5 * (f.hypot(a, b) + abs(a)))", "root", a=a, b=b)
+    other = reader.each("f.where(r == 0.0, 0.0, 0.5 * abs(b) / r)", "other", b=b, r=size)
+    real = reader.each("f.where(a < 0.0, y, x)", "part", a=a, x=size, y=other)
+    imag = reader.each(
+        "f.where(a < 0.0, x, y) * f.where(f.atan2(b, -1.0) < 0.0, -1.0, 1.0)", "part", a=a, b=b, x=size, y=other
+    )
+    return Complex(real, imag)
 
 
 @rule(f"{COMPLEX}exp")

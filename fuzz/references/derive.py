@@ -36,13 +36,14 @@ from fuzz.references.library import dtypes_of, held, recorded, shortens, specs_o
 from fuzz.references.maps import single, spread
 from fuzz.references.names import returned_names
 from fuzz.references.parameters import parameters_of, titled
+from fuzz.references.parts import PARTS_SAID, Parted, parted_of
 from fuzz.references.reading import Reader
 from fuzz.references.recording import Recording, fault
 from fuzz.references.reductions import LIMIT, forget_limits
 from fuzz.references.relations import likely, multiples_of, rounded_of, said_of, turned
 from fuzz.references.rewrites import note
 from fuzz.references.rules import RULES
-from fuzz.references.scope import Value
+from fuzz.references.scope import ComplexResultError, Value
 from fuzz.references.selection import kept
 from fuzz.references.sizes import Sizes
 from fuzz.references.text import Formula, formula, identifier, written
@@ -92,6 +93,8 @@ class Derived:
     library: str
     """The library of the reference, "torch" or "jax"."""
     guarded: RunReference = field(repr=False)
+    parted: Parted | None = None
+    """The arguments of a reference whose complex tensors, or results, are read as their parts; None for others."""
 
     def misread(self, arrays: Mapping[str, Any]) -> str:
         """Return how the reference differs from its formula for these inputs, or plain ones of the same shapes, which
@@ -121,14 +124,28 @@ def derive(
     `shapes` names the dimensions of tensors, as in {"x": "b n", "w": "n"} or "x=b n, w=n"; a leading `...` stands for
     any number of dimensions. Without `shapes` they are taken from the example inputs, or a single argument is "... n".
     `dtype` is the dtype of floating-point tensors in the calls: if it has 16 bits, roundings to it are read too.
+    Complex tensors, by their `dtypes` or in examples, are read as their parts, and complex results too.
     """
+    parted = parted_of(reference, shapes, example_inputs, dtypes)
+    given = reference, shapes, {"example_inputs": example_inputs, "dtypes": dtypes, "fixed": fixed}, values
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # such as those about a variance of one element
-        known = {"example_inputs": example_inputs, "dtypes": dtypes, "fixed": fixed}
-        shapes, counts = _with_gradients(reference, shapes, known)
-        meant = asked_of(reference, shapes, example_inputs, dtypes or {}, fixed or {}, values)
-        asked = (replace(each, dtype=dtype, counts={**each.counts, **counts}) for each in meant)
-        return _first(titled(reference), asked, name)
+        if not parted.complexes:
+            with suppress(ComplexResultError):
+                return _of_reals(*given, dtype, name)
+        found = _of_reals(*parted.asked(*given), dtype, name)
+        return replace(found, parted=parted, said=f"{found.said}; {PARTS_SAID}")
+
+
+def _of_reals(
+    reference: Callable[..., Any], shapes: Shapes | None, known: Mapping[str, Any], values: Mapping[str, str] | str,
+    dtype: str, name: str,
+) -> Derived:  # fmt: skip
+    shapes, counts = _with_gradients(reference, shapes, known)
+    example_inputs, dtypes, fixed = (known[each] for each in ("example_inputs", "dtypes", "fixed"))
+    meant = asked_of(reference, shapes, example_inputs, dtypes or {}, fixed or {}, values)
+    asked = (replace(each, dtype=dtype, counts={**each.counts, **counts}) for each in meant)
+    return _first(titled(reference), asked, name)
 
 
 def op_of(reference: Callable[..., Any], shapes: Shapes | None = None, *, fields: Mapping[str, Any] | None = None,
@@ -172,6 +189,8 @@ def _first(title: str, meant: Iterator[AskedReference], name: str) -> Derived:
                 break
             try:
                 return _derived(asked, name)
+            except ComplexResultError:
+                raise
             except UnreadableError as error:
                 refused = refused if asked.keeps and isinstance(error, NotTakenError) else error
             except (OpError, FormulaError) as error:  # the formula is that of no possible op

@@ -15,8 +15,13 @@ _DEEP = 3
 """How deep calls of other functions are followed to find the library of a reference."""
 
 
+OF_PARTS = "__of_parts__"
+"""The attribute of a function of parts of complex numbers: the function of the numbers themselves."""
+
+
 def library_of(reference: Callable[..., Any]) -> str:
     """Return the library that a reference uses: "torch", "jax", "numpy", or "" otherwise."""
+    reference = getattr(reference, OF_PARTS, reference)
     used = {*_used(reference, _DEEP)}
     if not used & {*LIBRARIES}:  # it only calls methods of arrays: take its module's imports
         own = getattr(inspect.unwrap(reference), "__globals__", {}) if callable(reference) else {}

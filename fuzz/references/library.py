@@ -57,7 +57,8 @@ def dtypes_of(asked: AskedReference, dims: Mapping[str, Dim], most: int = 2) -> 
         raise refusal
     shapes = shapes_text({name: [dims[dim].sizes[0] for dim in some] for name, some in asked.dims.items()})
     assert refusal is not None
-    raise NotTakenError(f"it takes no {shapes}: {recording.raised(refusal)}{_numbers(asked)}") from refusal
+    how = "; where complex numbers are meant, say so: dtypes={'z': 'complex64'}" if "complex" in str(refusal) else ""
+    raise NotTakenError(f"it takes no {shapes}: {recording.raised(refusal)}{_numbers(asked)}{how}") from refusal
 
 
 def _numbers(asked: AskedReference) -> str:

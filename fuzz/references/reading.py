@@ -12,7 +12,17 @@ from fuzz.references.lines import number, of_dims, template
 from fuzz.references.maps import as_axis, spread, taken_at, with_axis
 from fuzz.references.names import locals_of
 from fuzz.references.recording import Use, fault
-from fuzz.references.scope import COMPLEX, ITERATIONS, NOTES, Complex, Number, Scope, UnknownStepError, Value
+from fuzz.references.scope import (
+    COMPLEX,
+    ITERATIONS,
+    NOTES,
+    Complex,
+    ComplexResultError,
+    Number,
+    Scope,
+    UnknownStepError,
+    Value,
+)
 from oracles.dtypes import CODED
 
 _CHOOSING = "where", "masked_fill", "clamp", "clamp_min", "clamp_max", "mul"
@@ -51,8 +61,8 @@ class Reader(Scope):
                     if part is not None:
                         self.lines.call(part, names[at])
         outputs = [self._argument(use) for use in self.recording.outputs]
-        if any(map(_is_complex, outputs)):
-            raise UnreadableError("it returns complex numbers: write torch.view_as_real for them")
+        if any(_is_complex(each) or "complex" in each.dtype for each in outputs):
+            raise ComplexResultError("it returns complex numbers")
         return outputs
 
     def _needed(self) -> frozenset[int]:

@@ -49,6 +49,8 @@ class Complex:
 
     real: Value | None
     imag: Value | None
+    terms: Sequence[Sequence[tuple[str, Value]]] = field(default=((), ()), kw_only=True)
+    """For a product, the products that each part is a sum of, with their signs."""
 
     @property
     def parts(self) -> tuple[Value | None, Value | None]:
@@ -65,6 +67,10 @@ Rule = Callable[..., Any]
 
 class UnknownStepError(UnreadableError):
     """An operation without a formula, whatever the extents are."""
+
+
+class ComplexResultError(UnreadableError):
+    """A complex result, which has no formula; its parts have."""
 
 
 @dataclass

@@ -95,7 +95,8 @@ def read_task(request: CheckRequest) -> CheckTask:
     op = read.op if read is not None else _named(request.op)
     if isinstance(request.kernel, Kernel):
         return _task_of_declared(request, request.kernel, read, op)
-    return _task_of_function(request, request.kernel, read, beside, op)
+    kernel = request.kernel if read is None else read.in_parts(request.kernel)
+    return _task_of_function(request, kernel, read, beside, op)
 
 
 def _read(request: CheckRequest) -> tuple[ReadReference, Accepts | None]:
@@ -110,7 +111,7 @@ def _read(request: CheckRequest) -> tuple[ReadReference, Accepts | None]:
     found = read(reference, data, promises, request.calling.arrays)
     if not promises.is_measured or (data.shapes is not None and GIVEN.asked is not None):
         return found, None
-    beside = tried(kernel, found, promises.capabilities, request.calling)
+    beside = tried(found.in_parts(kernel), found, promises.capabilities, request.calling)
     # A failure on something that no example has is excused. Without examples, whatever raises is excused.
     excused = {"raises"} if data.example_inputs is None else {"raises", "wrong values"}
     if data.shapes is None and beside is not None and excused & {*beside.ranks.values()}:

@@ -31,6 +31,7 @@ from fuzz.references.examples import GIVEN, keeping
 from fuzz.references.layers import remedy, weights_of
 from fuzz.references.libraries import library_of
 from fuzz.references.parameters import has_signature, name_of, parameters_of
+from fuzz.references.parts import is_complex
 from fuzz.references.reductions import WEAKER
 from fuzz.references.text import identifier
 from fuzz.tasks.check.function import OwnProcess, declared, held, of_triton
@@ -128,6 +129,11 @@ class ReadReference:
             return True
         return False
 
+    def in_parts(self, kernel: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a kernel that is called with the parts of complex numbers, if the reference has complex numbers."""
+        parted = self.derived.parted
+        return kernel if parted is None else parted.kernel(kernel, [each.name for each in self.derived.op.outputs])
+
     def of_rank(self, example_inputs: Sequence[Any] | Mapping[str, Any] | None) -> Mapping[str, str]:
         """Return the dimensions of the reference's tensors. "..." is replaced by as many dimensions as the examples
         have there, or by one without examples."""
@@ -184,9 +190,11 @@ def spelled(dtypes: Mapping[str, Any] | None) -> Mapping[str, str]:
     found = {name: str(getattr(each, "__name__", each)).removeprefix("torch.") for name, each in (dtypes or {}).items()}
     numbers = [name for name, each in SPELLED.items() if each.name not in FORMATS]
     for name, each in found.items():
-        if each not in numbers:
+        if each not in numbers and not is_complex(each):
             known = ", ".join(numbers)
-            raise CheckError(f"dtypes: {name} is one of {known}, not {each!r}; dtypes of floats are capabilities")
+            raise CheckError(
+                f"dtypes: {name} is one of {known}, or complex64, not {each!r}; dtypes of floats are capabilities"
+            )
     return found
 
 
@@ -205,6 +213,7 @@ def read(
         )  # fmt: skip
         if examples is not None:
             named = named_examples(reference, found.called, examples)
+            named = named if found.parted is None else found.parted.examples(named)
             found = keeping(found, [named], GIVEN, any_values=data.any_values)
         OPS.pop(name, None)
         make_known(found.op)

@@ -23,6 +23,7 @@ from fuzz.references.asked import AskedReference
 from fuzz.references.dims import UnreadableError
 from fuzz.references.examples import GIVEN as EXAMPLES
 from fuzz.references.parameters import name_of, titled
+from fuzz.references.parts import parted_of
 from fuzz.references.replay.cases import REPLAYED, keeping, meant_of
 from fuzz.references.replay.oracle import ABLE, NOTHING_PROMISED, Replay, ReplayFailure, op_of
 from fuzz.references.text import identifier
@@ -156,18 +157,24 @@ def replay_task(request: CheckRequest) -> CheckTask:
     assert not isinstance(kernel, Kernel)
     name, fixed, arrays = request.calling.name or name_of(kernel), data.fixed or {}, request.calling.arrays
     setup = request.limits.setup(name)
+    shapes, menus = data.shapes, data.values or "finite"
+    examples: Any = data.example_inputs
+    dtypes = data.dtypes
+    if (parted := parted_of(reference, shapes, examples, dtypes)).complexes:
+        given = {"example_inputs": examples, "dtypes": dtypes}
+        reference, shapes, known, menus = parted.asked(reference, shapes, given, menus)
+        kernel, examples, dtypes = parted.kernel(kernel, ()), known["example_inputs"], known["dtypes"]
     [dtype, *_] = (request.promises.capabilities or Capabilities()).dtypes
-    menus = "finite" if data.values is None else data.values
     if unknown := [menu for menu in ([menus] if isinstance(menus, str) else menus.values()) if menu not in MENUS]:
         raise CheckError(f"values: {unknown[0]!r} is not one of {', '.join(MENUS)}")
     if dtype not in REPLAYED or (arrays == "numpy" and not hasattr(np, FORMATS[dtype].spelling)):
         raise CheckError(f"oracle='replay': tensors of {dtype} are not compared with a replay")
     try:
-        meant = meant_of(reference, data.shapes, data.example_inputs, fixed, menus, (dtype,), spelled(data.dtypes))
+        meant = meant_of(reference, shapes, examples, fixed, menus, (dtype,), spelled(dtypes))
     except UnreadableError as error:
         raise CheckError(f"{titled(reference)}: {error}") from reason_of(error)
-    if data.example_inputs is not None and not data.any_values:
+    if examples is not None and not data.any_values:
         called = {name: meant.asked.called.get(name) or name for name in meant.asked.dims}
-        meant = keeping(meant, [named_examples(reference, called, data.example_inputs)], fixed)
+        meant = keeping(meant, [named_examples(reference, called, examples)], fixed)
     held = FunctionReplay(kernel, Replay(meant, op_of(meant, identifier(name, "kernel"), setup.seed)), arrays, name)
     return CheckTask(held.here.targets, setup, held.here, (request.noted, *held.said), replay=held)

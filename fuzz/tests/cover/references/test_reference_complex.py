@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -152,21 +152,59 @@ def test_transforms_are_judged_by_the_row_that_enters(kernel: Callable[[C64], C6
         ]
 
 
-def powers(q: Any) -> Any:
-    return ((q * 1j) ** 3).imag
-
-
-def returned(q: Any) -> Any:
-    return q * 1j
-
-
 @pytest.mark.parametrize(
     ("reference", "words"),
     [
-        (powers, r"aten.pow \(.* line \d+\) of complex numbers has no formula"),
-        (returned, "it returns complex numbers"),
+        (lambda q: ((q * 1j) ** 5).imag, "takes a power of complex numbers"),
+        (lambda q: torch.tanh(q * 1j).imag, r"aten.tanh \(.* line \d+\) of complex numbers has no formula"),
+        (lambda q: q.conj().imag, "where complex numbers are meant, say so: dtypes="),
     ],
 )
 def test_other_complex_numbers_are_refused(reference: Callable[..., Any], words: str) -> None:
     with pytest.raises(UnreadableError, match=words):
         derive(reference, {"q": "b n"})
+
+
+PLAIN: Mapping[str, tuple[Callable[..., Any], str]] = {
+    "conjugates": (lambda z: z.conj(), "z=b n"),
+    "means": (lambda z, w: (z * w).mean(-1), "z=b n, w=b n"),
+    "chosen": (lambda z, x: torch.where(x > 0, z, -z), "z=b n, x=b n"),
+    "joined": (lambda z, w, x: torch.cat([z, w, x.to(z.dtype)], -1), "z=b n, w=b k, x=b n"),
+    "stacked": (lambda z, w: torch.stack([z, w.conj()], -1), "z=b n, w=b n"),
+    "padded": (lambda z: torch.nn.functional.pad(z, (1, 2)), "z=b n"),
+    "gathered": (lambda z, i: z[i], "z=b n, i=m"),
+    "split": (lambda z: z.unflatten(-1, (2, -1)).unbind(1)[1], "z=b 2n"),
+    "sums so far": (lambda z: z.cumsum(-1), "z=b n"),
+    "equal": (lambda z, w: z == w, "z=b n, w=b n"),
+    "multiples": (lambda z, w: torch.sub(z, w, alpha=2) + (1 - z), "z=b n, w=b n"),
+    "added products": (lambda z, w, x: torch.addcmul(z, w, w) * x[:, None], "z=b n, w=b n, x=b"),
+    "signs": (lambda z: torch.sgn(z), "z=b n"),
+    "lengths": (lambda z: torch.linalg.vector_norm(z, dim=-1), "z=b n"),
+    "layers": (lambda z, w, x: torch.nn.functional.linear(z, w, x.to(z.dtype)), "z=b n, w=m n, x=m"),
+    "vectors": (lambda z, w: torch.vdot(z, w), "z=n, w=n"),
+    "rows": (lambda z, w: z.mH @ w, "z=m k, w=m"),
+    "cubes": (lambda z: z**3 + z**-1, "z=b n"),
+    "sines": (lambda z: torch.sin(z) + torch.cosh(z), "z=b n"),
+    "cosines": (lambda z: torch.cos(z) + torch.sinh(z), "z=b n"),
+    "filtered": (lambda z, w: torch.fft.ifft(torch.fft.fft(z) * w), "z=b n, w=n"),
+    "windows": (lambda z, w: torch.nn.functional.conv1d(z, w), "z=b c n, w=o c k, k=3"),
+    "real": (lambda x: x.to(torch.complex64), "x=b n"),
+    "in numpy": (lambda z, w: np.sum(np.conj(z) * w, axis=-1) * np.exp(1j * np.angle(w[:, 0])), "z=b n, w=b n"),
+    "of torch itself": (torch.mul, "z=b n, w=b n"),
+}
+
+
+@pytest.mark.some(8)
+@pytest.mark.parametrize("name", PLAIN)
+def test_functions_of_complex_numbers_are_read(name: str) -> None:
+    reference, shapes = PLAIN[name]
+    found = derive(reference, shapes, dtypes={each: "complex64" for each in ("z", "w") if f"{each}=" in shapes})
+    assert found.parted is not None
+
+
+def test_results_are_named_by_their_parts() -> None:
+    def polar(z: Any) -> Any:
+        return {"size": z.abs(), "unit": z / z.abs()}
+
+    op = derive(polar, "z=b n", dtypes={"z": "complex64"}).op
+    assert [each.name for each in op.outputs] == ["size", "unit_real", "unit_imag"]

@@ -1,0 +1,115 @@
+"""References and kernels that take and return complex numbers are judged by their parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import fuzz
+from fuzz.tests.common.complex_kernels import ROWS, gauss
+from oracles.tests.common.whole import quarter
+
+pytestmark = pytest.mark.usefixtures("quick_checks")
+RIGHT = [(row, at) for row, each in ROWS.items() for at in range(len(each.right))]
+WRONG = [(row, at) for row, each in ROWS.items() for at in range(len(each.wrong))]
+
+
+def check(row: str, kernel: Callable[..., Any], seed: int = 1, cases: int = 12, **given: Any) -> None:
+    each = ROWS[row]
+    dtypes = {name: "complex64" for name in ("z", "w") if f"{name}=" in each.shapes}
+    given = {"dtypes": dtypes, "max_cases": cases, "seed": seed, **each.given, **given}
+    fuzz.check(kernel, reference=each.reference, shapes=each.shapes, **given)
+
+
+@pytest.mark.some(4)
+@pytest.mark.parametrize(("row", "at"), RIGHT)
+def test_a_right_kernel_passes(row: str, at: int) -> None:
+    check(row, ROWS[row].right[at], cases=quarter(32))
+
+
+@pytest.mark.some(4)
+@pytest.mark.parametrize(("row", "at"), WRONG)
+def test_a_wrong_kernel_is_found(row: str, at: int) -> None:
+    with pytest.raises(fuzz.CheckFailed):
+        check(row, ROWS[row].wrong[at], cases=40)
+
+
+def test_a_report_names_the_parts() -> None:
+    with pytest.raises(fuzz.CheckFailed) as failed:
+        check("product", lambda z, w: z * w.conj())
+    words = " ".join(str(failed.value).split())
+    assert "z_real" in words
+    assert "a complex z is its parts z_real and z_imag" in words
+
+
+def test_three_products_are_told_wrong_as_they_are_right_by_the_size_alone() -> None:
+    with pytest.raises(fuzz.CheckFailed):
+        check("product", gauss, cases=60)
+
+
+def test_examples_say_that_a_tensor_is_complex() -> None:
+    z = torch.complex(torch.randn(3, 8), torch.randn(3, 8))
+    given: dict[str, Any] = {"reference": lambda z: z * z, "example_inputs": (z,), "max_cases": quarter(24), "seed": 1}
+    fuzz.check(lambda z: torch.square(z), **given)
+    with pytest.raises(fuzz.CheckFailed):
+        fuzz.check(lambda z: z * z.conj(), **given)
+
+
+def test_other_names_stand_for_the_same_places() -> None:
+    check("product", lambda a, b: a * b)
+
+
+def test_wider_numbers_are_judged_where_they_are_declared() -> None:
+    wide = fuzz.Capabilities(dtypes=("f64",), strides="any")
+    check("product", lambda z, w: z * w, capabilities=wide)
+    with pytest.raises(fuzz.CheckFailed):
+        check("product", lambda z, w: (z.to(torch.complex64) * w.to(torch.complex64)).to(z.dtype), capabilities=wide)
+
+
+def test_a_kernel_that_writes_its_input_is_found() -> None:
+    def scaled(z: Any, w: Any) -> Any:
+        return z.mul_(w)
+
+    with pytest.raises(fuzz.CheckFailed, match="z_"):
+        check("product", scaled)
+
+
+def test_a_kernel_may_write_a_complex_output() -> None:
+    def written(z: Any, w: Any, y: Any) -> None:
+        torch.mul(z, w, out=y)
+
+    check("product", written)
+
+
+def test_a_kernel_that_returns_real_numbers_is_told_so() -> None:
+    with pytest.raises(fuzz.CheckFailed, match="returns real numbers for y, which is complex"):
+        check("product", lambda z, w: (z * w).real)
+
+
+def test_strides_of_complex_tensors_are_drawn() -> None:
+    seen = set[bool]()
+
+    def watched(z: Any, w: Any) -> Any:
+        seen.add(z.is_contiguous())
+        return z * w
+
+    check("product", watched, capabilities=fuzz.Capabilities(strides="any"), cases=60)
+    assert seen == {False, True}
+
+
+def test_infinities_and_overflow_are_judged_where_they_are_asked_for() -> None:
+    values = "any"
+    check("magnitude", lambda z: torch.abs(z), values=values)
+    with pytest.raises(fuzz.CheckFailed):  # overflows on the way
+        check("magnitude", lambda z: torch.sqrt(z.real**2 + z.imag**2), values=values, cases=40)
+
+
+def test_a_function_without_a_formula_is_replayed() -> None:
+    given: dict[str, Any] = {"shapes": "z=b n", "dtypes": {"z": "complex64"}, "oracle": "replay", "max_cases": 12}
+    fuzz.check(lambda z: np.tanh(z), reference=lambda z: torch.tanh(z), **given)
+    with pytest.raises(fuzz.CheckFailed):
+        fuzz.check(lambda z: torch.tanh(z.conj()), reference=lambda z: torch.tanh(z), **given)
