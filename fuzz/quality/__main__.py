@@ -19,6 +19,7 @@ from fuzz.quality.onnx_nodes.verb import onnx
 from fuzz.quality.opinfo.verb import opinfo
 from fuzz.quality.oracle import oracle
 from fuzz.quality.power import power
+from fuzz.quality.remainders import remainders
 from fuzz.quality.sharing import sharing
 from fuzz.quality.tasks import tasks
 from fuzz.quality.throughput import throughput
@@ -37,6 +38,7 @@ add_verbs(
         "oracle": oracle,
         "centres": centres,
         "functions": functions,
+        "remainders": remainders,
         "power": power,
         "calibrate": calibrate,
         "explanations": explanations,

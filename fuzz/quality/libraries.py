@@ -56,6 +56,8 @@ _GLIBC: Mapping[str, float] = {
     "sinh": 2, "tan": 1, "tanh": 2, "tgamma": 8,
 }  # fmt: skip
 FUNCTIONS = tuple(_GLIBC)
+OF_TWO = ("fmod",)
+"""Functions of two numbers, each pair a row."""
 # The same of double, as the file that the manual is made of has it at 0003605; of `tan` it has none.
 _GLIBC_F64: Mapping[str, float] = {
     "acos": 1, "acosh": 2, "asin": 1, "asinh": 2, "atan": 1, "atanh": 2, "cbrt": 4, "cos": 1, "cosh": 2, "erf": 1,
@@ -110,7 +112,11 @@ def is_installed(library: str, folder: Path, form: NumberFormat) -> bool:
 
 def _each(loop: Any, function: Any, x: Floats, y: Floats) -> None:
     pointers = (ctypes.c_void_p(each.ctypes.data) for each in (x, y))
-    loop(ctypes.cast(function, ctypes.c_void_p), ctypes.c_long(x.size), *pointers)
+    loop(ctypes.cast(function, ctypes.c_void_p), ctypes.c_long(len(x)), *pointers)
+
+
+def _ones(name: str, form: NumberFormat) -> Floats:
+    return np.ones((1, 2) if name in OF_TWO else 1, form.dtype)
 
 
 def _shared(file: str, *patterns: str) -> Find:
@@ -125,8 +131,8 @@ def _shared(file: str, *patterns: str) -> Find:
             return None
 
         def call(x: Floats) -> Floats:
-            y = np.empty_like(x)
-            _each(compiled(folder)[form.name], symbol, x, y)
+            y = np.empty(len(x), x.dtype)
+            _each(compiled(folder)[form.name + "_of_two" * (x.ndim == 2)], symbol, x, y)
             return y
 
         return call
@@ -134,7 +140,10 @@ def _shared(file: str, *patterns: str) -> Find:
     return find
 
 
-def _package(pattern: str, names: Mapping[str, str], taken: str = "numpy:asarray") -> Find:
+def _package(pattern: str, names: Mapping[str, str], taken: str = "numpy:asarray", f64_by: str = "") -> Find:
+    """Return how a package is found, which must not be called here: processes are forked of this one. `f64_by` is a
+    variable of the environment without which it has no f64."""
+
     def find(name: str, _: Path, form: NumberFormat) -> Call | None:
         try:
             own = resolve_name(pattern.format(names.get(name, name)))
@@ -144,9 +153,9 @@ def _package(pattern: str, names: Mapping[str, str], taken: str = "numpy:asarray
 
         def call(x: Floats) -> Floats:
             with np.errstate(all="ignore"):
-                return np.asarray(own(take(x)))
+                return np.asarray(own(*map(take, x.T.copy() if x.ndim == 2 else [x])))
 
-        return call if call(np.ones(1, form.dtype)).dtype == form.dtype else None  # JAX has no f64 unless it is told
+        return call if form.name != "f64" or not f64_by or os.environ.get(f64_by) else None
 
     return find
 
@@ -154,6 +163,7 @@ def _package(pattern: str, names: Mapping[str, str], taken: str = "numpy:asarray
 def _program(command: str) -> Find:
     def find(name: str, folder: Path, form: NumberFormat) -> Call | None:
         words = shlex.split(command.format(name=name, sources=_SOURCES, form=form))
+        words += ["-DOF_TWO"] * (name in OF_TWO)
         path = str(folder / f"{words[0]}-{name}-{form.name}")
 
         def call(x: Floats) -> Floats:
@@ -161,7 +171,7 @@ def _program(command: str) -> Find:
 
         try:
             subprocess.run([*words, "-o", path], check=True, capture_output=True)
-            call(np.ones(1, form.dtype))
+            call(_ones(name, form))
         except (OSError, subprocess.CalledProcessError):
             return None
         return call
@@ -183,7 +193,7 @@ LIBRARIES: Mapping[str, MathLibrary] = {
     "SLEEF": MathLibrary(
         _shared("libsleef.so.3", *(
             f"Sleef_{{}}{{form.sleef}}1_{ulp}{way}" for way in ("", "purec") for ulp in ("u10", "u15")
-        )),
+        ), "Sleef_{}{form.sleef}1_purec"),
         "apt install libsleef3",
         {form: {**dict.fromkeys(FUNCTIONS, 1.0), "erfc": 1.5} for form in FORMATS},  # as the suffixes say
     ),
@@ -200,9 +210,9 @@ LIBRARIES: Mapping[str, MathLibrary] = {
     "torch": MathLibrary(_package("torch:{}", {}, "torch:from_numpy"), "pip install torch"),
     "jax": MathLibrary(
         _package("jax.{}", {
-            **{name: f"numpy:{name}" for name in FUNCTIONS},
+            **{name: f"numpy:{name}" for name in (*FUNCTIONS, *OF_TWO)},
             **{name: f"scipy.special:{_GAMMAS.get(name, name)}" for name in ("erf", "erfc", *_GAMMAS)},
-        }),
+        }, f64_by="JAX_ENABLE_X64"),
         "pip install jax, and for f64 JAX_ENABLE_X64=1", {"f32": _JAX},
     ),
 }  # fmt: skip

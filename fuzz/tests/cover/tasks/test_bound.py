@@ -223,7 +223,8 @@ def test_a_number_of_jax_is_judged_as_one_of_numpy_is() -> None:
 
 def test_functions_of_scipy_are_read_as_torch_has_them() -> None:
     x = np.linspace(0.1, 0.9, 5)
-    for reference in (lambda x: special.erf(x), lambda x: special.expit(x), lambda x: special.xlogy(x, 2.0)):
+    references: list[Any] = [lambda x: special.erf(x), lambda x: special.expit(x), lambda x: special.xlogy(x, 2.0)]
+    for reference in references:
         assert_right(reference(x), reference, (x,))
         with pytest.raises(CheckFailed):
             assert_right(reference(x) * (1 + 1e-12), reference, (x,))
