@@ -32,7 +32,7 @@ from fuzz.references.elementwise import dtype_of
 from fuzz.references.fits import Calls
 from fuzz.references.gates import compared_of, gates_of, is_integer
 from fuzz.references.guard import Agreement, RunReference, difference_at, hold, hold_far
-from fuzz.references.library import dtypes_of, held, recorded, shortens, specs_of
+from fuzz.references.library import dtypes_of, held, recorded, shortens, specs_of, widens
 from fuzz.references.maps import single, spread
 from fuzz.references.names import returned_names
 from fuzz.references.parameters import parameters_of, titled
@@ -88,6 +88,8 @@ class Derived:
     agreement: Agreement
     shortens: bool
     """Whether the reference casts some f64 value to f32 on the way."""
+    widens: frozenset[str]
+    """The outputs that the reference returns in f32 if its inputs have 16 bits."""
     reference: Callable[..., Any]
     """The reference as a function of the tensors alone, by their names in the op."""
     library: str
@@ -307,7 +309,8 @@ def _read(
         asked.called,
         asked.others,
         agreement,
-        shortens(asked, specs_of(asked, dims, _doubled(dtypes), 0)),
+        shortens(asked, specs_of(asked, dims, _floats(dtypes, "float64"), 0)),
+        frozenset(names[at] for at in widens(asked, specs_of(asked, dims, _floats(dtypes, "bfloat16"), 0))),
         asked.call,
         asked.library,
         held(asked),
@@ -344,8 +347,8 @@ def _further(
     return found, recording.beside(others)
 
 
-def _doubled(dtypes: Mapping[str, str]) -> Mapping[str, str]:
-    return {name: "float64" if "float" in dtype else dtype for name, dtype in dtypes.items()}
+def _floats(dtypes: Mapping[str, str], own: str) -> Mapping[str, str]:
+    return {name: own if "float" in dtype else dtype for name, dtype in dtypes.items()}
 
 
 def taken(asked: AskedReference) -> tuple[AskedReference, Drawn, Mapping[str, str]]:

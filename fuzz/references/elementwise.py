@@ -215,8 +215,8 @@ def _masked_fill(reader: Reader, self: Value, mask: Value, value: Value | Number
 
 
 @rule("logical_and", "bitwise_and", "logical_or", "bitwise_or", "logical_xor", "bitwise_xor")
-def _both(reader: Reader, self: Value, other: Value) -> Value:
-    if not (isinstance(self, Value) and isinstance(other, Value)):
+def _both(reader: Reader, self: Value, other: Value | Number) -> Value:
+    if not isinstance(other, Value):
         return _bits(reader, self, other)
     return both(reader, BOTH[reader.step.op.partition("_")[2]], self, other)
 

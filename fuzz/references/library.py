@@ -164,6 +164,11 @@ def shortens(asked: AskedReference, specs: Specs) -> bool:
     return asked.library == "torch" and recording.shortens(asked.call, [*asked.dims], _tensors(specs, 0))
 
 
+def widens(asked: AskedReference, specs: Specs) -> Sequence[int]:
+    """Return the numbers of the outputs that a reference of tensors of 16 bits returns in f32."""
+    return recording.widens(asked.call, [*asked.dims], _tensors(specs, 0)) if asked.library == "torch" else ()
+
+
 def held(asked: AskedReference) -> RunReference:
     """Return a reference as it is run in float64."""
     if asked.library == "jax":

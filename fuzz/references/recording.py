@@ -113,6 +113,19 @@ def shortens(reference: Reference, names: Sequence[str], call: Mapping[str, Any]
     return any((node.args[0].meta["val"].dtype, node.meta["val"].dtype) == cast for node in casts)
 
 
+def widens(reference: Reference, names: Sequence[str], call: Mapping[str, Any]) -> Sequence[int]:
+    """Return the numbers of the outputs that a reference of tensors of 16 bits returns in f32; none if it takes none."""
+    import torch
+
+    try:
+        found, _ = _traced(reference, names, call, ())
+    except UnreadableError:
+        return ()
+    returned = found.graph.output_node().args[0]
+    metas = [getattr(node, "meta", {}).get("val") for node in returned]
+    return [at for at, each in enumerate(metas) if getattr(each, "dtype", None) == torch.float32]
+
+
 def _traced(
     reference: Reference, names: Sequence[str], call: Mapping[str, Any], known: Container[str]
 ) -> tuple[Traced, Sequence[str]]:

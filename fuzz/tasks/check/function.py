@@ -54,6 +54,7 @@ from fuzz.references.libraries import libraries_of
 from fuzz.references.parameters import name_of, optional_of
 from fuzz.tasks.check.request import Arrays, Calling, Promises
 from fuzz.tasks.check.results import CheckError, told
+from oracles.dtypes import FORMATS, NARROW
 from oracles.formula.contract import Contract
 from oracles.op import Op
 from oracles.ops import OPS
@@ -88,6 +89,8 @@ class Function:
     """Further keyword arguments that are passed in every call."""
     within: Callable[[], AbstractContextManager[object]] = nullcontext
     """Returns the context in which each call is made: in it, Triton's autotuners take their configurations."""
+    widens: frozenset[str] = frozenset()
+    """The outputs that may be f32 although the inputs have 16 bits, as those of the reference are."""
 
     def takes(self, name: str) -> bool:
         """Return whether the function has a parameter of this name. An output without one is returned, not written."""
@@ -116,7 +119,20 @@ class Function:
             return Raised(is_rejection(error, (self.folder,)), _words(error))
         if isinstance(returned, (tuple, list)) and len(returned) == len(self.returns):
             returned = dict(zip(self.returns, returned, strict=True))
-        return returned
+        if self.widens.isdisjoint(self.returns) or not tensors:
+            return returned
+        first = next(iter(tensors.values()))
+        if isinstance(returned, dict):
+            return {name: _as_short(each, first) if name in self.widens else each for name, each in returned.items()}
+        return _as_short(returned, first) if len(self.returns) == 1 else returned
+
+
+def _as_short(found: Any, first: Any) -> Any:
+    """Return a result in f32 in the dtype of the first tensor, if that is a float of 16 bits; others unchanged."""
+    own, short = (str(getattr(each, "dtype", "")).removeprefix("torch.") for each in (found, first))
+    if own != "float32" or short not in {FORMATS[each].spelling for each in NARROW}:
+        return found
+    return found.to(first.dtype) if hasattr(found, "to") else found.astype(first.dtype)
 
 
 def _words(error: Exception) -> str:

@@ -1,0 +1,49 @@
+"""What dtype an output must have if its inputs have 16 bits: that of the inputs, or f32 where the reference returns f32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import fuzz
+
+
+def energy(x, w):  # type: ignore[no-untyped-def]
+    """The sums of squares in f32, as losses often are, and the weighted rows in the dtype of x."""
+    return x.float().square().sum(-1), (x.float() * w.float()).to(x.dtype)
+
+
+def alike(x: Any, w: Any) -> Any:
+    return (x.float() * x.float()).sum(-1), (x.float() * w.float()).to(x.dtype)
+
+
+def short(x: Any, w: Any) -> Any:
+    found, rows = alike(x, w)
+    return found.to(x.dtype), rows
+
+
+def long(x: Any, w: Any) -> Any:
+    return alike(x, w)[0], x.float() * w.float()
+
+
+def wrong(x: Any, w: Any) -> Any:
+    found, rows = alike(x, w)
+    return found * 1.01, rows
+
+
+def check(kernel: Callable[..., Any]) -> None:
+    able = fuzz.Capabilities(dtypes=("f32", "bf16"), empty=False)
+    fuzz.check(kernel, reference=energy, shapes="x=b n, w=n", capabilities=able, max_cases=12, seed=1)
+
+
+@pytest.mark.parametrize("kernel", [alike, short])
+def test_an_output_that_is_f32_in_the_reference_may_be_f32(kernel: Callable[..., Any]) -> None:
+    check(kernel)
+
+
+@pytest.mark.parametrize(("kernel", "said"), [(long, "the dtype of y1 is float32, must be bfloat16"), (wrong, "y0")])
+def test_other_outputs_and_wrong_values_still_fail(kernel: Callable[..., Any], said: str) -> None:
+    with pytest.raises(fuzz.CheckFailed, match=said):
+        check(kernel)
