@@ -57,7 +57,10 @@ def compared_of(op: Op) -> Mapping[str, bool]:
     for node in graph.nodes:
         within = [*ordered(node.args)] if node.kind in COMPARED else []
         named = {each.label for each in within if each.kind == "tensor" and is_integer(each.label)}
-        if all(each.kind in _MOVED for each in within) and len(named) + any(each.kind == "position" for each in within) > 1:
+        if (
+            all(each.kind in _MOVED for each in within)
+            and len(named) + any(each.kind == "position" for each in within) > 1
+        ):
             found |= dict.fromkeys(named, True)
     return found
 

@@ -228,7 +228,11 @@ def read(
     text = f"{text}; {limits} may be NaN, or the maximum of its terms, where that is infinite" if limits else text
     if measures and _F64 in dtypes and found.shortens:
         text = f"{text}; f64 is judged as calculated in f32 at least, which the reference casts to"
-    unjudged = {_SPECIAL: not strict, _ZEROS: contract.zeros == "any", _EMPTY: capabilities is None or not capabilities.empty}
+    unjudged = {
+        _SPECIAL: not strict,
+        _ZEROS: contract.zeros == "any",
+        _EMPTY: capabilities is None or not capabilities.empty,
+    }
     words = ", ".join(word for word, left_out in unjudged.items() if left_out)
     said = f"{text}; not judged: {words}" if words else text
     return ReadReference(found, contract, said)

@@ -1,4 +1,4 @@
-"""What dtype an output must have if its inputs have 16 bits: that of the inputs, or f32 where the reference returns f32."""
+"""The dtype of an output if the inputs have 16 bits: that of the inputs, or f32 where the reference returns f32."""
 
 from __future__ import annotations
 
