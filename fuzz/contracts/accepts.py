@@ -159,7 +159,7 @@ def _step(refused: Sequence[int], taken: Sequence[int]) -> int | None:
     return next((step for step in fitting if all(size % step for size in refused)), None) if refused else None
 
 
-Answer = Literal["right", "right as it rounds each step", "wrong values", "raises", "refuses"]
+Answer = Literal["right", "right as it rounds each step", "wrong values", "returns another dtype", "raises", "refuses"]
 """What a kernel does with a case. "refuses" means that a statement of its own raises, see `own_refusal`; "raises" that
 a library which it calls does."""
 _LAYOUTS: Mapping[str, Strides] = {
@@ -373,7 +373,11 @@ class _Trial:
             self.refused[where] = None
             return "refuses"
         if outcome.status is not Status.RAN:
-            return "wrong values" if outcome.status in (Status.WRONG_SHAPE, Status.WRONG_DTYPE) else "raises"
+            ways: Mapping[Status, Answer] = {
+                Status.WRONG_SHAPE: "wrong values",
+                Status.WRONG_DTYPE: "returns another dtype",
+            }
+            return ways.get(outcome.status, "raises")
         return self._judged(case, outcome)
 
     def _judged(self, case: Case, outcome: Outcome) -> Answer:

@@ -97,7 +97,7 @@ def _attention(
 
 
 def _repeated(reader: Reader, value: Value, query: Value) -> Value:
-    """Return keys or values for each head of queries, whose heads are a multiple of theirs, as `enable_gqa` takes them."""
+    """Return keys or values for each head of queries, of which there are a multiple, as with `enable_gqa`."""
     if value.rank < 4 or query.rank < 4 or not query.axes[-3]:
         return value
     few, many = extent(value.axes[-3]), extent(query.axes[-3])

@@ -186,7 +186,7 @@ class Reader(Scope):
         return self._apart(self.alike(given, range(-rank, 0)), rank)
 
     def alike(self, given: Sequence[Any], places: Iterable[int]) -> list[Any]:
-        """Return values with the same dimensions along those axes `places`, counted from the end, that are equally long."""
+        """Return values with the same dimensions along those axes, of `places` from the end, that are equally long."""
         found = [*given]
         for at in places:
             there = [

@@ -114,7 +114,7 @@ def shortens(reference: Reference, names: Sequence[str], call: Mapping[str, Any]
 
 
 def widens(reference: Reference, names: Sequence[str], call: Mapping[str, Any]) -> Sequence[int]:
-    """Return the numbers of the outputs that a reference of tensors of 16 bits returns in f32; none if it takes none."""
+    """Return the numbers of the outputs that a reference of tensors of 16 bits returns in f32; () if it takes none."""
     import torch
 
     try:

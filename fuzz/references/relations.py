@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping
 
 from fuzz.references.dims import UnreadableError
 from oracles.formula.made import Counts, Multiples, extents_of, value_of

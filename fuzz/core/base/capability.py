@@ -79,8 +79,9 @@ class Capabilities:
     """The largest extents, by dimension, such as {"n": 8192}."""
     multiple_of: Mapping[str, int] = field(default_factory=dict)
     """The divisors of extents, by dimension. A kernel for d = 64 alone has `multiple_of={"d": 64}, max={"d": 64}`."""
-    empty: bool = True
-    """Whether tensors may have no elements: rows of length 0, or no rows."""
+    empty: bool | None = None
+    """Whether tensors may have no elements: rows of length 0, or no rows. None means that they may, except in a check
+    of a plain function by a reference, where whoever only adds a dtype does not think of them."""
     alignment: int = 1
     """A divisor of the address of every row's first element, in bytes. 1 allows any address of an element."""
 
@@ -177,7 +178,7 @@ class Capability:
     @lazy
     def empty(self) -> bool:
         """Whether cases without elements are drawn. They never are for an op with places along a dimension."""
-        return self.able.empty and not OPS[self.op].counted
+        return self.able.empty is not False and not OPS[self.op].counted
 
     @lazy
     def _fixed(self) -> Mapping[str, float]:
@@ -237,7 +238,7 @@ class Capability:
         if found is None:
             return True
         rejects = self.able.outside == "rejects" or found == self._stray_refusal(case)
-        return rejects and not (self.able.empty and _is_empty(case))
+        return rejects and not (self.able.empty is not False and _is_empty(case))
 
     def invalid(self, case: Case) -> Refusal | None:
         """Return why `case`, which is not foreign, must be rejected, or None."""
@@ -245,7 +246,7 @@ class Capability:
             if (output, source) not in (self.able.aliases if relation == "same" else self.able.overlap):
                 how = f"{output} {'in the memory of' if relation == 'same' else 'overlapping'} {source}"
                 return Refusal(how, how)
-        if not self.able.empty and _is_empty(case):
+        if self.able.empty is False and _is_empty(case):
             return Refusal("no elements", "no elements")
         dtypes = {name: tensor.dtype for name, tensor in case.tensors.items()}
         for name, tensor in case.tensors.items():

@@ -111,7 +111,7 @@ def out_of_capability(capabilities: Sequence[Capability]) -> tuple[Capability, .
     found = [replace(each, able=_boundless(each.op, each.able)) for each in strict]
     flat = [each for each in strict if not {*_flat(each)} <= {*each.able.stacked}]
     found += [replace(each, able=replace(each.able, stacked=_flat(each))) for each in flat]
-    full = [each for each in strict if not each.able.empty and not OPS[each.op].counted]
+    full = [each for each in strict if each.able.empty is False and not OPS[each.op].counted]
     found += [replace(each, able=replace(each.able, empty=True, max={OPS[each.op].row: 0})) for each in full]
     found += [replace(each, stray=(name,)) for each in capabilities for name in each.able.checks]
     return tuple(each for each in dict.fromkeys(found) if each not in capabilities)

@@ -87,10 +87,10 @@ class ReadReference:
         return self.derived.op.name
 
     def capabilities(self, declared: Capabilities | None) -> Capabilities:
-        """Return the declared capabilities, without empty tensors if the reference raises for them. By default, empty
-        tensors are not given either: a user who declares nothing does not expect them."""
-        found = declared or Capabilities(empty=False)
-        return found if self.derived.agreement.empty else replace(found, empty=False)
+        """Return the declared capabilities, without empty tensors unless they are asked for and the reference takes
+        them: a user who declares nothing, or other dtypes, does not expect them."""
+        found = declared or Capabilities()
+        return replace(found, empty=bool(found.empty) and self.derived.agreement.empty)
 
     def takes(self, case: Case) -> bool:
         """Whether the reference takes a case. If the reference raises for it, the case has no meaning."""
@@ -237,7 +237,11 @@ def read(
     text = f"{text}; {limits} may be NaN, or the maximum of its terms, where that is infinite" if limits else text
     if measures and _F64 in dtypes and found.shortens:
         text = f"{text}; f64 is judged as calculated in f32 at least, which the reference casts to"
-    unjudged = {_SPECIAL: not strict, _ZEROS: contract.zeros == "any", _EMPTY: capabilities is None}
+    unjudged = {
+        _SPECIAL: not strict,
+        _ZEROS: contract.zeros == "any",
+        _EMPTY: capabilities is None or not capabilities.empty,
+    }
     words = ", ".join(word for word, left_out in unjudged.items() if left_out)
     said = f"{text}; not judged: {words}" if words else text
     return ReadReference(found, contract, said)

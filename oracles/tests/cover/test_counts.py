@@ -34,7 +34,7 @@ def mirrored(x: Node, like: Node) -> Outputs:
 
 
 def halves(x: Node, like: Node) -> Outputs:
-    """y[o] = x[o] x[o + n/2] in the first half of the second half, as of a gate and what it lets through, and 0 after."""
+    """y[o] = x[o] x[o + n/2] in the first quarter, as of a gate and what it lets through, and 0 after."""
     half = extent("n") / 2.0
     product = take(x, position("o"), "n") * take(x, position("o") + half, "n")
     return {"y": where(position("o") < half / 2.0, product, 0.0) + like * 0.0}

@@ -1,4 +1,4 @@
-"""References that take bits of integers, running maxima, or cross products, are read and have the reference's values."""
+"""References that take bits of integers, running maxima, or cross products, are read with the right values."""
 
 from __future__ import annotations
 

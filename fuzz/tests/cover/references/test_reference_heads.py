@@ -21,7 +21,7 @@ def repeated(q, k, v, sinks):  # type: ignore[no-untyped-def]
     return torch.einsum("bhqk,bhkd->bhqd", s.softmax(-1)[..., :-1], v)
 
 
-def enabled(q, k, v):  # type: ignore[no-untyped-def]
+def enabled(q: Any, k: Any, v: Any) -> Any:
     return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
 
 
@@ -88,7 +88,7 @@ def test_positions_that_are_calculated_with_are_read_and_a_line_asks_where_they_
     assert derive(rotated, example_inputs=given).op.operand("pos").integers
 
 
-def alike(x, doc):  # type: ignore[no-untyped-def]
+def alike(x: Any, doc: Any) -> Any:
     return x.masked_fill(doc[:, None] != doc, -1e9).softmax(-1)
 
 

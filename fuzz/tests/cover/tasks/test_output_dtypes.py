@@ -1,4 +1,4 @@
-"""What dtype an output must have if its inputs have 16 bits: that of the inputs, or f32 where the reference returns f32."""
+"""The dtype of an output if the inputs have 16 bits: that of the inputs, or f32 where the reference returns f32."""
 
 from __future__ import annotations
 
@@ -47,3 +47,21 @@ def test_an_output_that_is_f32_in_the_reference_may_be_f32(kernel: Callable[...,
 def test_other_outputs_and_wrong_values_still_fail(kernel: Callable[..., Any], said: str) -> None:
     with pytest.raises(fuzz.CheckFailed, match=said):
         check(kernel)
+
+
+def total(x):  # type: ignore[no-untyped-def]
+    return x.sum(-1)
+
+
+def refuses_none(x: Any) -> Any:
+    if not x.numel():
+        raise RuntimeError("no elements")
+    return x.sum(-1)
+
+
+def test_tensors_without_elements_are_judged_by_a_reference_only_if_that_is_said() -> None:
+    able = fuzz.Capabilities(dtypes=("f32", "f64"))
+    fuzz.check(refuses_none, reference=total, shapes="x=b n", capabilities=able, max_cases=24, seed=1)
+    able = fuzz.Capabilities(dtypes=("f32", "f64"), empty=True)
+    with pytest.raises(fuzz.CheckFailed, match="no elements"):
+        fuzz.check(refuses_none, reference=total, shapes="x=b n", capabilities=able, max_cases=24, seed=1)
