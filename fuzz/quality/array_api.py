@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from math import prod
 from pathlib import Path
+from pkgutil import resolve_name
 from types import ModuleType
 from typing import Annotated, Any
 
@@ -25,6 +26,7 @@ import typer
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.core.base.errors import UsageError, error_line
+from fuzz.references.libraries import LIBRARIES
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record
@@ -86,6 +88,14 @@ class PassingJudge:
         self, name: str, function: Callable[..., Any], args: Sequence[Any], more: Mapping[str, Any],
         arrays: Mapping[int, Any], got: Any,
     ) -> tuple[str, str]:  # fmt: skip
+        if type(next(iter(arrays.values()))).__module__.partition(".")[0] not in (*LIBRARIES, "jaxlib"):
+            # The reader knows no others, such as dask: by the standard NumPy's of that name means the same.
+            try:
+                function = resolve_name(f"numpy:{name}")
+                arrays, got = {at: np.asarray(each) for at, each in arrays.items()}, _of_numpy(got)
+            except Exception as error:
+                return UNREAD, error_line(error)
+
         def called(*given: Any) -> Any:
             own = dict(zip(arrays, given, strict=True))
             return function(*(own.get(at, each) for at, each in enumerate(args)), **more)
@@ -111,8 +121,12 @@ class PassingJudge:
         return found.result, f"of {given}: {found.said}" if found.said else ""
 
 
+def _of_numpy(value: Any) -> Any:
+    return tuple(map(np.asarray, value)) if isinstance(value, tuple) else np.asarray(value)
+
+
 def _dtype(value: Any) -> str:
-    return str(getattr(value, "dtype", "")).removeprefix("torch.")
+    return str(getattr(value, "dtype", "")).rpartition(".")[2]
 
 
 def _is_of_floats(value: Any) -> bool:

@@ -95,9 +95,13 @@ def impact(options: ImpactOptions) -> Exit:
     if unknown := [name for name in options.names if name not in found]:
         raise UsageError(f"{unknown[0]}: no folder of corpora/trophies has that name")
     chosen, outcomes, err = [found[name] for name in options.names or found], dict[str, Any](), console.progress()
-    for library in dict.fromkeys(each.library[0] for each in chosen):
-        group = [each for each in chosen if each.library[0] == library]
-        for version in options.version or releases(group[0], options.releases):
+    groups = {
+        name: [each for each in chosen if each.library[0] == name] for name in (each.library[0] for each in chosen)
+    }
+    # First of all, since a library that pip does not find ends the command, and nothing shall be lost.
+    versions = {name: options.version or releases(group[0], options.releases) for name, group in groups.items()}
+    for library, group in groups.items():
+        for version in versions[library]:
             err.print(f"{library} {version}")
             for name, outcome in tried(group, version).items():
                 kept = outcomes.setdefault(name, {"tried": date.today().isoformat(), "versions": {}})

@@ -97,6 +97,9 @@ def _called(name: str, args: Any, kwargs: Any) -> Any:
             return Array(
                 tnp.asarray(own(*(each.tensor if isinstance(each, tnp.ndarray) else each for each in _given(args))))
             )
+    kwargs = {
+        {"correction": "ddof"}.get(key, key): each for key, each in kwargs.items()
+    }  # what NumPy calls so since 2.0
     found = getattr(tnp, name, None) or getattr(tnp.linalg, name, None) or _special(name)
     if found is None:
         raise UnreadableError(f"numpy.{name} has no formula")

@@ -7,10 +7,9 @@ import inspect
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import wraps
-from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
@@ -47,6 +46,7 @@ _NUMPY = ("assert_allclose", "assert_almost_equal", "assert_approx_equal", "asse
           "assert_array_almost_equal_nulp", "assert_array_max_ulp")  # fmt: skip
 _SCIPY = ("scipy._lib._array_api.xp_assert_close",)
 _CALLER = 2
+"""The frames between a test and what judges its comparison."""
 _MEASURED = 8
 """The comparisons of one line of a test whose tolerance is measured, which takes as long as judging. Chosen."""
 _FAR = 10.0
@@ -58,7 +58,7 @@ class JudgedCall:
     """What was found out about the result of one call."""
 
     by: str = ""
-    """What judged it: `FORMULA`, `REPLAY` or ""."""
+    """What judged it: `FORMULA`, `REPLAY`, `MPMATH` or ""."""
     result: str = OPEN
     said: str = ""
     """What is wrong, or why nothing is judged."""
@@ -190,7 +190,7 @@ def told(found: Sequence[SuiteComparison]) -> Iterator[str]:
 
 @dataclass
 class Comparisons:
-    """Judges the comparisons of a user's tests, by `torch.testing.assert_close` and `torch.allclose`."""
+    """Judges the comparisons of a user's tests, by torch, NumPy and SciPy."""
 
     found: list[SuiteComparison] = field(default_factory=list)
     """The comparisons of the running test."""
@@ -223,7 +223,7 @@ class Comparisons:
         with ExitStack() as replaced:
             replaced.enter_context(patch("torch.allclose", allclose))
             for named in ("torch.testing.assert_close", *(f"numpy.testing.{each}" for each in _NUMPY), *_SCIPY):
-                if find_spec(named.partition(".")[0]) is not None:
+                with suppress(ImportError, AttributeError):  # SciPy is not here, or has no such function yet
                     replaced.enter_context(patch(named, self.judged(resolve_name(named))))
             yield
 

@@ -124,7 +124,7 @@ class _Recorder:
             self._known[number] = self._step("constant", {"value": None}, [tuple(zip(shape, shape))], dtype, ())  # noqa: B905
         pairs = zip(first.equations, second.equations, strict=False)
         for one, other in pairs:
-            if one.name != other.name or len(one.given) != len(other.given):
+            if (one.name, len(one.given), len(one.shapes)) != (other.name, len(other.given), len(other.shapes)):
                 raise UnreadableError(difference(one, other))
             self._equation(one, other)
         if len(first.equations) != len(second.equations):

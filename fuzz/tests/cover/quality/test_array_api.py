@@ -100,3 +100,28 @@ def test_the_command_runs_a_suite_and_says_what_it_saw(cli_here: Cli, tmp_path: 
     assert "2 passed" in done.stdout
     assert json.loads(found.read_text())["calls"]["exp"]["results"] == {RIGHT: 2}
     assert cli_here("array-api", str(tmp_path), app=app).returncode == 4
+
+
+class _Foreign:
+    """An array of a library that the reader does not know."""
+
+    def __init__(self, own: Any) -> None:
+        self.own, self.shape, self.dtype = own, own.shape, f"foreign.core.{own.dtype}"
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return self.own
+
+
+def test_a_library_that_is_not_read_is_held_to_what_numpy_means_by_the_name() -> None:
+    def mean(x: _Foreign) -> _Foreign:
+        return _Foreign(np.asarray(x.own.astype(np.float16).mean(), np.float32))
+
+    library = a_library(mean=mean, exp=lambda x: _Foreign(np.exp(x.own)), softplus=lambda x: x)
+    judge = PassingJudge()
+    xp: Any = JudgedNamespace(library, judge)
+    x = _Foreign(np.random.default_rng(1).standard_normal((8, 30)).astype(np.float32) + 100)
+    small = _Foreign(np.linspace(0, 1, 5, dtype=np.float32))
+    for name in ("mean", "exp", "softplus"):
+        getattr(xp, name)(x if name == "mean" else small)
+    found = {name: each.results for name, each in judge.calls.items()}
+    assert found == {"mean": {WRONG: 1}, "exp": {RIGHT: 1}, "softplus": {UNREAD: 1}}, judge.calls

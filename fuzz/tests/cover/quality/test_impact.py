@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from fuzz.core.base.errors import UsageError
 from fuzz.core.base.exits import Exit
+from fuzz.quality import impact
+from fuzz.quality.__main__ import app
 from fuzz.quality.impact import DEVIATES, RIGHT, Trophy, last, outcome, since, table, trophies
+from fuzz.tests.conftest import Cli
 
 
 @pytest.mark.parametrize(
@@ -75,3 +79,21 @@ def test_an_unknown_name_is_refused() -> None:
     assert done.stderr.count("\n") == 1
     assert "nowhere" in done.stderr
     assert Trophy(Path("nowhere")).program == Path("nowhere/repro.py")
+
+
+def test_a_library_that_pip_does_not_find_is_refused_before_anything_is_run(
+    cli_here: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ended the command after hours, and what was found was lost."""
+    names = [next(each.folder.name for each in trophies() if each.library[0] == name) for name in ("numpy", "torch")]
+
+    def releases(trophy: Trophy, count: int) -> list[str]:
+        if trophy.library[0] == "torch":
+            raise UsageError("torch: pip finds no release of it")
+        return ["1.0"]
+
+    monkeypatch.setattr(impact, "releases", releases)
+    monkeypatch.setattr(impact, "tried", lambda group, version: pytest.fail("run before all is known"))
+    done = cli_here("impact", *names, app=app)
+    assert done.returncode == 4
+    assert "pip finds no release" in done.stderr

@@ -257,6 +257,7 @@ def looped(x: Array) -> Array:
         (lambda x: str(jnp.exp(x)), "it returns str: a reference calculates with jax.numpy, and returns arrays"),
         (lambda x: jnp.exp(x) * np.arange(x.shape[1]), "a constant.* of several elements"),
         (lambda x: jnp.exp(x)[..., :640], "does something else at larger extents"),
+        (lambda x: jnp.unstack(x), r"with other extents it does something else: lax.unstack"),  # as many as rows
     ],
 )
 def test_what_cannot_be_read_is_named_with_its_line(reference: Callable[..., Any], said: str) -> None:

@@ -230,6 +230,13 @@ def test_functions_of_scipy_are_read_as_torch_has_them() -> None:
             assert_right(reference(x) * (1 + 1e-12), reference, (x,))
 
 
+def test_a_correction_is_what_numpy_called_ddof() -> None:
+    x = np.linspace(0.1, 2.5, 12, dtype=np.float32).reshape(3, 4)
+    assert_right(np.std(x, axis=1, correction=1), lambda x: np.std(x, axis=1, correction=1), (x,))
+    with pytest.raises(CheckFailed):
+        assert_right(np.var(x, axis=1), lambda x: np.var(x, axis=1, correction=1), (x,))
+
+
 def test_a_gradient_is_judged_with_the_given_gradient_of_the_output() -> None:
     """The gradient of the output was taken for an input of the function itself, and refused."""
     gradients = fuzz.backward(rms_norm)
