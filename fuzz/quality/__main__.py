@@ -21,6 +21,7 @@ from fuzz.quality.oracle import oracle
 from fuzz.quality.power import power
 from fuzz.quality.remainders import remainders
 from fuzz.quality.sharing import sharing
+from fuzz.quality.shipped.verb import shipped
 from fuzz.quality.tasks import tasks
 from fuzz.quality.throughput import throughput
 
@@ -51,6 +52,7 @@ add_verbs(
         "array-api": array_api,
         "tasks": tasks,
         "onnx": onnx,
+        "shipped": shipped,
         "impact": impact,
     },
 )

@@ -193,7 +193,7 @@ def _last_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("WARNING")]
     # pip ends with notes and hints; an exception's last line begins with its name.
     said = [line for line in lines if line.lower().startswith("error: ")] or lines
-    short = re.sub(r"(?i)^error: |(?<=Command )'\[.*\]' ", "", said[-1] if said else "")
+    short = re.sub(r"(?i)^error: |(?<=Command )'\[.*\]' |: for help visit .*", "", said[-1] if said else "")
     return short.partition(". ")[0][:120].rstrip(".")
 
 

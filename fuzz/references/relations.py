@@ -86,7 +86,7 @@ def multiples_of(counts: Counts) -> Multiples:
         [base] = dims
         none, one = (value_of(count, {base: size}) for size in (0, 1))  # it is linear
         size, beside = (one - none).denominator, -none / (one - none)
-        if size > 1:
+        if size > 1 or beside > 1:  # n + 2 is not 1
             found[base] = size if not beside else (size, int(beside))
     return found
 

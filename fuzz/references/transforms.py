@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from fuzz.references.lines import FormulaLine, Lines, called, number, template
 from fuzz.references.sizes import Sizes
 from fuzz.references.text import formula
+from oracles.elementary import FormulaError
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.trace import trace
@@ -116,7 +117,10 @@ def _looked_at(lines: Lines, sizes: Sizes, table: ast.expr, along: Container[Any
     of its terms, at both extents; () for another matrix."""
     free = [dim for dim in sizes.given.values() if dim.name != OUTER]
     function, _ = formula("table", ["tensor"], lines, {"table": table}).run("<table>", __name__)
-    graph = trace(function, {"tensor": [dim.name for dim in free]})
+    try:
+        graph = trace(function, {"tensor": [dim.name for dim in free]})
+    except FormulaError:  # a number such as 0.5 is no matrix
+        return ()
     node, known, found = graph.outputs["table"], {dim.name: dim for dim in sizes}, list[tuple[float, int]]()
     for which in (0, 1):
         inputs = Inputs(graph, {"tensor": np.broadcast_to(0.0, [dim.sizes[which] for dim in free])}, {})

@@ -25,7 +25,7 @@ from fuzz.references.needs import InputNeeds, needs_of, well_defined
 from fuzz.references.parameters import titled
 from fuzz.references.replay.recipe import DrawnTensor, ReplayRecipe, Span
 from fuzz.references.rerun import RUNS, TIMES, Replayed, Ways, draws_at_random, replayed, ways_of
-from fuzz.references.residuals import LIMIT, equations_of
+from fuzz.references.residuals import LIMIT, LIMITS, equations_of
 from fuzz.references.tracing import RETURNS_NONE
 from fuzz.references.unrounded import UnroundedRun, calculated, calculated_by_jax, exact
 from oracles.dtypes import CODED, COMPUTED, FORMATS
@@ -44,7 +44,10 @@ UNROUNDED = (
     "oracle: replay: the reference only compares, selects, counts and moves floats, so that outputs are compared "
     "exactly; where it raises, nothing is judged"
 )
-SOLVES = f"; solutions and factors are judged by residuals: at most {LIMIT:g} n u norm(A), as in LAPACK's tests"
+SOLVES = (
+    f"; solutions and factors are judged by residuals: at most {LIMIT:g} n u norm(A), {LIMITS['svd']:g} of singular "
+    f"vectors and {LIMITS['eigh']:g} of eigenvectors, as in LAPACK's tests"
+)
 REPLAYED = COMPUTED
 """The dtypes of float tensors for which kernels are compared with a replay: all that kernels calculate in."""
 _EXTENTS = (4, 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 100, 127, 128, 129, 255, 256, 257)

@@ -26,7 +26,6 @@ from fuzz.references.dims import first_of
 from fuzz.references.replay.cases import REPLAYED, Came, Meant, ReplayCase, ReplayError
 from fuzz.references.replay.recipe import ReplayRecipe, rounded
 from fuzz.references.rerun import Replayed
-from fuzz.references.residuals import LIMIT
 from fuzz.report.words import PHRASES
 from oracles.dtypes import FORMATS, INDICES, SINGLE, SPELLED
 from oracles.formula.contract import Contract
@@ -309,7 +308,7 @@ def compared(
             said, worst = one.equation.wrong(returned, FORMATS[dtype])
             if said:
                 words = f"{PHRASES[Verdict.FAIL_NUMERIC]}\n    {output}: {said}"
-                return Comparison(words, judged, worst, (output, "", "", f"{LIMIT:g}"))
+                return Comparison(words, judged, worst, (output, "", "", f"{one.equation.limit:g}"))
             ratio = max(ratio, worst)
             continue
         if one.exact is not None:

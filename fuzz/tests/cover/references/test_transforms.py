@@ -95,6 +95,10 @@ def at_one_frequency(x: Any) -> Any:
     return (x * torch.cos(torch.arange(x.shape[-1]) * 0.5)).sum(-1)
 
 
+def trapezoids(x: Any) -> Any:
+    return (0.5 * (x[:, 1:] + x[:, :-1])).sum(-1)
+
+
 def of_positions(x: Any) -> Any:
     k = torch.arange(x.shape[-1], dtype=torch.float32)
     return x @ torch.cos(k[:, None] / 10000.0 ** (k / x.shape[-1]))
@@ -105,7 +109,7 @@ def of_positions(x: Any) -> Any:
     ("reference", "shapes"),
     [
         (weighted, "x=b n, w=n m"), (picked, "x=b n"), (summed, "x=b n"), (at_one_frequency, "x=b n"),
-        (of_positions, "x=b n"),
+        (of_positions, "x=b n"), (trapezoids, "x=b n+1"),
     ],
 )  # fmt: skip
 def test_other_products_are_held_to_the_terms_of_each_element(reference: Callable[..., Any], shapes: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -230,3 +231,17 @@ def test_wrong_ones_are_found_and_the_ratio_is_said(name: str) -> None:
     reference, kernel, words = WRONG[name]
     with pytest.raises(fuzz.CheckFailed, match=words):
         _checked(kernel, reference)
+
+
+def test_eigenvectors_may_be_as_far_from_orthogonal_as_lapacks_own() -> None:
+    def longer(by: float) -> Kernel:
+        def kernel(a: Any) -> Any:
+            values, vectors = np.linalg.eigh(a.astype(np.float64))
+            return values.astype(a.dtype), (vectors * (1 + by / 2 * len(a) * 2.0**-24)).astype(a.dtype)
+
+        return kernel
+
+    check = partial(fuzz.check, reference=eigh, shapes="a=n n", oracle="replay", arrays="numpy", max_cases=8, seed=1)
+    check(longer(100.0))  # the default of SciPy has 46 and more in random matrices
+    with pytest.raises(fuzz.CheckFailed, match=r"norm\(V' V - I\) / \(n u\) = \d+, must be at most 340"):
+        check(longer(500.0))

@@ -1,0 +1,1 @@
+"""Functions of shipped libraries beside what their documentation says, judged by `fuzz.check`."""

@@ -1,0 +1,74 @@
+"""Rows of shipped libraries: right calls are right, planted faults are seen, and what is not here says so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fuzz.quality.__main__ import app
+from fuzz.quality.impact import trophies
+from fuzz.quality.shipped.answer import ABSENT, ShippedAnswer
+from fuzz.quality.shipped.judging import all_answers
+from fuzz.quality.shipped.rows import ShippedOp, shipped_ops
+from fuzz.quality.shipped.verb import deviations, new_deviations, reasons, shares
+from fuzz.tasks.comparison import FORMULA, OPEN, REPLAY, RIGHT, WRONG
+from fuzz.tests.common.trophies import DOCS
+from fuzz.tests.conftest import Cli
+
+_CASES = 12
+EXPIT = "scipy special.expit"
+
+
+def answered(monkeypatch: pytest.MonkeyPatch, *ops: ShippedOp) -> list[ShippedAnswer]:
+    """Return the answers about rows."""
+    found = {each.key: each for each in ops}
+    monkeypatch.setattr("fuzz.quality.shipped.verb.shipped_ops", lambda: found)
+    monkeypatch.setattr("fuzz.quality.shipped.judging.shipped_ops", lambda: found)
+    return sorted(all_answers([*found], 1, _CASES, 1), key=lambda each: [*found].index(each.key))
+
+
+def test_a_right_call_is_right_and_a_planted_fault_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = shipped_ops()[EXPIT]
+    wrong = replace(right, name="off", call="special.expit(x) * np.asarray(1.001, x.dtype)")
+    ranked = replace(shipped_ops()["scipy special.i0"], name="off by replay", call="special.i0(x) * np.float32(1.01)")
+    found = answered(monkeypatch, right, wrong, ranked)
+    assert [(each.result, each.by) for each in found] == [(RIGHT, FORMULA), (WRONG, FORMULA), (WRONG, REPLAY)]
+    assert found[1].said.startswith("wrong values ")
+    assert "must be" in found[1].said
+    assert "next:" not in found[1].said
+    assert new_deviations(found) == found[1:]
+    assert [line[0] for line in deviations(found).rows] == [wrong.key, ranked.key]
+    assert shares(found).rows[-1][2:] == ("3", "1", "2", "0", "0")
+
+
+def test_what_cannot_be_judged_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = shipped_ops()[EXPIT]
+    absent = replace(right, name="absent", modules={**right.modules, "nowhere": "no_such_library"})
+    unread = replace(right, name="unread", means="x.median(-1).values")
+    found = answered(monkeypatch, absent, unread)
+    assert [each.result for each in found] == [ABSENT, OPEN]
+    assert found[0].said == "ModuleNotFoundError: No module named 'no_such_library'"
+    assert "aten.median (scipy.toml line " in found[1].said
+    assert [line[0] for line in reasons(found).rows] == [unread.key]
+
+
+def test_rows_of_scipy_and_torch_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("scipy special.softmax", "scipy ndimage.sobel", "scipy sparse.csr matvec", "torch SGD momentum")
+    assert [each.result for each in answered(monkeypatch, *(shipped_ops()[name] for name in names))] == [RIGHT] * 4
+
+
+def test_each_row_can_be_read_and_its_deviation_is_on_the_page() -> None:
+    page = (DOCS / "shipped.md").read_text("utf-8")
+    kept = {each.folder.name for each in trophies()}
+    for key, op in shipped_ops().items():
+        for text in (op.call, op.means):
+            compile(text, key, "eval")
+        assert op.known in ("", *kept) or " " in op.known, f"{key}: neither a kept deviation nor a reason"
+        assert not op.known or f"| {key} | " in page, key
+    assert len(shipped_ops()) >= 200
+
+
+def test_a_name_that_no_row_has_is_one_line(cli_here: Cli) -> None:
+    done = cli_here("shipped", "--match", "no such", app=app)
+    assert (done.returncode, done.stderr) == (4, "kernelfuzz: --match no such: no such row or library\n")
