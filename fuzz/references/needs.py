@@ -16,6 +16,7 @@ _PROPERTY = {
     "searchsorted": ("sorted_sequence", "ascending"), "bucketize": ("boundaries", "ascending"),
     "linalg_cholesky_ex": ("self", "definite"), "cholesky": ("self", "definite"), "_linalg_eigh": ("A", "symmetric"),
     "_linalg_solve_ex": ("A", "regular"), "linalg_inv_ex": ("A", "regular"),
+    "cholesky_solve": ("input2", "dominant"), "cholesky_inverse": ("self", "dominant"),
     "linalg_solve_triangular": ("self", "pivots"), "triangular_solve": ("A", "pivots"),
 }  # fmt: skip
 """The argument of an operation that must have a property, and the property."""

@@ -70,10 +70,10 @@ class SolvedEquation:
         for each in self.right:
             axes = tuple(range(len(a.shape) - 2, each.ndim))
             known &= (np.abs(np.where(np.isfinite(each), each, np.inf)) < form.limit * _ROOM).all(axes)
-        if self.kind in ("solve", "inverse", "cholesky"):
+        if self.kind in _CONDITIONED:
             with np.errstate(all="ignore"):
                 values = np.linalg.svd(np.where(known[..., None, None], a, 1.0), compute_uv=False)
-                known &= values[..., -1] > values[..., 0] * (_SAFE * a.shape[-1] * form.u)
+                known &= values[..., -1] > values[..., 0] * (_SAFE * max(a.shape[-2:]) * form.u)
         return known
 
     def judged(self, form: Format, size: int) -> int:
@@ -135,17 +135,33 @@ def _array(tensor: Any) -> F64:
     return found
 
 
+_CONDITIONED = "solve", "inverse", "cholesky", "factor", "least", "pseudo"
+"""The kinds of which a matrix that is singular but for rounding errors is not judged."""
 _Read = tuple[str, Sequence[F64], Sequence[F64], Mapping[str, bool]]
 _NOTHING: _Read = "", (), (), {}
 
 
 def _solved(a: F64, given: Mapping[str, Any], b: Any, found: Sequence[Any], kind: str = "solve") -> _Read:
-    right, x = _array(b), _array(found[0])
-    if not given.get("left", True):
-        return _NOTHING
+    right, x, left = _array(b), _array(found[0]), bool(given.get("left", True))
     if right.ndim >= a.ndim:
         a = np.broadcast_to(a, (*np.broadcast_shapes(a.shape[:-2], right.shape[:-2]), *a.shape[-2:]))
-    return kind, (a, right), (x,), {}
+    elif not left:
+        return _NOTHING
+    return kind, (a, right) if left else (_turned(a), _turned(right)), (x,), {"left": left}
+
+
+def _product(given: Mapping[str, Any], name: str) -> tuple[F64, F64]:
+    """Return L L' of a factor that an operation reads of an argument, and |L| |L'|."""
+    factor = _triangle({**given, "upper": given["upper"], "transpose": given["upper"]}, name)
+    size = np.abs(factor)
+    return factor @ _turned(factor), size @ _turned(size)
+
+
+def _by_factor(given: Mapping[str, Any], found: Sequence[Any]) -> _Read:
+    (a, size), right = _product(given, "input2"), _array(given["self"])
+    shape = np.broadcast_shapes(a.shape[:-2], right.shape[:-2])
+    a, size = (np.broadcast_to(each, (*shape, *each.shape[-2:])) for each in (a, size))
+    return "factor", (a, right, size), (_array(found[0]),), {}
 
 
 def _triangle(given: Mapping[str, Any], name: str) -> F64:
@@ -171,6 +187,10 @@ _READ: Mapping[str, Callable[[Mapping[str, Any], Sequence[Any]], _Read]] = {
         _triangle(given, "self"), given, given["B"], found, "triangular"),
     "triangular_solve": lambda given, found: _solved(_triangle(given, "A"), given, given["self"], found, "triangular"),
     "_linalg_solve_ex": lambda given, found: _solved(_array(given["A"]), given, given["B"], found),
+    "cholesky_solve": _by_factor,
+    "cholesky_inverse": lambda given, found: ("inverse", _product(given, "self")[:1], (_array(found[0]),), {}),
+    "linalg_lstsq": lambda given, found: _solved(_array(given["self"]), given, given["b"], found, "least"),
+    "linalg_pinv": lambda given, found: ("pseudo", (_array(given["self"]),), (_array(found[0]),), {}),
     "linalg_inv_ex": _factored("inverse", "A", lambda found: found[:1]),
     "linalg_cholesky_ex": _factored("cholesky", "self", lambda found: found[:1]),
     "cholesky": _factored("cholesky", "self", lambda found: found[:1]),
@@ -228,11 +248,50 @@ def _over(residual: F64, n: int, size: Any, form: Format, reach: Any = 0.0) -> F
     return found
 
 
-def _of_solve(a: F64, b: F64, x: F64, form: Format, **_: bool) -> Iterator[Residual]:
-    b, x = (each[..., None] if each.ndim < a.ndim else each for each in (b, x))
+def _of_solve(a: F64, b: F64, x: F64, form: Format, *, left: bool = True) -> Iterator[Residual]:
+    b, x = (each[..., None] if each.ndim < a.ndim else each for each in (b, x if left else _turned(x)))
     own, norm = np.abs(_less(a, x, b, form)).sum(-2), _norm(a)[..., None]
     ratio = _over(own, a.shape[-1], norm * np.abs(x).sum(-2), form, norm)
     yield Residual("norm(A x - b) / (n u norm(A) norm(x))", ratio)  # dget02, dtrt02
+
+
+def _of_factor(a: F64, b: F64, size: F64, x: F64, form: Format, **_: bool) -> Iterator[Residual]:
+    own, norm = np.abs(_less(a, x, b, form)).sum(-2), _norm(size)[..., None]
+    ratio = _over(own, a.shape[-1], norm * np.abs(x).sum(-2), form, norm)
+    yield Residual("norm(L L' x - b) / (n u norm(|L| |L'|) norm(x))", ratio)  # dpot02
+
+
+def _of_least(a: F64, b: F64, x: F64, form: Format, **_: bool) -> Iterator[Residual]:
+    """Yield the least change of A, in its norm, that makes x a least solution, by the estimate of Karlson and Walden.
+    It is near the optimum (Grcar, Saunders and Su, 2007; Higham, section 20.7). If A has more columns, x must also be a
+    combination of its rows, but for what a change of A by rounding errors turns them."""
+    b, x = (each[..., None] if each.ndim < a.ndim else each for each in (b, x))
+    n, rest = max(a.shape[-2:]), _less(a, x, b, form)
+    u, parts, rows = np.linalg.svd(np.where(np.isfinite(a), a, 0.0), full_matrices=False)
+    top, size = parts[..., :1], np.linalg.norm(x, axis=-2)
+    if a.shape[-2] < a.shape[-1]:
+        yield Residual("norm(A x - b) / (n u norm(A) norm(x))",
+                       _over(np.linalg.norm(rest, axis=-2), n, top * size, form, top))  # fmt: skip
+        own = np.linalg.norm(x - _turned(rows) @ (rows @ x), axis=-2)
+        condition = top / parts[..., -1:]
+        yield Residual("norm(x - R R' x) / (n u cond(A) norm(x)), where R R' projects to the rows of A",
+                       _over(own, n, condition * size, form, condition))  # fmt: skip
+        return
+    left = np.linalg.norm(rest, axis=-2)
+    sizes = np.hypot(parts[..., :, None] * size[..., None, :], left[..., None, :])
+    sizes += form.tiny / form.u * (1.0 + parts[..., :, None])  # smaller numbers may be flushed on the way
+    own = np.linalg.norm(parts[..., :, None] * (_turned(u) @ rest) / sizes, axis=-2)
+    yield Residual("the least change of A for which x is right / (n u norm(A))", _over(own, n, top, form))
+
+
+def _of_pseudo(a: F64, x: F64, form: Format, **_: bool) -> Iterator[Residual]:
+    n, size = max(a.shape[-2:]), _norm(a) * _norm(x)
+    one, other, words = (x, a, "X A") if a.shape[-2] >= a.shape[-1] else (a, x, "A X")
+    own = _norm(_less(one, other, np.eye(min(a.shape[-2:])), form))
+    yield Residual(f"norm({words} - I) / (n u norm(A) norm(X))", _over(own, n, size, form, _norm(a)))
+    whole = _less(other, one, np.zeros((n, n)), form)
+    ratio = _over(_norm(whole - _turned(whole)), n, size, form, _norm(a))
+    yield Residual(f"norm({words[::-1]} - ({words[::-1]})') / (n u norm(A) norm(X))", ratio)
 
 
 def _of_inverse(a: F64, x: F64, form: Format, **_: bool) -> Iterator[Residual]:
@@ -275,6 +334,7 @@ def _orthogonal(name: str, q: F64, n: int, form: Format) -> Residual:
 
 
 _RESIDUALS: Mapping[str, Callable[..., Iterator[Residual]]] = {
-    "solve": _of_solve, "triangular": _of_solve, "inverse": _of_inverse, "cholesky": _of_cholesky, "qr": _of_qr,
+    "solve": _of_solve, "triangular": _of_solve, "factor": _of_factor, "least": _of_least, "pseudo": _of_pseudo,
+    "inverse": _of_inverse, "cholesky": _of_cholesky, "qr": _of_qr,
     "eigh": _of_eigh, "svd": _of_svd,
 }  # fmt: skip

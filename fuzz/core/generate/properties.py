@@ -63,6 +63,19 @@ def _definite(values: Reals) -> Reals:
     )
 
 
+def _dominant(values: Reals) -> Reals:
+    """Return matrices whose diagonal is larger than all else in a row, so that each half is a factor of a definite
+    matrix that is far from singular. The halves differ."""
+    found = np.nan_to_num(values, posinf=1.0, neginf=-1.0)
+    sizes = np.maximum(np.abs(found).sum(-1), np.abs(found).sum(-2))
+    large = 1.25 * np.where(sizes > 0.0, sizes, 1.0)
+    return np.where(np.eye(found.shape[-1], dtype=bool), large[..., None, :], found)
+
+
+def _is_dominant(values: Reals, numbers: Numbers, u: float) -> bool:
+    return bool((np.diagonal(values, axis1=-2, axis2=-1) > 0.0).all())
+
+
 def _is_definite(values: Reals, numbers: Numbers, u: float) -> bool:
     is_regular = _is_regular(values, numbers, u) and np.array_equal(_symmetric(values), values)
     return is_regular and bool((np.linalg.eigvalsh(values) > 0.0).all())
@@ -184,6 +197,9 @@ PROPERTIES: Mapping[str, Property] = {
     "regular": Property("not singular", _is_regular, _by(_regular), _is_matrix, is_square=True, is_seen=False),
     "pivots": Property(
         "without 0 on the diagonal", _is(_with_pivots), _by(_with_pivots), _is_matrix, is_square=True, is_seen=False,
+    ),
+    "dominant": Property(
+        "with a large diagonal", _is_dominant, _by(_dominant), _is_matrix, is_square=True, is_seen=False,
     ),
     "one_hot": Property(
         "one-hot along each row", _is(_hot), _by(_hot),
