@@ -12,6 +12,7 @@ from typing import Annotated
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 from rich.progress import track
 
 from fuzz.cli import options
@@ -83,21 +84,36 @@ def _row(each: RemainderErrors) -> Sequence[str]:
 
 def _errors(name: str, own: Call, form: NumberFormat, count: int, folder: Path) -> RemainderErrors:
     tried, wrong, flushed, example, least = 0, 0, 0, None, np.inf
+    own_of_c = _of_c(form, folder)
     for seed in range(count):
         pairs = drawn(form, seed)
         got, right = own(pairs), exact(pairs, form, folder)
-        tiny = np.finfo(form.dtype).tiny
-        small = (np.abs(pairs) < tiny).any(-1) | (np.abs(right) < tiny)
-        off = ~(got == right) & ~(np.isnan(got) & np.isnan(right))
-        tried, flushed = tried + len(pairs), flushed + int((off & small & ~(np.abs(got) >= tiny)).sum())
-        off &= ~(small & ~(np.abs(got) >= tiny))
+        off = ~_same(got, right)
+        small = off & _same(got, _flat(own_of_c(_flat(pairs, form)), form))
+        tried, flushed, off = tried + len(pairs), flushed + int(small.sum()), off & ~small
         wrong += int(off.sum())
         with np.errstate(all="ignore"):
-            quotient = np.where(off & ~small, np.abs(pairs[:, 0].astype(form.wide) / pairs[:, 1]), np.inf)
+            quotient = np.where(off, np.abs(pairs[:, 0].astype(form.wide) / pairs[:, 1]), np.inf)
         if quotient.min() < least:
             least, at = quotient.min(), int(quotient.argmin())
             example = float(pairs[at, 0]), float(pairs[at, 1]), float(got[at]), float(right[at])
     return RemainderErrors(name, form.name, tried, wrong, flushed, example)
+
+
+def _same(one: Floats, other: Floats) -> NDArray[np.bool_]:
+    return np.asarray((one == other) | (np.isnan(one) & np.isnan(other)))
+
+
+def _flat(values: Floats, form: NumberFormat) -> Floats:
+    """Return numbers with zeros in place of subnormal ones."""
+    return np.asarray(np.where(np.abs(values) < np.finfo(form.dtype).tiny, form.dtype(0), values))
+
+
+def _of_c(form: NumberFormat, folder: Path) -> Call:
+    own = found("C", OF_TWO[0], folder, form)
+    if own is None:
+        raise InternalError("the C library has no fmod")
+    return own
 
 
 def drawn(form: NumberFormat, seed: int) -> Floats:
@@ -123,10 +139,7 @@ def drawn(form: NumberFormat, seed: int) -> Floats:
 
 def exact(pairs: Floats, form: NumberFormat, folder: Path) -> Floats:
     """Return the exact remainders: those of the C library, of which some are confirmed by fractions."""
-    own = found("C", OF_TWO[0], folder, form)
-    if own is None:
-        raise InternalError("the C library has no fmod")
-    right = own(pairs)
+    right = _of_c(form, folder)(pairs)
     step = max(len(pairs) // _CONFIRMED, 1)
     if list(map(float, right[::step])) != [*_by_fractions(pairs[::step])]:
         raise InternalError("the C library's fmod is not exact")

@@ -307,12 +307,12 @@ class Comparisons:
         return sum(each.place == place for each in self.found) < _MEASURED
 
     def _read_and_judged(self, made: CalledValue, value: Any) -> JudgedCall:
-        key = made.key, *map(id, made.functions), *((each.shape, each.dtype.str) for each in made.inputs.values())
+        key = made.key, *((each.shape, each.dtype.str) for each in made.inputs.values())
         if key not in self._read:
-            self._read[key] = reading_of(made.reference, made.inputs), made.functions  # which keeps their ids
+            self._read[key] = reading_of(made.reference, made.inputs), made.kept
         task, _ = self._read[key]
         if isinstance(task, str):
-            known = None if made.args is None else strayed(made.functions[0].__name__, made.args, value)
+            known = None if made.args is None else strayed(made.kept[0].__name__, made.args, value)
             if known is not None:
                 return JudgedCall(MPMATH, WRONG if known else RIGHT, known, task)
             return JudgedCall(said=task.rpartition("cannot be read: ")[2], unread=task)

@@ -17,6 +17,8 @@ _LIBRARIES = ("numpy", "scipy")
 _MAKERS = ("arange", "array", "asarray", "eye", "float16", "float32", "float64", "full", "linspace", "logspace", "ones",
            "zeros")  # fmt: skip
 """Functions that make inputs, which are called again as they are."""
+_DEEP = 8
+"""The most variables and parameters behind which an expression is looked for: two may be assigned to each other."""
 _INPUT = "x{}"
 _OTHER = "_other{}"
 """Names of what an expression takes: arrays of floats, and anything else."""
@@ -34,8 +36,9 @@ class CalledValue:
     inputs: Mapping[str, Any]
     key: str
     """What a reading of it hangs on, besides dtypes and shapes of the inputs: its text, and all that is no array."""
-    functions: Sequence[Any]
-    """The functions that are called, in the order of the text."""
+    kept: Sequence[Any]
+    """The functions that are called, in the order of the text, and what the key has of other objects: a place in memory
+    is theirs as long as they are kept."""
     args: Sequence[Any] | None
     """The arguments of a ufunc of which nothing else is made."""
 
@@ -77,6 +80,9 @@ def called_value(place: SourcePlace, value: Any) -> CalledValue:
     names = [*made.inputs]
     function = ast.Lambda(ast.arguments([], [ast.arg(each) for each in names], None, [], [], None, []), node)
     known = {**place.frame.f_globals, **place.frame.f_locals, **made.floats, **made.others}
+    # Only what it names, so that a reading does not keep all arrays of a test; and the library that methods are of.
+    known = {each.id: known[each.id] for each in ast.walk(node) if isinstance(each, ast.Name) and each.id in known}
+    known.setdefault("numpy", np)
     code = compile(ast.fix_missing_locations(ast.Expression(function)), place.frame.f_code.co_filename, "eval")
     reference = eval(code, known)
     reference.__name__ = ast.unparse(place.node)[:60]
@@ -98,9 +104,12 @@ def called_value(place: SourcePlace, value: Any) -> CalledValue:
         and len(made.calls) == 1
         and not node.keywords
     )
-    known = {**inputs, **fixed}
-    args = [known[each.id] if isinstance(each, ast.Name) else each.value for each in node.args] if alone else None
-    return CalledValue(reference, inputs, f"{ast.unparse(node)} {fixed!r}", made.calls, args)
+    given = {**inputs, **fixed}
+    args = [given[each.id] if isinstance(each, ast.Name) else each.value for each in node.args] if alone else None
+    # The text of a long array leaves out most of it.
+    others = [each.tolist() if isinstance(each, np.ndarray) else each for each in fixed.values()]
+    key = f"{ast.unparse(node)} {[*map(id, made.calls)]} {others!r}"
+    return CalledValue(reference, inputs, key, [*made.calls, *fixed.values()], args)
 
 
 @dataclass
@@ -200,9 +209,11 @@ def _is_of_library(function: Any) -> bool:
 
 def _behind(place: SourcePlace) -> SourcePlace:
     """Return the expression that a variable was assigned, if the place is a variable."""
-    while isinstance(place.node, ast.Name):
+    for _ in range(_DEEP):
+        if not isinstance(place.node, ast.Name):
+            return place
         place = _assigned(place.frame, place.node.id)
-    return place
+    raise UnknownSourceError("no single assignment has made it")
 
 
 def _assigned(frame: FrameType, name: str) -> SourcePlace:

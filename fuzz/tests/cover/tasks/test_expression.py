@@ -77,6 +77,16 @@ def test_a_line_that_calls_other_functions_each_time_is_read_each_time() -> None
     assert [each.result for each in comparisons.found] == [RIGHT] * 4
 
 
+def test_long_indices_that_print_alike_are_told_apart() -> None:
+    comparisons, x = Comparisons(), np.linspace(0.5, 2, 3000)
+    with comparisons.replacing(), comparisons.judging():
+        for first in (1500, 1600):
+            at = np.arange(3000)
+            at[first] = 7
+            np.testing.assert_allclose(np.exp(np.take(x, at)), np.exp(np.take(x, at)))
+    assert not any(each.result == WRONG for each in comparisons.found)
+
+
 def _changed() -> None:
     x = np.linspace(0.5, 2, 5)
     y = np.exp(x)
@@ -95,6 +105,13 @@ def _unpacked() -> None:
     np.testing.assert_allclose(y, np.ldexp(y, 0 * power))
 
 
+def _around() -> None:
+    x = np.linspace(0.5, 2, 5)
+    y = x
+    x = y
+    np.testing.assert_allclose(x, y)
+
+
 def _starred() -> None:
     np.testing.assert_allclose(*(np.exp([1.0, 2.0]),) * 2)
 
@@ -105,6 +122,7 @@ def _starred() -> None:
         (_changed, "its expression has another value now"),
         (_twice, "no single assignment has made it"),
         (_unpacked, "make it an argument"),
+        (_around, "no single assignment has made it"),
         (_starred, "its call does not show it"),
     ],
 )
