@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fuzz.references.alike import Arrays
+from fuzz.references.residuals import solves as are_solves
 from fuzz.references.tracing import arguments_of, intercepted
 from oracles.operand import Kept
 
@@ -31,7 +32,7 @@ class InputNeeds:
     marks: Sequence[float] = ()
     """The numbers with which the reference compares elements: the edges of its bins."""
     solves: bool = False
-    """Whether the reference calls operations of linear algebra."""
+    """Whether the reference calls solves or factorisations of matrices."""
 
 
 def needs_of(reference: Callable[..., Any], runs: Sequence[Arrays]) -> InputNeeds:
@@ -43,7 +44,7 @@ def needs_of(reference: Callable[..., Any], runs: Sequence[Arrays]) -> InputNeed
     def noted(function: Any, args: Any, kwargs: Any) -> Any:
         nonlocal solves
         name = function._schema.name.partition("::")[2]
-        solves |= "linalg" in name or name in _PROPERTY
+        solves |= are_solves([function])
         if name in _PROPERTY and arguments_of(function, args, kwargs).get("sorter") is None:
             argument, needed = _PROPERTY[name]
             table = arguments_of(function, args, kwargs)[argument]

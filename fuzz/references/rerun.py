@@ -11,7 +11,7 @@ import math
 import random
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -26,6 +26,7 @@ from fuzz.references.guard import first_difference, widened
 from fuzz.references.residuals import SolvedEquation
 from fuzz.references.tracing import arguments_of, intercepted, tensors_in
 from fuzz.references.transforms import FOURIER, of_rows
+from fuzz.references.units import singles, unit_in
 from oracles.doubledouble import F64
 from oracles.dtypes import SINGLE
 
@@ -37,6 +38,9 @@ TIMES = 16.0
 Measured: torch in f32, and other algorithms for the same values, needed at most a seventh of that. There were 25 to 40
 inputs, normal, positive, of few values or with a large mean, for each of 12 functions: attention, softmax, norms, a
 variance, logsumexp, cumulated sums and products, a convolution, an RNN, clipping and solving."""
+TIMES_NARROW = 4.0
+"""The same for the results of a reference that calculates in 16 bits, by the unit of these. Errors 16 times as coarse
+would allow anything, and a seventh of that was needed at most."""
 _ALIKE = 0.5
 """The error of a coarse replay should be `TIMES` that of a fine one. If both differ by more than this share of the
 largest error, rounding changed a decision, as it may in a kernel, and the element is not judged."""
@@ -160,6 +164,8 @@ class Ways:
     f32. The reference's own random numbers depend on the seed too."""
     takes: Callable[[Arrays], object]
     """A function that raises what the reference raises."""
+    unit: Callable[[Arrays], float] = lambda arrays: SINGLE.u
+    """The largest unit of rounding in which the reference calculates."""
     selected: Callable[[Arrays], Sequence[Selected]] = lambda arrays: ()
     """The results of the reference's selections by order, in float64."""
     on_gpu: Ways | None = None
@@ -209,7 +215,12 @@ def torch_ways(reference: Callable[..., Any], device: str | None) -> Ways:
             return widened(reference, singles(arrays), widens=False, device=device)
 
     exact = partial(widened, reference, device=device)
-    return Ways(exact, single, partial(_noisy, reference, device=device), exact)
+    unit = unit_in(reference, PLAIN, device)
+
+    def noisy(arrays: Arrays, seed: int, times: float) -> Sequence[Any]:
+        return _noisy(reference, arrays, seed, times, unit(arrays) / SINGLE.u, device)
+
+    return Ways(exact, single, noisy, exact, unit)
 
 
 def replayed(ways: Ways, arrays: Arrays) -> Sequence[Replayed]:
@@ -218,12 +229,12 @@ def replayed(ways: Ways, arrays: Arrays) -> Sequence[Replayed]:
 
 
 def _replayed(ways: Ways, arrays: Arrays) -> Sequence[Replayed]:
-    outputs = _outputs_of(ways, arrays)
-    _note(outputs, ways.single(arrays), TIMES)
+    outputs, unit = _outputs_of(ways, arrays), ways.unit(arrays) / SINGLE.u
+    _note(outputs, ways.single(arrays), TIMES if unit == 1.0 else TIMES_NARROW)
     for seed in range(RUNS):
         coarse = ways.noisy(arrays, seed, TIMES)
         _note(outputs, coarse, 1.0)
-        if seed < FINE:
+        if seed < FINE and unit == 1.0:  # errors of 16 bits are too large to be in proportion
             fine = ways.noisy(arrays, seed, 1.0)
             for at, each in enumerate(outputs):
                 each.compare(coarse, fine, at)
@@ -370,24 +381,11 @@ def draws_at_random(ways: Ways, arrays: Arrays) -> bool:
     return any(first_difference(*pair) is not None for pair in zip(one, two, strict=True))
 
 
-def singles(arrays: Arrays) -> Arrays:
-    """Return the arrays, or tensors, with floats in f32."""
-    if all(isinstance(each, np.ndarray) for each in arrays.values()):
-        return floats_as(np.float32, arrays)
-    tensors: Mapping[str, Any] = arrays
-    return {name: each.float() if each.is_floating_point() else each for name, each in tensors.items()}
-
-
-def floats_as(dtype: type[np.floating[Any]], arrays: Arrays) -> Arrays:
-    """Return the arrays with floats in this dtype."""
-    return {name: each.astype(dtype) if each.dtype.kind == "f" else each for name, each in arrays.items()}
-
-
 def _noisy(
-    reference: Callable[..., Any], arrays: Arrays, seed: int, times: float, device: str | None = None
+    reference: Callable[..., Any], arrays: Arrays, seed: int, times: float, unit: float, device: str | None = None
 ) -> Sequence[Any]:
-    """Return the outputs with random rounding errors in all inputs and all results, `times` as large as those of
-    f32."""
+    """Return the outputs with random rounding errors in all inputs and results, `times` as large as those of f32, and
+    where a reference calculates in 16 bits, whose unit is `unit` times f32's, with those of rounding to them, too."""
     import torch
     from torch._decomp import decomposition_table
 
@@ -422,6 +420,9 @@ def _noisy(
                 part += found
         return each
 
+    def shortened(each: Any) -> Any:
+        return each if unit == 1.0 else nudged(each, each.clone(), unit * TIMES_NARROW / TIMES)
+
     def rounded(function: Any, args: Any, kwargs: Any) -> Any:
         name = function._schema.name
         if torch.Tag.nondeterministic_seeded in function.tags:
@@ -452,14 +453,15 @@ def _noisy(
                 own = each.untyped_storage().data_ptr() not in before
                 if _rounds(each) and each.numel() and (own or name.endswith("_")):
                     nudged(each, each if size is None else size, root)
+                    shortened(each)
         return found
 
     noise = intercepted(rounded)
 
     def called(**tensors: Any) -> Any:
-        given = {name: nudged(each.clone(), each) if _rounds(each) else each for name, each in tensors.items()}
+        given = {name: each.clone() for name, each in tensors.items()}
         with noise:
-            return reference(**given)
+            return reference(**{k: shortened(nudged(v, tensors[k])) if _rounds(v) else v for k, v in given.items()})
 
     return widened(called, arrays, device=device)
 

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from fuzz.references.alike import Arrays
 from fuzz.references.needs import Bins, binned, well_defined
-from fuzz.references.rerun import OF_ORDER, PLAIN, Replayed, Ways, singles
+from fuzz.references.rerun import OF_ORDER, PLAIN, Replayed, Ways
 from fuzz.references.tracing import arguments_of, intercepted, tensors_in
+from fuzz.references.units import singles
 from oracles.dtypes import SINGLE
 
 _ORDERS = 16

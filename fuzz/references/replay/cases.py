@@ -24,17 +24,21 @@ from fuzz.references.examples import seen_of, square_in
 from fuzz.references.needs import InputNeeds, needs_of, well_defined
 from fuzz.references.parameters import titled
 from fuzz.references.replay.recipe import DrawnTensor, ReplayRecipe, Span
-from fuzz.references.rerun import RUNS, TIMES, Replayed, Ways, draws_at_random, replayed, ways_of
+from fuzz.references.rerun import RUNS, TIMES, TIMES_NARROW, Replayed, Ways, draws_at_random, replayed, ways_of
 from fuzz.references.residuals import LIMIT, LIMITS, equations_of
 from fuzz.references.tracing import RETURNS_NONE
 from fuzz.references.unrounded import UnroundedRun, calculated, calculated_by_jax, exact
-from oracles.dtypes import CODED, COMPUTED, FORMATS
+from oracles.dtypes import CODED, COMPUTED, FORMATS, SINGLE
 from oracles.formula.made import completed, grown
 from oracles.operand import Kept
 
 WEAKER = (
     f"oracle: replay, weaker than a formula: errors below what {RUNS} replays of the reference differ by that round at "
     f"random, {TIMES:g} times as coarsely as f32, are not seen, nor those where that may turn a decision"
+)
+NARROWER = (
+    f"oracle: replay, weaker than a formula: errors below what {RUNS} replays of the reference differ by that round at "
+    f"random, {TIMES_NARROW:g} times as coarsely as the 16 bits in which it calculates, are not seen"
 )
 EXACT = (
     "oracle: replay: the reference calculates with integers alone, so that outputs are compared exactly; where it "
@@ -248,7 +252,8 @@ class Meant:
         """The sentence about what judging by this reference does not see."""
         if self.is_exact:
             return EXACT if self.is_whole else UNROUNDED
-        return f"{WEAKER}{SOLVES}" if self.needs.solves else WEAKER
+        unit = self.ways.unit(next(self._taken(0, tied=False)).arrays)
+        return f"{WEAKER if unit == SINGLE.u else NARROWER}{SOLVES if self.needs.solves else ''}"
 
     @cached_property
     def needs(self) -> InputNeeds:

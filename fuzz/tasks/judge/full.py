@@ -27,7 +27,8 @@ from fuzz.references.dims import UnreadableError
 from fuzz.references.gpu import has_gpu
 from fuzz.references.guard import first_difference
 from fuzz.references.replay.oracle import Replay, arrays_of, case_of
-from fuzz.references.rerun import Replayed, floats_as, ways_of
+from fuzz.references.rerun import Replayed, ways_of
+from fuzz.references.units import floats_as
 from fuzz.report import console
 from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.bugs import replay_bug

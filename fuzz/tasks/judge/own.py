@@ -22,8 +22,8 @@ from fuzz.core.base.errors import UsageError, error_line
 from fuzz.core.base.text import printable
 from fuzz.references.dims import UnreadableError
 from fuzz.references.gpu import GPU, freed, has_gpu
-from fuzz.references.rerun import floats_as
 from fuzz.references.tracing import tensors_in
+from fuzz.references.units import floats_as
 from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.replay import replay_of
 from fuzz.tasks.judge.ruling import OwnShapes, SolutionRuling, by_own
