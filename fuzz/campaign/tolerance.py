@@ -236,7 +236,11 @@ def usual_test(pool: Pool, targets: Iterable[Target], book: FindingBook) -> str:
     if outcome is None or outcome.status is not Status.RAN or {*case.outputs} - {*outcome.outputs}:
         return ""
     rule, fails = NUMPY if target.name.kind == "numpy" else TORCH.get(dtype, NUMPY), False
-    for name, enclosure in Truth(problem_of(case), confirms=False).enclosures(target.contract, False).items():
+    try:
+        allowed = Truth(problem_of(case), confirms=False).enclosures(target.contract, False)
+    except MemoryError:  # such as for rows of this length that windows are taken of
+        return ""
+    for name, enclosure in allowed.items():
         output = case.outputs[name]
         expected = round_to(head(enclosure.centre), enclosure.form)
         got = numbers(outcome.outputs[name], output.dtype, output.layout.shape).astype(np.float64)

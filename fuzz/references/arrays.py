@@ -39,6 +39,21 @@ def as_tensors(reference: Callable[..., Any]) -> Callable[..., Any]:
     return taken
 
 
+MOVED: Mapping[str, Callable[[Any, int], Any]] = {
+    **dict.fromkeys(("circular", "wrap"), lambda places, n: places % n),
+    **dict.fromkeys(("replicate", "edge"), lambda places, n: places.clamp(0, n - 1)),
+    "reflect": lambda places, n: n - 1 - (n - 1 - places.abs()).abs(),
+    "symmetric": lambda places, n: _mirrored(_mirrored(places, 0), n),
+}
+"""The element of a dimension of length n that each place repeats, by mode of padding, as torch and NumPy call it.
+Places before the first are below 0; those after the last are n or more."""
+
+
+def _mirrored(places: Any, end: int) -> Any:
+    """Return places mirrored at the end before or after a row, without those that are inside."""
+    return places.where((places >= end) == (end == 0), 2 * end - 1 - places)
+
+
 class Array(NDArrayOperatorsMixin):
     """A NumPy-like array around a tensor; NumPy's functions on it are calculated by torch."""
 
@@ -100,7 +115,8 @@ def _called(name: str, args: Any, kwargs: Any) -> Any:
     kwargs = {
         {"correction": "ddof"}.get(key, key): each for key, each in kwargs.items()
     }  # what NumPy calls so since 2.0
-    found = getattr(tnp, name, None) or getattr(tnp.linalg, name, None) or _special(name)
+    ours: Mapping[str, Any] = {"pad": _padded, "sliding_window_view": _windowed}
+    found = ours.get(name) or getattr(tnp, name, None) or getattr(tnp.linalg, name, None) or _special(name)
     if found is None:
         raise UnreadableError(f"numpy.{name} has no formula")
     return _run(found, args, kwargs)
@@ -114,6 +130,34 @@ def _special(name: str) -> Callable[..., Any] | None:
     return found and (
         lambda *args: sys.modules["torch._numpy"].asarray(found(*(getattr(each, "tensor", each) for each in args)))
     )
+
+
+def _padded(array: Any, pad_width: Any, mode: str = "constant", **given: Any) -> Any:
+    """Return an array padded by its own elements, as `numpy.pad` has the modes, or by constants."""
+    import torch
+    import torch._numpy as tnp
+
+    if mode == "constant":
+        return tnp.pad(array, pad_width, mode, **given)
+    if mode not in MOVED:
+        raise UnreadableError(f"pads by {mode!r}, which has no formula")
+    found = array.tensor
+    for at, (before, after) in enumerate(np.broadcast_to(pad_width, (found.ndim, 2)).tolist()):
+        if before or after:
+            size = found.shape[at]
+            found = found.index_select(at, MOVED[mode](torch.arange(-before, size + after), size))
+    return tnp.asarray(found)
+
+
+def _windowed(x: Any, window_shape: Any, axis: Any = None, **_: Any) -> Any:
+    import torch._numpy as tnp
+
+    sizes = [window_shape] if isinstance(window_shape, int) else [*window_shape]
+    axes = [*range(x.ndim)] if axis is None else [axis] if isinstance(axis, int) else [*axis]
+    found = x.tensor
+    for at, size in zip(axes, sizes, strict=True):
+        found = found.unfold(at % x.ndim, size, 1)
+    return tnp.asarray(found)
 
 
 def _eye(n: int, m: int | None = None, k: int = 0, dtype: Any = float) -> Any:

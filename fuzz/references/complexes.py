@@ -134,6 +134,11 @@ def _part(reader: Reader, self: Given) -> Value:
     return replace(found, dtype="torch.float32")
 
 
+@rule("_neg_view")
+def _opposite_part(reader: Reader, self: Value) -> Value:
+    return reader.each("-x", "part", x=self)
+
+
 @rule(f"{COMPLEX}mul")
 def _product(reader: Reader, self: Given, other: Given) -> Complex:
     a, b = parts_of(reader, self), parts_of(reader, other)

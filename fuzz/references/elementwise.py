@@ -23,7 +23,7 @@ FUNCTIONS: Mapping[str, str] = {
         "sign", "floor", "round", "tan", "asin", "acos", "sinh", "cosh", "asinh", "acosh", "atanh", "erfc", "log10",
         "lgamma",
     )},
-    "abs": "abs(self)", "neg": "-self", "_neg_view": "-self", "reciprocal": "1.0 / self", "square": "self * self",
+    "abs": "abs(self)", "neg": "-self", "reciprocal": "1.0 / self", "square": "self * self",
     "sgn": "f.sign(self)", "logit": "f.log(self / (1.0 - self))",
     "relu": "f.where(self < 0.0, 0.0, self)", "silu": "self * f.sigmoid(self)",
     "mish": "self * f.tanh(f.softplus(self))",

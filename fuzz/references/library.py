@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fuzz.core.base.text import counted
 from fuzz.references import recording
+from fuzz.references.arrays import MOVED
 from fuzz.references.asked import AskedReference
 from fuzz.references.dims import Dim, NotTakenError, UnreadableError, shapes_text
 from fuzz.references.guard import RunReference, widened
@@ -23,13 +24,6 @@ from fuzz.references.windows import each_of
 
 _CONVOLVED = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
 """The arguments of a convolution."""
-_MOVED: Mapping[str, Callable[[Any, int], Any]] = {
-    "circular": lambda places, n: places % n,
-    "replicate": lambda places, n: places.clamp(0, n - 1),
-    "reflect": lambda places, n: n - 1 - (n - 1 - places.abs()).abs(),
-}
-"""The element of a dimension of length n that each place repeats, by mode of padding. Places before the first are below
-0; those after the last are n or more."""
 Specs = Mapping[str, tuple[tuple[int, ...], str]]
 """The shape and the dtype of each tensor, as NumPy spells it."""
 
@@ -127,7 +121,7 @@ def _padded(reference: Callable[..., Any], free: Collection[int], /, **tensors: 
 
     class Padding(TorchFunctionMode):  # type: ignore[misc]
         def __torch_function__(self, function: Any, types: Any, given: Any = (), named: Any = None) -> Any:
-            if function is torch.nn.functional.pad and (named or {}).get("mode") in _MOVED:
+            if function is torch.nn.functional.pad and (named or {}).get("mode") in MOVED:
                 return _repeated(*given, **named)
             asked = {**dict(zip(_CONVOLVED, given, strict=False)), **(named or {})}
             sizes = asked["weight"].shape[2:] if function in convolutions and asked.get("padding") == "same" else ()
@@ -155,7 +149,7 @@ def _repeated(tensor: Any, pad: Sequence[int], mode: str, **_: object) -> Any:
         if before or after:
             size = tensor.shape[-at]
             places = torch.arange(-before, size + after, device=tensor.device)
-            tensor = tensor.index_select(-at, _MOVED[mode](places, size))
+            tensor = tensor.index_select(-at, MOVED[mode](places, size))
     return tensor
 
 

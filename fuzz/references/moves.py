@@ -10,7 +10,7 @@ from typing import Any
 from fuzz.references.dims import Axis, Pair, UnreadableError
 from fuzz.references.elementwise import rule, where
 from fuzz.references.lines import number, of_dims, template
-from fuzz.references.maps import as_axis, regrouped
+from fuzz.references.maps import as_axis, copied, regrouped
 from fuzz.references.reading import Reader
 from fuzz.references.scope import Number, Value
 
@@ -125,6 +125,9 @@ def _index(reader: Reader, self: Value, indices: Sequence[Value | None]) -> Valu
     if len(there) != 1:
         raise UnreadableError("picks by several indices at once: formulas take along one dimension")
     [(at, index)] = there
+    own = {dim for axis in (*self.axes[:at], *self.axes[at + 1 :]) for dim in axis}
+    for place, axis in enumerate(index.axes):
+        index = copied(reader, index, place, own) if own & {*axis} else index
     return replace(taken(reader, self, at, index, "taken"), axes=(*self.axes[:at], *index.axes, *self.axes[at + 1 :]))
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+from fuzz.references.plainer import plainer
+
 RETURNS_NONE = "it returns None: end it with `return` and what it calculates"
 
 
@@ -45,7 +47,7 @@ def traced(function: Callable[..., Sequence[Any]], tensors: Sequence[Any], known
     from torch.fx.node import map_arg
 
     # Autograd is traced first, since functionalisation refuses `requires_grad_`.
-    plain, line = _Tracer(), _Tracer({**_backward_by_parts(known), **_made_of_places()})
+    plain, line = _Tracer(), _Tracer({**_backward_by_parts(known), **plainer()})
 
     def again(*tensors: Any) -> Any:
         given, values = iter(tensors), dict[Any, Any]()
@@ -80,22 +82,6 @@ def _backward_by_parts(known: Container[str]) -> Mapping[Any, Callable[..., Any]
 
     names = {op: op._schema.name.partition("::")[2] for op in parts if hasattr(op, "_schema")}
     return {op: parts[op] for op, name in names.items() if "_backward" in name and name not in known}
-
-
-def _made_of_places() -> Mapping[Any, Callable[..., Any]]:
-    """Return decompositions of torch's operations whose elements depend on their places."""
-    import torch
-
-    def eye(n: int, m: int | None = None, dtype: Any = None, **_: Any) -> Any:
-        return (torch.arange(n)[:, None] == torch.arange(n if m is None else m)).to(dtype or torch.get_default_dtype())
-
-    def linspace(start: float, end: float, steps: int, dtype: Any = None, **_: Any) -> Any:
-        place = torch.arange(steps, dtype=dtype or torch.get_default_dtype())
-        found = torch.where(place > 0, place * ((end - start) / max(steps - 1, 1)), 0.0)  # with one place no step
-        return found + start if start else found
-
-    aten = torch.ops.aten
-    return {aten.eye.default: eye, aten.eye.m: eye, aten.linspace.default: linspace}
 
 
 def _graph() -> Any:

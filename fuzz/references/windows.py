@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from fuzz.references.lines import number, of_dims, template
 from fuzz.references.maps import as_axis, by_steps, linear, single, split, taken_at, with_axis
 from fuzz.references.reading import Reader
 from fuzz.references.recording import Two
-from fuzz.references.scope import Number, Value
+from fuzz.references.scope import Value
 from fuzz.references.sizes import added, floored, negated, of
 from oracles.formula.made import plus
 from oracles.formula.node import Node
@@ -228,32 +228,41 @@ def _divided(reader: Reader, value: Value, dim: Dim, places: Axis, window: Dim, 
     return replace(value, expression=reader.lines.add(made, "pool"), has=value.has | {*places})
 
 
-@rule("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d")
-def _upsampled(reader: Reader, self: Value, **_: Number) -> Value:
-    """Return a nearest-neighbour resize: each element is repeated a whole number of times, or each k-th is taken."""
+_NEAREST = "upsample_nearest", "_upsample_nearest_exact"
+
+
+@rule(*(f"{name}{rank}d" for name in _NEAREST for rank in (1, 2, 3)))
+def _upsampled(reader: Reader, self: Value, **given: Any) -> Value:
+    """Return a nearest-neighbour resize: each element is repeated a whole number of times, each k-th is taken, or the
+    one at a calculated place, which another order of operations may move where it is near a whole number."""
+    half = 0.5 if "exact" in reader.step.op else 0.0
 
     def nearest(value: Value, at: int, dim: Dim, places: Axis, times: float) -> Value:
         place, size = linear(reader, dict.fromkeys(places, 1.0)), reader.shape()[at]
         steps = {old // max(new, 1) if old % max(new, 1) == 0 else 0 for old, new in zip(dim.sizes, size, strict=True)}
-        if times.is_integer() and times:
+        if half or not ((times.is_integer() and times) or (len(steps) == 1 and 0 not in steps)):
+            sizes = _ratio(reader, dim, places, given, at)
+            index = template("f.floor((a + half) * (n / m))", {"a": place, "half": number(half), **sizes})
+            end = template("n - 1.0", {"n": template("f.extent(dim)", {"dim": of_dims([dim])})})
+            index = reader.lines.add(_clamped(reader, reader.lines.add(index, "at"), end), "at")
+        elif times.is_integer() and times:
             index = template("f.floor(a / n)", {"a": place, "n": number(times)})
-        elif len(steps) == 1 and 0 not in steps:
-            index = template("n * a", {"a": place, "n": number(float(steps.pop()))})
         else:
-            raise UnreadableError("makes other than a whole number of elements of each")
+            index = template("n * a", {"a": place, "n": number(float(steps.pop()))})
         return taken_at(reader, value, dim, index, places)
 
     return _resized(reader, self, nearest)
 
 
 @rule("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d")
-def _blended(reader: Reader, self: Value, align_corners: bool, **_: Number) -> Value:
+def _blended(reader: Reader, self: Value, align_corners: bool, **given: Any) -> Value:
     """Return a linear or cubic resize. Linear ones by a power of two have shares that are exact in every dtype."""
     cubic = reader.step.op == "upsample_bicubic2d"
 
     def blended(value: Value, at: int, dim: Dim, places: Axis, times: float) -> Value:
         if cubic or align_corners or math.frexp(times)[0] != 0.5 or times < 1:
-            return _by_places(reader, value, dim, places, between_ends=align_corners, cubic=cubic)
+            sizes = _ratio(reader, dim, places, {} if align_corners else given, at)
+            return _by_places(reader, value, dim, places, sizes, between_ends=align_corners, cubic=cubic)
         return _by_halves(reader, value, at, dim, places, times)
 
     return _resized(reader, self, blended)
@@ -277,15 +286,15 @@ def _by_halves(reader: Reader, value: Value, at: int, dim: Dim, places: Axis, ti
 
 
 def _by_places(
-    reader: Reader, value: Value, dim: Dim, places: Axis, *, between_ends: bool, cubic: bool = False
-) -> Value:
+    reader: Reader, value: Value, dim: Dim, places: Axis, sizes: Mapping[str, ast.expr], *, between_ends: bool,
+    cubic: bool = False,
+) -> Value:  # fmt: skip
     """Return a resize by calculated places: first and last elements lie `between_ends`, or half an element inside.
     Kernels round places differently, but at an element its neighbours have the share 0, so that both sides agree."""
     side = 3.0 if cubic else 2.0  # elements on either side, an integer
     near = reader.sizes.new(Node("constant", value=2.0 * side), "near")
-    n, m = (template("f.extent(dim)", {"dim": of_dims(each)}) if each else number(1.0) for each in ((dim,), places))
-    end = reader.lines.add(template("n - 1.0", {"n": n}), "last")
-    names = {"a": linear(reader, dict.fromkeys(places, 1.0)), "end": end, "n": n, "m": m}
+    end = reader.lines.add(template("f.extent(dim) - 1.0", {"dim": of_dims([dim])}), "last")
+    names = {"a": linear(reader, dict.fromkeys(places, 1.0)), "end": end, **sizes}
     if between_ends:
         names["m"] = reader.lines.add(template("f.where(m < 2.0, 1.0, m - 1.0)", names), "steps")
         low, source = template("f.floor(a * end / m)", names), template("a * (end / m)", names)
@@ -307,6 +316,16 @@ def _by_places(
     taken = taken_at(reader, value, dim, index, (*places, near), None if cubic else 0.0)
     terms, shares = replace(taken, axes=(*taken.axes, (near,))), Value(share, (), frozenset((*places, near)))
     return replace(reader.reduced("dot", "blend", terms, [-1], False, shares), axes=taken.axes)
+
+
+def _ratio(reader: Reader, dim: Dim, places: Axis, given: Mapping[str, Any], at: int) -> Mapping[str, ast.expr]:
+    """Return what the distance of places in a resized axis is a quotient of: extents, or one and its multiple by the
+    scale if the caller says that, which need not be their quotient."""
+    scales = [each for name, each in given.items() if name.startswith("scales")]
+    n = template("f.extent(dim)", {"dim": of_dims([dim])})
+    if at - 2 < len(scales) and isinstance(scales[at - 2], float):
+        return {"n": n, "m": template("s * n", {"s": number(scales[at - 2]), "n": n})}
+    return {"n": n, "m": template("f.extent(dim)", {"dim": of_dims(places)}) if places else number(1.0)}
 
 
 def _clamped(reader: Reader, place: ast.expr, end: ast.expr) -> ast.expr:

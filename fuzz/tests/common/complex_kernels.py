@@ -245,14 +245,6 @@ ROWS = {
          lambda z: torch.complex(torch.log(z.abs()), torch.atan(z.imag / z.real)),
          lambda z: torch.complex(torch.log(z.abs()), torch.remainder(z.angle(), 2 * torch.pi))],
     ),
-    "rotation": Row(
-        lambda z, a: z * torch.polar(torch.ones_like(a), a), "z=b n, a=n",
-        [lambda z, a: z * torch.exp(1j * a), lambda z, a: z * np.exp(1j * a),
-         lambda z, a: _turned(z, a.cos(), a.sin())],
-        [lambda z, a: z * torch.exp(-1j * a), lambda z, a: _turned(z, a.sin(), a.cos()), lambda z, a: z * (1 + 1j * a),
-         lambda z, a: torch.complex(_turned(z, a.cos(), a.sin()).real, z.imag * a.cos()),
-         lambda z, a: z * torch.exp(1j * a.half().float()), lambda z, a: z * torch.exp(1j * a[:1])],
-    ),
     "half a transform": Row(
         lambda x: torch.fft.rfft(x), "x=b n",
         [lambda x: np.fft.rfft(x), lambda x: torch.fft.fft(x)[..., : x.shape[-1] // 2 + 1], by_sum],
@@ -268,5 +260,13 @@ ROWS = {
          lambda z: np.fft.ifft(z, n=1 << (z.shape[-1] - 1).bit_length())[..., : z.shape[-1]],
          lambda z: np.fft.ifft(z.real), _coarse],
         {"fixed": {"n": 30}},
+    ),
+    "rotation": Row(
+        lambda z, a: z * torch.polar(torch.ones_like(a), a), "z=b n, a=n",
+        [lambda z, a: z * torch.exp(1j * a), lambda z, a: z * np.exp(1j * a),
+         lambda z, a: _turned(z, a.cos(), a.sin())],
+        [lambda z, a: z * torch.exp(-1j * a), lambda z, a: _turned(z, a.sin(), a.cos()), lambda z, a: z * (1 + 1j * a),
+         lambda z, a: torch.complex(_turned(z, a.cos(), a.sin()).real, z.imag * a.cos()),
+         lambda z, a: z * torch.exp(1j * a.half().float()), lambda z, a: z * torch.exp(1j * a[:1])],
     ),
 }  # fmt: skip

@@ -274,10 +274,6 @@ def test_a_formula_reads_as_one_writes_it() -> None:
     assert 'w, ("c", "k", "j"))' in text
 
 
-def fractional(x):  # type: ignore[no-untyped-def]
-    return F.interpolate(x, size=5, mode="nearest")
-
-
 def by_extent(x, y):  # type: ignore[no-untyped-def]
     return F.pad(x, (1, 0), value=y.shape[0])
 
@@ -285,7 +281,6 @@ def by_extent(x, y):  # type: ignore[no-untyped-def]
 @pytest.mark.parametrize(
     ("reference", "shapes", "words"),
     [
-        (fractional, "x=b c t", "makes other than a whole number of elements of each"),
         (by_extent, "x=b n, y=m", "pads by a number that follows from extents"),
         (lambda x: torch.exp(x)[..., :640], "x=b n", "does something else at larger extents"),
         (lambda x: torch.exp(x[-640:, None]), "x=b n", "does something else at larger extents"),
