@@ -143,12 +143,17 @@ class Between:
     gap: F64
     """How far the next number is."""
 
+    @property
+    def is_tie(self) -> NDArray[np.bool_]:
+        """The mask of magnitudes half-way. Half of the least gap of f64 is no number."""
+        return np.asarray(self.rest == self.gap - self.rest)
+
     def rounded(self, ties: Rounding, negative: NDArray[np.bool_]) -> Codes:
         """Return codes of magnitudes; numbers that are too large have the one after the largest number's."""
         past = self.rest >= self.gap
-        half = self.rest - self.gap / 2.0
+        left = self.gap - self.rest
         up = {
-            "even": (half > 0.0) | (half == 0.0) & (self.low % np.uint64(2) == 1), "away": half >= 0.0,
+            "even": (self.rest > left) | self.is_tie & (self.low % np.uint64(2) == 1), "away": self.rest >= left,
             "towards zero": past, "upward": past | (self.rest > 0.0) & ~negative,
         }[ties]  # fmt: skip
         codes: Codes = self.low + up.astype(np.uint64)

@@ -223,7 +223,7 @@ class Right:
         masks = {
             "signalling NaN": np.isnan(wide) & silent, "NaN": np.isnan(wide), "infinities": np.isinf(wide),
             "zeros": wide == 0.0, "negative": (wide < 0.0) & (not other.signed), "too large": np.abs(wide) > other.most,
-            "exact": place.rest == 0.0, "half-way": place.rest == place.gap / 2.0,
+            "exact": place.rest == 0.0, "half-way": place.is_tie,
             "that become subnormal or 0": np.abs(wide) < other.tiny,
             "that are rounded": left,
         }  # fmt: skip
@@ -358,8 +358,9 @@ def _in_two(first: Right, then: Right, given: Codes, got: Codes) -> NDArray[np.b
 
 
 def _flushed(codes: Codes, form: Coded) -> Codes:
-    """Return codes in which those of subnormal numbers are of zeros of the same sign."""
-    return np.where(form.unsigned(codes) < np.uint64(1 << form.mantissa), codes & np.uint64(form.sign), codes)
+    """Return codes in which those of subnormal numbers are of zeros of the same sign, if there are two."""
+    subnormal = (form.unsigned(codes) < np.uint64(1 << form.mantissa)) & ~form.is_nan(codes)
+    return np.where(subnormal, codes & np.uint64(0 if form.specials == "fnuz" else form.sign), codes)
 
 
 def _shown(code: Any, form: Coded) -> str:
