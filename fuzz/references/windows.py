@@ -245,7 +245,8 @@ def _upsampled(reader: Reader, self: Value, **given: Any) -> Value:
             index = template("f.floor((a + half) * (n / m))", {"a": place, "half": number(half), **sizes})
             end = template("n - 1.0", {"n": template("f.extent(dim)", {"dim": of_dims([dim])})})
             index = reader.lines.add(_clamped(reader, reader.lines.add(index, "at"), end), "at")
-        elif times.is_integer() and times:
+            return taken_at(reader, value, dim, index, places, 0.0)  # in few bits the last place may round to the next
+        if times.is_integer() and times:
             index = template("f.floor(a / n)", {"a": place, "n": number(times)})
         else:
             index = template("n * a", {"a": place, "n": number(float(steps.pop()))})
