@@ -103,8 +103,12 @@ class TargetRun:
             return 0.0
         got, most = self.judge.oracle.receive(query[1]).values, 0.0
         known = self._enclosures(declared)
+        try:
+            wide = self._enclosures(contract)
+        except (NumericsError, FormulaError):  # such as places that few bits round to places outside
+            return 0.0
         with np.errstate(all="ignore"):
-            for name, each in self._enclosures(contract).items():
+            for name, each in wide.items():
                 low, high = each.outer
                 shares = np.abs(got[name] - head(known[name].centre)) / ((high - low) / 2)
                 most = max(most, float(shares[np.isfinite(shares)].max(initial=0.0)))

@@ -27,7 +27,7 @@ from fuzz.report.totals import remarks
 from fuzz.report.use_outcome import outcome_of
 from fuzz.tasks.judge.asked import Asked
 
-VERSION = 9
+VERSION = 10
 Said = Literal["right", "wrong", "undecided", "did not run"]
 _ENOUGH = 4
 """The cases that were judged in time are enough for a verdict if they are at least one in this many of those asked

@@ -291,7 +291,6 @@ def test_a_judgement_says_why_a_slow_target_did_not_judge_all_cases() -> None:
     lines = {slow.id: TargetTally(slow.id, kernel.name, judged=120, not_run=31, not_run_reason="it gets bf16 wrong")}
     wrong = f"NOT_RUN {slow.id}: 31 of 151 runs: it gets bf16 wrong"
     large = "those of more than 8,192 elements in a tensor, or of more than 192 rows"
-    large += ", or that reach further than its memory"
     head = f"not given to {slow.id}, which is slow:"
     assert not_given(Tally(lines, cases=200), [slow]) == [wrong, f"{head} 49 of 200 cases: {large}"]
     waited = "and those for which quick targets did not wait for it"
