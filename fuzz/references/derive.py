@@ -98,6 +98,11 @@ class Derived:
     parted: Parted | None = None
     """The arguments of a reference whose complex tensors, or results, are read as their parts; None for others."""
 
+    @property
+    def complex_parts(self) -> frozenset[str]:
+        """The inputs that are parts of complex tensors."""
+        return frozenset() if self.parted is None else self.parted.parts
+
     def misread(self, arrays: Mapping[str, Any]) -> str:
         """Return how the reference differs from its formula for these inputs, or plain ones of the same shapes, which
         are beyond those that it was read at; "" if it does not."""

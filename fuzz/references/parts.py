@@ -42,6 +42,11 @@ class Parted:
     names: Sequence[str]
     complexes: Sequence[str]
 
+    @property
+    def parts(self) -> frozenset[str]:
+        """The names of the parts of its tensors of complex numbers."""
+        return frozenset(half for name in self.complexes for half in _names(name))
+
     def asked(
         self, reference: Callable[..., Any], shapes: Shapes | None, known: Mapping[str, Any], values: Menus
     ) -> tuple[Callable[..., Any], Shapes | None, Mapping[str, Any], Menus]:
@@ -186,7 +191,9 @@ def _whole(real: Any, imag: Any, *, strided: bool) -> Any:
         found.real, found.imag = real, imag
         return found
     torch: Any = sys.modules.get("torch")
-    if torch is None or not isinstance(real, torch.Tensor):
+    if torch is not None and isinstance(real, torch.Tensor):
+        real, imag = (each.float() if each.dtype.itemsize == 2 else each for each in (real, imag))
+    else:
         import jax
 
         return jax.lax.complex(real, imag)
