@@ -296,9 +296,13 @@ def _said(truth: Truth, contract: Contract, check: OutputCheck, got: NDArray[Any
         found = truth.explain(contract, check.output, index, value)
     except GaveUp:
         found = truth.explain_roughly(contract, check.output, index, value)
-    must = f"{element(check.output, index)} = {found.got.value:.9g}, must be {found.expected.value:.9g}"
+    digits = 17 if got.dtype == np.float64 else 9
+    shown, right, low, high = (
+        f"{each.value:.{digits}g}" for each in (found.got, found.expected, found.low, found.high)
+    )
+    must = f"{element(check.output, index)} = {shown}, must be {right}"
     if found.low.value != found.high.value:
-        must += f" (or {found.low.value:.9g} to {found.high.value:.9g})"
+        must += f" (or {low} to {high})"
     must += "".join(f", {each}" for each in found.remarks)
     return f"{must}; {check.failing:,} of {counted(got.size, 'element')} wrong"
 

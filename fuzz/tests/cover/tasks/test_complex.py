@@ -70,6 +70,54 @@ def test_wider_numbers_are_judged_where_they_are_declared() -> None:
         check("product", lambda z, w: (z.to(torch.complex64) * w.to(torch.complex64)).to(z.dtype), capabilities=wide)
 
 
+def rotated(x, turn):  # type: ignore[no-untyped-def]
+    """Rotary embeddings as most models have them: rows in bf16, and angles as complex64."""
+    pairs = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2))
+    return torch.view_as_real(pairs * turn).flatten(-2).type_as(x)
+
+
+def by_hand(x: Any, turn: Any) -> Any:
+    a, b = x[..., 0::2].float(), x[..., 1::2].float()
+    return torch.stack([a * turn.real - b * turn.imag, a * turn.imag + b * turn.real], -1).flatten(-2).to(x.dtype)
+
+
+def with_short_angles(x: Any, turn: Any) -> Any:
+    return by_hand(x, torch.complex(turn.real.bfloat16().float(), turn.imag.bfloat16().float()))
+
+
+def test_complex_numbers_beside_tensors_of_16_bits_are_complex64() -> None:
+    given: dict[str, Any] = {"reference": rotated, "shapes": "x=b s 2d, turn=s d", "dtypes": {"turn": "complex64"}}
+    for dtypes in ("bf16",), ("f32", "bf16"), ("f64", "f16"):
+        fuzz.check(by_hand, capabilities=fuzz.Capabilities(dtypes=dtypes), max_cases=16, seed=1, **given)
+    with pytest.raises(fuzz.CheckFailed, match="y"):
+        fuzz.check(with_short_angles, capabilities=fuzz.Capabilities(dtypes=("bf16",)), max_cases=24, seed=1, **given)
+
+
+def test_complex_numbers_of_16_bits_are_refused_and_not_tried() -> None:
+    with pytest.raises(fuzz.CheckError, match="bf16: complex numbers have parts of f32 or f64"):
+        check("product", lambda z, w: z * w, capabilities=fuzz.Capabilities(dtypes=("f32", "bf16")))
+    seen = set[torch.dtype]()
+
+    def watched(z: Any, w: Any) -> Any:
+        seen.add(z.dtype)
+        return z * w
+
+    check("product", watched)
+    assert seen == {torch.complex64, torch.complex128}
+
+
+def filtered(x, w):  # type: ignore[no-untyped-def]
+    return torch.fft.irfft(torch.fft.rfft(x) * w, n=x.shape[-1])
+
+
+def test_what_only_fills_up_an_extent_is_no_element() -> None:
+    def mine(x: Any, w: Any) -> Any:
+        return np.fft.irfft(np.fft.rfft(x) * w, n=x.shape[-1])
+
+    given: dict[str, Any] = {"fixed": {"n": 14, "m": 8}, "dtypes": {"w": "complex64"}}
+    fuzz.check(mine, reference=filtered, shapes="x=b n, w=m", max_cases=24, seed=3, **given)  # ended with an error
+
+
 def test_a_kernel_that_writes_its_input_is_found() -> None:
     def scaled(z: Any, w: Any) -> Any:
         return z.mul_(w)
