@@ -67,7 +67,7 @@ def test_an_output_in_f32_is_judged_as_f32(kernel: Callable[..., Any], mixed: An
     able = fuzz.Capabilities(dtypes=("bf16",), mixed=mixed)
     given: dict[str, Any] = {"reference": energy, "shapes": "x=b n, w=n", "capabilities": able, "max_cases": 12}
     fuzz.check(alike, seed=1, **given)
-    with pytest.raises(fuzz.CheckFailed, match=r"y0\[0\] = 0.88671875|right only as"):
+    with pytest.raises(fuzz.CheckFailed, match=r"y0\[.*must be \S+ \(or"):
         fuzz.check(kernel, seed=1, **given)
 
 
