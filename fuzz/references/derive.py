@@ -21,6 +21,7 @@ from fuzz.references.dims import (
     Drawn,
     FurtherCallsError,
     MisfitError,
+    MisnamedError,
     NotTakenError,
     UnreadableError,
     declared_dims,
@@ -134,6 +135,8 @@ def derive(
     Complex tensors, by their `dtypes` or in examples, are read as their parts, and complex results too.
     """
     parted = parted_of(reference, shapes, example_inputs, dtypes)
+    if parted.complexes and hasattr(reference, OF):
+        raise MisnamedError(f"{titled(reference)} cannot be read: no gradients of complex numbers are")
     given = reference, shapes, {"example_inputs": example_inputs, "dtypes": dtypes, "fixed": fixed}, values
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # such as those about a variance of one element

@@ -62,7 +62,7 @@ class Parted:
     def reference(self, reference: Callable[..., Any]) -> Callable[..., Any]:
         """Return a reference as a function of the parts of its tensors that returns those of its results, by name."""
         plain = as_function(reference) if weights_of(reference) else as_tensors(reference)
-        found = _in_parts(plain, self.complexes, self.names, lambda some: _split(some, returned_names(reference)))
+        found = _in_parts(plain, self.complexes, self.names, lambda some: in_halves(some, returned_names(reference)))
         found.__name__ = name_of(reference)
         setattr(found, OF_PARTS, reference)
         return found
@@ -83,7 +83,7 @@ class Parted:
                 for name, value in zip(wholes, several, strict=True):
                     if name.removesuffix(REAL) in made and not is_complex(value):
                         raise TypeError(f"it returns real numbers for {name.removesuffix(REAL)}, which is complex")
-            return _split(returned)
+            return in_halves(returned)
 
         return _in_parts(kernel, [*taken, *(each for each in made if each in own)], own, split, writes=True)
 
@@ -160,7 +160,7 @@ def _in_parts(
     return called
 
 
-def _split(returned: Any, known: Sequence[str] | None = None) -> Any:
+def in_halves(returned: Any, known: Sequence[str] | None = None) -> Any:
     """Return results with their parts in place of complex tensors; by name, if names are `known`, or "" for some."""
     if isinstance(returned, Mapping) or hasattr(returned, "_asdict"):
         named = returned if isinstance(returned, Mapping) else returned._asdict()
@@ -175,7 +175,7 @@ def _split(returned: Any, known: Sequence[str] | None = None) -> Any:
         return tuple(half for each in several for half in (_halves(each) if is_complex(each) else (each,)))
     names = known if len(known) == len(several) else [""] * len(several)
     plain = [name or ("y" if len(several) == 1 else f"y{at}") for at, name in enumerate(names)]
-    return _split(dict(zip(plain, several, strict=True)))
+    return in_halves(dict(zip(plain, several, strict=True)))
 
 
 def _halves(value: Any) -> tuple[Any, Any]:

@@ -90,7 +90,7 @@ class ReadReference:
     def capabilities(self, declared: Capabilities | None) -> Capabilities:
         """Return the declared capabilities, without empty tensors unless they are asked for and the reference takes
         them: a user who declares nothing, or other dtypes, does not expect them. Beside tensors of 16 bits, those of
-        complex numbers are complex64. Raises CheckError if the first tensor is of complex numbers and shall be short."""
+        complex numbers are complex64. Raises CheckError if the first one is of complex numbers and shall be short."""
         found, parts = declared or Capabilities(), self.derived.complex_parts
         short = [dtype for dtype in found.dtypes if dtype in NARROW]
         if short and self.derived.op.main in parts:

@@ -143,7 +143,8 @@ def solved(x: Array) -> Array:
     [
         (middle, "aten.isnan (test_reference_arrays.py line "), (branching, "a value decides what it does"),
         (branching_on_rows, "a value decides what it does"), (converted, "it becomes an array of NumPy's own"),
-        (solved, "numpy.unwrap has no formula"), (lambda x: np.cbrt(x), "numpy.cbrt has no formula"), (squared_in_bf16, "calculates in torch.bfloat16, which torch's NumPy"),
+        (solved, "numpy.unwrap has no formula"), (lambda x: np.cbrt(x), "numpy.cbrt has no formula"),
+        (squared_in_bf16, "calculates in torch.bfloat16, which torch's NumPy"),
         (of_no_dtype_of_torch, "casts to float8_e3m4, which torch does not have"),
     ],
 )  # fmt: skip

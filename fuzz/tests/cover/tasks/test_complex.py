@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 
 import fuzz
 from fuzz.tests.common.complex_kernels import ROWS, gauss
+from fuzz.tests.conftest import Cli
 from oracles.tests.common.whole import quarter
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
@@ -116,6 +118,31 @@ def test_what_only_fills_up_an_extent_is_no_element() -> None:
 
     given: dict[str, Any] = {"fixed": {"n": 14, "m": 8}, "dtypes": {"w": "complex64"}}
     fuzz.check(mine, reference=filtered, shapes="x=b n, w=m", max_cases=24, seed=3, **given)  # ended with an error
+
+
+def test_one_output_and_its_bound_are_judged_by_parts() -> None:
+    z, w = (torch.complex(torch.randn(3, 8), torch.randn(3, 8)) for _ in range(2))
+    fuzz.assert_right(z * w, ROWS["product"].reference, (z, w))
+    fuzz.assert_right(torch.abs(z), lambda z: z.abs(), {"z": z})
+    with pytest.raises(AssertionError, match="y_imag"):
+        fuzz.assert_right((z * w).conj(), ROWS["product"].reference, (z, w))
+    bound = fuzz.bound(ROWS["product"].reference, (z, w), output="y_real")
+    assert bound.allows((z * w).real).all()
+
+
+def test_a_gradient_of_complex_numbers_is_refused_in_one_line() -> None:
+    with pytest.raises(fuzz.CheckError, match="no gradients of complex numbers"):
+        fuzz.check(lambda z, dy: dy, reference=fuzz.backward(lambda z: z * z), shapes="z=n", dtypes={"z": "complex64"})
+
+
+def test_judge_refuses_complex_numbers_in_one_line(cli_here: Cli, tmp_path: Path) -> None:
+    model = "import torch\nclass {}(torch.nn.Module):\n    def forward(self, z):\n        return z * z\n"
+    drawn = "def get_inputs():\n    return [torch.ones(3, 5) * 1j]\ndef get_init_inputs():\n    return []\n"
+    (tmp_path / "ref.py").write_text(model.format("Model") + drawn)
+    (tmp_path / "mine.py").write_text(model.format("ModelNew"))
+    found = cli_here("judge", "mine.py", "--against", "ref.py", "--trusted")
+    assert found.returncode == 4
+    assert "`judge` takes no complex numbers" in found.stderr
 
 
 def test_a_kernel_that_writes_its_input_is_found() -> None:
