@@ -208,5 +208,5 @@ def _write(half: Any, new: Any) -> None:
     if isinstance(half, np.ndarray):
         if half.tobytes() != new.tobytes():
             half[...] = new
-    elif half.cpu().numpy().tobytes() != new.detach().cpu().numpy().tobytes():
+    elif half.to(new.dtype).cpu().numpy().tobytes() != new.detach().cpu().numpy().tobytes():
         half.copy_(new.detach())

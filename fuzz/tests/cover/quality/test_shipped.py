@@ -34,7 +34,6 @@ def test_a_right_call_is_right_and_a_planted_fault_is_seen(monkeypatch: pytest.M
     ranked = replace(shipped_ops()["scipy special.i0"], name="off by replay", call="special.i0(x) * np.float32(1.01)")
     found = answered(monkeypatch, right, wrong, ranked)
     assert [(each.result, each.by) for each in found] == [(RIGHT, FORMULA), (WRONG, FORMULA), (WRONG, REPLAY)]
-    assert found[1].said.startswith("wrong values ")
     assert "must be" in found[1].said
     assert "next:" not in found[1].said
     assert new_deviations(found) == found[1:]

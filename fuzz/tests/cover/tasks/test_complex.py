@@ -89,7 +89,7 @@ def with_short_angles(x: Any, turn: Any) -> Any:
 
 def test_complex_numbers_beside_tensors_of_16_bits_are_complex64() -> None:
     given: dict[str, Any] = {"reference": rotated, "shapes": "x=b s 2d, turn=s d", "dtypes": {"turn": "complex64"}}
-    for dtypes in ("bf16",), ("f32", "bf16"), ("f64", "f16"):
+    for dtypes in ("bf16",), ("f32", "bf16"), ("f64", "f16"), ("f64", "bf16"):
         fuzz.check(by_hand, capabilities=fuzz.Capabilities(dtypes=dtypes), max_cases=16, seed=1, **given)
     with pytest.raises(fuzz.CheckFailed, match="y"):
         fuzz.check(with_short_angles, capabilities=fuzz.Capabilities(dtypes=("bf16",)), max_cases=24, seed=1, **given)
