@@ -324,6 +324,15 @@ def accepts(
         return None
 
 
+def usually(pool: Pool, target: Target, contract: Contract, dtype: str) -> Answer:
+    """Return what a target does with a usual case in a dtype that it declares."""
+    try:
+        trial = _Trial(pool, target, lambda _: contract)
+        return trial.answer(trial.draw(dtype))
+    except (UnmeasurableError, ValueError):  # what the case or the formula refuses
+        return "refuses"
+
+
 def untried(pool: Pool, target: Target, dtype: str) -> str:
     """Return why no case of a dtype can be run on a target, whatever the kernel does; "" if one can."""
     status = pool.statuses.get(target.id)

@@ -21,6 +21,7 @@ from fuzz.references.dims import (
     Drawn,
     FurtherCallsError,
     MisfitError,
+    MisnamedError,
     NotTakenError,
     UnreadableError,
     declared_dims,
@@ -98,6 +99,11 @@ class Derived:
     parted: Parted | None = None
     """The arguments of a reference whose complex tensors, or results, are read as their parts; None for others."""
 
+    @property
+    def complex_parts(self) -> frozenset[str]:
+        """The inputs that are parts of complex tensors."""
+        return frozenset() if self.parted is None else self.parted.parts
+
     def misread(self, arrays: Mapping[str, Any]) -> str:
         """Return how the reference differs from its formula for these inputs, or plain ones of the same shapes, which
         are beyond those that it was read at; "" if it does not."""
@@ -129,6 +135,8 @@ def derive(
     Complex tensors, by their `dtypes` or in examples, are read as their parts, and complex results too.
     """
     parted = parted_of(reference, shapes, example_inputs, dtypes)
+    if parted.complexes and hasattr(reference, OF):
+        raise MisnamedError(f"{titled(reference)} cannot be read: no gradients of complex numbers are")
     given = reference, shapes, {"example_inputs": example_inputs, "dtypes": dtypes, "fixed": fixed}, values
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # such as those about a variance of one element

@@ -42,6 +42,11 @@ class Parted:
     names: Sequence[str]
     complexes: Sequence[str]
 
+    @property
+    def parts(self) -> frozenset[str]:
+        """The names of the parts of its tensors of complex numbers."""
+        return frozenset(half for name in self.complexes for half in _names(name))
+
     def asked(
         self, reference: Callable[..., Any], shapes: Shapes | None, known: Mapping[str, Any], values: Menus
     ) -> tuple[Callable[..., Any], Shapes | None, Mapping[str, Any], Menus]:
@@ -57,7 +62,7 @@ class Parted:
     def reference(self, reference: Callable[..., Any]) -> Callable[..., Any]:
         """Return a reference as a function of the parts of its tensors that returns those of its results, by name."""
         plain = as_function(reference) if weights_of(reference) else as_tensors(reference)
-        found = _in_parts(plain, self.complexes, self.names, lambda some: _split(some, returned_names(reference)))
+        found = _in_parts(plain, self.complexes, self.names, lambda some: in_halves(some, returned_names(reference)))
         found.__name__ = name_of(reference)
         setattr(found, OF_PARTS, reference)
         return found
@@ -78,7 +83,7 @@ class Parted:
                 for name, value in zip(wholes, several, strict=True):
                     if name.removesuffix(REAL) in made and not is_complex(value):
                         raise TypeError(f"it returns real numbers for {name.removesuffix(REAL)}, which is complex")
-            return _split(returned)
+            return in_halves(returned)
 
         return _in_parts(kernel, [*taken, *(each for each in made if each in own)], own, split, writes=True)
 
@@ -155,7 +160,7 @@ def _in_parts(
     return called
 
 
-def _split(returned: Any, known: Sequence[str] | None = None) -> Any:
+def in_halves(returned: Any, known: Sequence[str] | None = None) -> Any:
     """Return results with their parts in place of complex tensors; by name, if names are `known`, or "" for some."""
     if isinstance(returned, Mapping) or hasattr(returned, "_asdict"):
         named = returned if isinstance(returned, Mapping) else returned._asdict()
@@ -170,7 +175,7 @@ def _split(returned: Any, known: Sequence[str] | None = None) -> Any:
         return tuple(half for each in several for half in (_halves(each) if is_complex(each) else (each,)))
     names = known if len(known) == len(several) else [""] * len(several)
     plain = [name or ("y" if len(several) == 1 else f"y{at}") for at, name in enumerate(names)]
-    return _split(dict(zip(plain, several, strict=True)))
+    return in_halves(dict(zip(plain, several, strict=True)))
 
 
 def _halves(value: Any) -> tuple[Any, Any]:
@@ -186,7 +191,9 @@ def _whole(real: Any, imag: Any, *, strided: bool) -> Any:
         found.real, found.imag = real, imag
         return found
     torch: Any = sys.modules.get("torch")
-    if torch is None or not isinstance(real, torch.Tensor):
+    if torch is not None and isinstance(real, torch.Tensor):
+        real, imag = (each.float() if each.dtype.itemsize == 2 else each for each in (real, imag))
+    else:
         import jax
 
         return jax.lax.complex(real, imag)
@@ -201,5 +208,5 @@ def _write(half: Any, new: Any) -> None:
     if isinstance(half, np.ndarray):
         if half.tobytes() != new.tobytes():
             half[...] = new
-    elif half.cpu().numpy().tobytes() != new.detach().cpu().numpy().tobytes():
+    elif half.to(new.dtype).cpu().numpy().tobytes() != new.detach().cpu().numpy().tobytes():
         half.copy_(new.detach())

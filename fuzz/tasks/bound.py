@@ -23,6 +23,7 @@ from fuzz.references.dims import UnreadableError
 from fuzz.references.gpu import multiply_on_gpu
 from fuzz.references.layers import weights_of, with_weights
 from fuzz.references.parameters import has_signature, parameters_of
+from fuzz.references.parts import in_halves
 from fuzz.report.words import element
 from fuzz.tasks.check.function import held
 from fuzz.tasks.check.reference import contract_of, named_examples
@@ -142,6 +143,7 @@ class ReadTask:
         known = parameters_of(reference) if has_signature(reference) else derived.called
         if len(inputs) > len(known):
             raise CheckError(f"inputs are {len(inputs)}, and the reference takes {len(known)}")
+        inputs = inputs if derived.parted is None else derived.parted.examples(inputs)
         return cls.of_read(derived, named_examples(reference, derived.called, inputs), contract, strict=values == ANY)
 
     @classmethod
@@ -179,6 +181,7 @@ class ReadTask:
     def judged(self, output: Any, *, random: bool = False) -> Sequence[JudgedOutput]:
         """Return the judgement of each output, see `fuzz.assert_right`. Raises CheckError."""
         names = [each.name for each in self.derived.op.outputs]
+        output = output if self.derived.parted is None else in_halves(output)
         several = output if isinstance(output, (Mapping, tuple, list)) else [output]
         given = several if isinstance(several, Mapping) else dict(zip(names, several, strict=False))
         if {*given} != {*names} or len(several) != len(names):
@@ -296,9 +299,13 @@ def _said(truth: Truth, contract: Contract, check: OutputCheck, got: NDArray[Any
         found = truth.explain(contract, check.output, index, value)
     except GaveUp:
         found = truth.explain_roughly(contract, check.output, index, value)
-    must = f"{element(check.output, index)} = {found.got.value:.9g}, must be {found.expected.value:.9g}"
+    digits = 17 if got.dtype == np.float64 else 9
+    shown, right, low, high = (
+        f"{each.value:.{digits}g}" for each in (found.got, found.expected, found.low, found.high)
+    )
+    must = f"{element(check.output, index)} = {shown}, must be {right}"
     if found.low.value != found.high.value:
-        must += f" (or {found.low.value:.9g} to {found.high.value:.9g})"
+        must += f" (or {low} to {high})"
     must += "".join(f", {each}" for each in found.remarks)
     return f"{must}; {check.failing:,} of {counted(got.size, 'element')} wrong"
 

@@ -255,12 +255,13 @@ class Right:
     def _instead(self, given: Codes, got: Codes) -> str:
         """Return what would make all results of numbers right, '' if nothing that is known."""
         numbers = ~self.source.is_nan(given)
+        of = "" if self.allowed(given, got, self.of(given))[~numbers].all() else "numbers are "
         given, got = given[numbers], got[numbers]
         wrong = ~self.allowed(given, got, self.of(given))
         some = np.flatnonzero(wrong)[:_FEW]  # most other ways differ from the kernel here, which is soon seen
         for words, made in self._others() if wrong.any() else ():
             if all(made(given[own], got[own]).all() for own in (some, slice(None))):
-                return words
+                return f"{of}{words}"
         return ""
 
     def _others(self) -> Iterator[tuple[str, Callable[[Codes, Codes], NDArray[np.bool_]]]]:

@@ -8,6 +8,7 @@ additional dimension. The answers are the same as for each problem alone.
 from __future__ import annotations
 
 import math
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -122,8 +123,9 @@ class _Group(ABC):
         """Return the lengths of some of the problems before filling up; None if they are all equal."""
 
     @abstractmethod
-    def flat(self, name: str, problem: FormulaProblem, flat: int) -> int:
-        """Return the flat index of an output's element without filling up, from its index in the filled-up array."""
+    def flat(self, name: str, problem: FormulaProblem, flat: int) -> int | None:
+        """Return the flat index of an output's element without filling up, from its index in the filled-up array. None
+        if the element itself only fills up."""
 
     @abstractmethod
     def _elements(self, problem: FormulaProblem, extents: tuple[int, ...]) -> int:
@@ -178,13 +180,14 @@ class _BesideGroup(_Group):
         widest = dict(zip(self.problems[0].sizes, self.widest[1:], strict=True))
         return Extents([problem.sizes for problem in problems], widest)
 
-    def flat(self, name: str, problem: FormulaProblem, flat: int) -> int:
+    def flat(self, name: str, problem: FormulaProblem, flat: int) -> int | None:
         dims = problem.dims(name)
         if not dims:
             return 0
         widest = dict(zip(problem.sizes, self.widest[1:], strict=True))
         place = np.unravel_index(flat, [widest[dim] for dim in dims])
-        return int(np.ravel_multi_index(place, [problem.sizes[dim] for dim in dims]))
+        own = [problem.sizes[dim] for dim in dims]
+        return int(np.ravel_multi_index(place, own)) if all(map(operator.lt, place, own)) else None
 
     def filled(self, problem: FormulaProblem) -> float:
         """Return the number of filled-up elements that another problem would add. It is infinite if they are too many,
@@ -279,7 +282,8 @@ def _of_output(
     """Yield the worst element of an output for each query, or None if not all elements certainly conform."""
     places, got, ends = group.got(name, asks)
     for (at, *_), one in zip(asks, _worst(_of_places(enclosure, places), got, ends), strict=True):
-        yield None if one is None else replace(one, flat=group.flat(name, group.problems[at], one.flat))
+        flat = None if one is None else group.flat(name, group.problems[at], one.flat)
+        yield None if one is None or flat is None else replace(one, flat=flat)
 
 
 def _worst(enclosure: Enclosure, got: F64, ends: Any) -> Iterator[Worst | None]:

@@ -144,7 +144,11 @@ def _task_of_function(
         promises = replace(promises, contract=read.contract, capabilities=read.capabilities(promises.capabilities))
         called, constants = read.called(kernel), read.constants(kernel)
     declaration, function = declared(kernel, op, promises, request.calling, called, constants)
-    function = function if read is None else replace(function, widens=read.derived.widens)
+    if read is not None:
+        from fuzz.tasks.check.reference import lengthened
+
+        declaration = lengthened(declaration, function, read)
+        function = replace(function, widens=read.derived.widens - {name for name, _ in declaration.able.mixed})
     kept = f"kept as in {GIVEN_INPUTS}: {words_of(kept_by(OPS[op]))}" if kept_by(OPS[op]) else ""
     of_kernel, left_out = (read.said_of(kernel), read.left_out) if read is not None else (kept, "")
     named = {*OPS[op].params, *(each.name for each in OPS[op].operands), *function.called.values(), *function.constants}

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
-from fuzz.contracts.accepts import DTYPES, Accepts, accepts
+from fuzz.contracts.accepts import DTYPES, Accepts, accepts, usually
 from fuzz.core.adapters.configured import usual
 from fuzz.core.adapters.pack import make_known
+from fuzz.core.adapters.python_kernel import PythonKernel
 from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.capability import Capabilities
@@ -34,7 +35,7 @@ from fuzz.references.parameters import has_signature, name_of, parameters_of
 from fuzz.references.parts import is_complex
 from fuzz.references.reductions import WEAKER
 from fuzz.references.text import identifier
-from fuzz.tasks.check.function import OwnProcess, declared, held, of_triton
+from fuzz.tasks.check.function import Function, OwnProcess, declared, held, of_triton
 from fuzz.tasks.check.request import NOTHING_SAID, Arrays, Calling, GivenData, Promises
 from fuzz.tasks.check.results import CheckError, reason_of, told
 from oracles.algorithm import FORMULA
@@ -88,9 +89,15 @@ class ReadReference:
 
     def capabilities(self, declared: Capabilities | None) -> Capabilities:
         """Return the declared capabilities, without empty tensors unless they are asked for and the reference takes
-        them: a user who declares nothing, or other dtypes, does not expect them."""
-        found = declared or Capabilities()
-        return replace(found, empty=bool(found.empty) and self.derived.agreement.empty)
+        them: a user who declares nothing, or other dtypes, does not expect them. Beside tensors of 16 bits, those of
+        complex numbers are complex64. Raises CheckError if the first one is of complex numbers and shall be short."""
+        found, parts = declared or Capabilities(), self.derived.complex_parts
+        short = [dtype for dtype in found.dtypes if dtype in NARROW]
+        if short and self.derived.op.main in parts:
+            raise CheckError(f"capabilities.dtypes: {short[0]}: complex numbers have parts of f32 or f64")
+        longer = parts - {name for name, _ in found.mixed} if short and _F64 not in found.dtypes else ()
+        mixed = (*found.mixed, *((name, (SINGLE.name,)) for name in sorted(longer)))
+        return replace(found, empty=bool(found.empty) and self.derived.agreement.empty, mixed=mixed)
 
     def takes(self, case: Case) -> bool:
         """Whether the reference takes a case. If the reference raises for it, the case has no meaning."""
@@ -345,13 +352,38 @@ def tried(
         return nullcontext(OwnProcess([target], function, found.takes))
 
     faults = {dtype: why for dtype, why in _interpreter_faults(kernel).items() if dtype not in declaration.able.dtypes}
-    dtypes = [dtype for dtype in (DTYPES[:2] if _is_untyped(kernel) else DTYPES) if dtype not in faults]
+    is_long = _is_untyped(kernel) or found.derived.op.main in found.derived.complex_parts
+    dtypes = [dtype for dtype in (DTYPES[:2] if is_long else DTYPES) if dtype not in faults]
 
     def contract(dtype: str) -> Contract:
         return contract_of(found.derived, calling.arrays, (dtype,), strict=False)
 
     told = accepts(here, targets[0], contract, dtypes=dtypes)
     return replace(told, untried=faults) if told is not None and told.usual == "right" else told
+
+
+def lengthened(declaration: PythonKernel, function: Function, found: ReadReference) -> PythonKernel:
+    """Return the declaration of a kernel with the outputs in f32 that both the kernel and the reference have in f32 of
+    tensors of 16 bits, and that are as good as f32 in the reference: they are judged so. If f64 is declared too, none
+    are: an output has one dtype for all inputs."""
+    able = declaration.able
+    short = [dtype for dtype in able.dtypes if dtype in NARROW]
+    names = sorted(found.derived.widens - {name for name, _ in able.mixed})
+    if not short or not names or _F64 in able.dtypes:
+        return declaration
+    mixed = (*able.mixed, *((name, (SINGLE.name,)) for name in names))
+    longer = replace(declaration, capabilities=replace(able, mixed=mixed))
+    inputs = frozenset(each.name for each in found.derived.op.inputs)
+    own = Function(found.derived.reference, inputs, {}, tuple(each.name for each in found.derived.op.outputs), "")
+    for kernel, each, wrong in (
+        (replace(longer, framework="torch"), own, ("wrong values",)),
+        (longer, replace(function, widens=frozenset()), ()),
+    ):
+        target = usual(expand([kernel]))[0]
+        answer = usually(OwnProcess([target], each, found.takes), target, found.contract, short[-1])
+        if answer in ("returns another dtype", "raises", "refuses", *wrong):
+            return declaration
+    return longer
 
 
 def _interpreter_faults(kernel: Callable[..., Any]) -> Mapping[str, str]:

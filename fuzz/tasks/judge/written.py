@@ -55,6 +55,10 @@ def derived(problem: Statement, values: str, *, any_values: bool = False) -> Der
             dtypes=problem.dtypes if problem.shapes else None,
             values=values, name=name,
         )  # fmt: skip
+        if found.parted is not None:
+            raise TaskError(
+                f"{problem.name}: `judge` takes no complex numbers: use fuzz.check, or functions of their parts"
+            )
         examples = [{dim: size for dim, size in each.items() if dim in found.op.named} for each in problem.examples]
         op = replace(found.op, shapes=tuple(each for each in examples if each))
         found = replace(found, op=_typed(op, problem, found))

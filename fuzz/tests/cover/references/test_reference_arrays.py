@@ -60,6 +60,11 @@ def triangles(x: Array) -> Array:
     return below + above + x @ np.eye(n, k=1) + np.identity(n)[0] + np.zeros(x.shape)
 
 
+def parted(x: Array) -> Array:
+    part, whole = np.modf(x)
+    return part + 2.0 * whole
+
+
 def turned(x: Array) -> Array:
     _, s, d = x.shape
     angle = np.arange(s)[:, None] / 10000 ** (np.arange(0, d, 2) / d)
@@ -73,6 +78,7 @@ def turned(x: Array) -> Array:
     [
         (rms_norm, "x=... n, w=n"), (log_sum_exp, "x=b n"), (scores, "q=i d, k=j d"), (leaky, "x=b n"),
         (gelu, "x=b n"), (reduced, "x=b n"), (ramp, "x=b n"), (triangles, "x=b n"), (turned, "x=b s 2d"),
+        (parted, "x=b n"),
     ],
 )  # fmt: skip
 def test_the_formula_has_the_value_of_numpy_itself(reference: Callable[..., Any], shapes: str) -> None:
@@ -137,7 +143,8 @@ def solved(x: Array) -> Array:
     [
         (middle, "aten.isnan (test_reference_arrays.py line "), (branching, "a value decides what it does"),
         (branching_on_rows, "a value decides what it does"), (converted, "it becomes an array of NumPy's own"),
-        (solved, "numpy.unwrap has no formula"), (squared_in_bf16, "calculates in torch.bfloat16, which torch's NumPy"),
+        (solved, "numpy.unwrap has no formula"), (lambda x: np.cbrt(x), "numpy.cbrt has no formula"),
+        (squared_in_bf16, "calculates in torch.bfloat16, which torch's NumPy"),
         (of_no_dtype_of_torch, "casts to float8_e3m4, which torch does not have"),
     ],
 )  # fmt: skip

@@ -75,6 +75,12 @@ def test_an_output_is_judged_in_its_own_dtype() -> None:
     assert bound(product, (a, b), dtype="f32").allows(wide).all()
 
 
+def test_a_number_of_f64_is_told_in_all_its_digits() -> None:
+    x = torch.tensor([1.25], dtype=torch.float64)
+    with pytest.raises(AssertionError, match=r"= 3\.4903429574618\d+, must be 3\.4903429574618\d+ \(or"):
+        fuzz.assert_right(torch.exp(x) * (1 + 1e-14), torch.exp, (x,))
+
+
 def test_a_contract_is_held_where_it_is_given() -> None:
     x = np.linspace(0.5, 3.0, 50, dtype=np.float32)
     wide, narrow = bound(np.exp, x), bound(np.exp, x, {"accuracy": {"exp": 0.5}})

@@ -216,3 +216,13 @@ def test_wrong_solves_are_found_and_the_residual_is_said(name: str) -> None:
     reference, kernel = WRONG[name]
     with pytest.raises(fuzz.CheckFailed, match=r"norm\("):
         _checked(kernel, reference)
+
+
+def test_a_matrix_that_is_not_judged_may_make_a_kernel_raise() -> None:
+    def by_normal_equations(a: Any, b: Any) -> Any:
+        wide = a.double()
+        if len(a) < a.shape[1]:
+            return least(a, b)
+        return linalg.solve(wide.mT @ wide, wide.mT @ b.double()).to(a.dtype)
+
+    fuzz.check(by_normal_equations, reference=least, shapes=SHAPES[least], oracle="replay", max_cases=40, seed=3)

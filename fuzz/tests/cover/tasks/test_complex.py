@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 
 import fuzz
 from fuzz.tests.common.complex_kernels import ROWS, gauss
+from fuzz.tests.conftest import Cli
 from oracles.tests.common.whole import quarter
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
@@ -68,6 +70,79 @@ def test_wider_numbers_are_judged_where_they_are_declared() -> None:
     check("product", lambda z, w: z * w, capabilities=wide)
     with pytest.raises(fuzz.CheckFailed):
         check("product", lambda z, w: (z.to(torch.complex64) * w.to(torch.complex64)).to(z.dtype), capabilities=wide)
+
+
+def rotated(x, turn):  # type: ignore[no-untyped-def]
+    """Rotary embeddings as most models have them: rows in bf16, and angles as complex64."""
+    pairs = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2))
+    return torch.view_as_real(pairs * turn).flatten(-2).type_as(x)
+
+
+def by_hand(x: Any, turn: Any) -> Any:
+    a, b = x[..., 0::2].float(), x[..., 1::2].float()
+    return torch.stack([a * turn.real - b * turn.imag, a * turn.imag + b * turn.real], -1).flatten(-2).to(x.dtype)
+
+
+def with_short_angles(x: Any, turn: Any) -> Any:
+    return by_hand(x, torch.complex(turn.real.bfloat16().float(), turn.imag.bfloat16().float()))
+
+
+def test_complex_numbers_beside_tensors_of_16_bits_are_complex64() -> None:
+    given: dict[str, Any] = {"reference": rotated, "shapes": "x=b s 2d, turn=s d", "dtypes": {"turn": "complex64"}}
+    for dtypes in ("bf16",), ("f32", "bf16"), ("f64", "f16"), ("f64", "bf16"):
+        fuzz.check(by_hand, capabilities=fuzz.Capabilities(dtypes=dtypes), max_cases=16, seed=1, **given)
+    with pytest.raises(fuzz.CheckFailed, match="y"):
+        fuzz.check(with_short_angles, capabilities=fuzz.Capabilities(dtypes=("bf16",)), max_cases=24, seed=1, **given)
+
+
+def test_complex_numbers_of_16_bits_are_refused_and_not_tried() -> None:
+    with pytest.raises(fuzz.CheckError, match="bf16: complex numbers have parts of f32 or f64"):
+        check("product", lambda z, w: z * w, capabilities=fuzz.Capabilities(dtypes=("f32", "bf16")))
+    seen = set[torch.dtype]()
+
+    def watched(z: Any, w: Any) -> Any:
+        seen.add(z.dtype)
+        return z * w
+
+    check("product", watched)
+    assert seen == {torch.complex64, torch.complex128}
+
+
+def filtered(x, w):  # type: ignore[no-untyped-def]
+    return torch.fft.irfft(torch.fft.rfft(x) * w, n=x.shape[-1])
+
+
+def test_what_only_fills_up_an_extent_is_no_element() -> None:
+    def mine(x: Any, w: Any) -> Any:
+        return np.fft.irfft(np.fft.rfft(x) * w, n=x.shape[-1])
+
+    given: dict[str, Any] = {"fixed": {"n": 14, "m": 8}, "dtypes": {"w": "complex64"}}
+    fuzz.check(mine, reference=filtered, shapes="x=b n, w=m", max_cases=24, seed=3, **given)  # ended with an error
+
+
+def test_one_output_and_its_bound_are_judged_by_parts() -> None:
+    z, w = (torch.complex(torch.randn(3, 8), torch.randn(3, 8)) for _ in range(2))
+    fuzz.assert_right(z * w, ROWS["product"].reference, (z, w))
+    fuzz.assert_right(torch.abs(z), lambda z: z.abs(), {"z": z})
+    with pytest.raises(AssertionError, match="y_imag"):
+        fuzz.assert_right((z * w).conj(), ROWS["product"].reference, (z, w))
+    bound = fuzz.bound(ROWS["product"].reference, (z, w), output="y_real")
+    assert bound.allows((z * w).real).all()
+
+
+def test_a_gradient_of_complex_numbers_is_refused_in_one_line() -> None:
+    with pytest.raises(fuzz.CheckError, match="no gradients of complex numbers"):
+        fuzz.check(lambda z, dy: dy, reference=fuzz.backward(lambda z: z * z), shapes="z=n", dtypes={"z": "complex64"})
+
+
+def test_judge_refuses_complex_numbers_in_one_line(cli_here: Cli, tmp_path: Path) -> None:
+    model = "import torch\nclass {}(torch.nn.Module):\n    def forward(self, z):\n        return z * z\n"
+    drawn = "def get_inputs():\n    return [torch.ones(3, 5) * 1j]\ndef get_init_inputs():\n    return []\n"
+    (tmp_path / "ref.py").write_text(model.format("Model") + drawn)
+    (tmp_path / "mine.py").write_text(model.format("ModelNew"))
+    found = cli_here("judge", "mine.py", "--against", "ref.py", "--trusted")
+    assert found.returncode == 4
+    assert "`judge` takes no complex numbers" in found.stderr
 
 
 def test_a_kernel_that_writes_its_input_is_found() -> None:

@@ -9,6 +9,8 @@ import pytest
 
 import fuzz
 
+pytestmark = pytest.mark.usefixtures("quick_checks")
+
 
 def energy(x, w):  # type: ignore[no-untyped-def]
     """The sums of squares in f32, as losses often are, and the weighted rows in the dtype of x."""
@@ -47,6 +49,36 @@ def test_an_output_that_is_f32_in_the_reference_may_be_f32(kernel: Callable[...,
 def test_other_outputs_and_wrong_values_still_fail(kernel: Callable[..., Any], said: str) -> None:
     with pytest.raises(fuzz.CheckFailed, match=said):
         check(kernel)
+
+
+def cast_back(x: Any, w: Any) -> Any:
+    found, rows = short(x, w)
+    return found.float(), rows
+
+
+def squared_in_bf16(x: Any, w: Any) -> Any:
+    return x.square().float().sum(-1), alike(x, w)[1]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "mixed"), [(cast_back, ()), (cast_back, (("y0", ("f32",)),)), (squared_in_bf16, ())]
+)
+def test_an_output_in_f32_is_judged_as_f32(kernel: Callable[..., Any], mixed: Any) -> None:
+    able = fuzz.Capabilities(dtypes=("bf16",), mixed=mixed)
+    given: dict[str, Any] = {"reference": energy, "shapes": "x=b n, w=n", "capabilities": able, "max_cases": 12}
+    fuzz.check(alike, seed=1, **given)
+    with pytest.raises(fuzz.CheckFailed, match=r"y0\[.*must be \S+ \(or"):
+        fuzz.check(kernel, seed=1, **given)
+
+
+def coarse(x):  # type: ignore[no-untyped-def]
+    return (x.float().sum(-1).to(x.dtype) * 2).float()
+
+
+def test_an_output_in_f32_is_rounded_where_the_reference_is_coarse_itself() -> None:
+    able = fuzz.Capabilities(dtypes=("bf16",))
+    for kernel in coarse, lambda x: x.float().sum(-1) * 2:
+        fuzz.check(kernel, reference=coarse, shapes="x=b n", capabilities=able, max_cases=12, seed=1)
 
 
 def total(x):  # type: ignore[no-untyped-def]
