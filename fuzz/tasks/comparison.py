@@ -25,7 +25,7 @@ from fuzz.references.replay.oracle import compared
 from fuzz.references.rerun import replayed, ways_of
 from fuzz.references.residuals import equations_of, solves
 from fuzz.references.tracing import tensors_in
-from fuzz.tasks.bound import ReadTask
+from fuzz.tasks.bound import ReadTask, array_of
 from fuzz.tasks.check.results import CheckError
 from fuzz.tasks.expression import CalledValue, UnknownSourceError, argument, called_value
 from fuzz.tasks.history import ConstantValueError, History, UnknownHistoryError, ValueOrigin
@@ -132,11 +132,11 @@ def arrays_of(tensors: Any) -> Sequence[Any]:
     return [np.array((each.double() if each.is_floating_point() else each).detach().cpu().numpy()) for each in tensors]
 
 
-def effect(task: ReadTask, atol: float, rtol: float) -> tuple[float, float]:
+def effect(task: ReadTask, atol: float, rtol: float, dtype: str | None = None) -> tuple[float, float]:
     """Return the effect of a tolerance on an output of a read task: its median over the elements, by the largest error
     of a right kernel, and the share of elements for which a right kernel may be off by more than that. NaN if there
-    is no number."""
-    bound = task.bound()
+    is no number. `dtype` is that of the output, by default that of the first input."""
+    bound = task.bound(dtype=dtype)
     exact, low, high = arrays_of((bound.exact, bound.low, bound.high)) if task.like is not None else (
         bound.exact, bound.low, bound.high
     )  # fmt: skip
@@ -277,7 +277,7 @@ class Comparisons:
         if judged.task is not None:
             usual = TORCH[dtype]
             both = (usual.absolute if atol is None else atol), (usual.relative if rtol is None else rtol)
-            wider, tight = effect(judged.task, *both)
+            wider, tight = effect(judged.task, *both, dtype)
         self.found.append(SuiteComparison(_place(), passed, judged.by, judged.result, judged.said, wider, tight))
         return self.found[-1]
 
@@ -293,7 +293,7 @@ class Comparisons:
                 judged = self._read_and_judged(called_value(argument(frame, name, at), array), value)
                 tolerance = _tolerance(given, array.dtype)
                 if judged.task is not None and tolerance is not None and self._is_new(place):
-                    wider, tight = effect(judged.task, *tolerance)
+                    wider, tight = effect(judged.task, *tolerance, array_of(array, place)[1])
             except UnknownSourceError as error:
                 judged = judged if judged.unread else JudgedCall(said=f"the value: {error}")
             except CheckError as error:

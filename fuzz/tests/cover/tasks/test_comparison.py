@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from fuzz.tasks.comparison import OPEN, RIGHT, WRONG, Comparisons, JudgedCall, SuiteComparison, told
+from fuzz.tasks.bound import ReadTask
+from fuzz.tasks.comparison import OPEN, RIGHT, WRONG, Comparisons, JudgedCall, SuiteComparison, effect, told
 from fuzz.tasks.history import History, UnknownHistoryError
 
 _SUITE = """
@@ -224,3 +225,10 @@ def test_lines_name_each_place_once() -> None:
         "a.py:1: its tolerance is 200 times the largest error of a right kernel",
         "a.py:2: a right kernel may be off by more than its tolerance at 25% of the elements",
     ]
+
+
+def test_a_tolerance_is_measured_by_the_dtype_of_the_output() -> None:
+    w, x = torch.randn(4, 8), torch.randn(4, 8).bfloat16()
+    task = ReadTask.of(lambda w, x: w * x.float(), (w, x))
+    assert effect(task, 0.0, 2.0**-6, "bf16")[0] < 32  # of f32 it would be 2^17
+    assert effect(task, 0.0, 2.0**-6)[0] > 2.0**12
