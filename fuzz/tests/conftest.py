@@ -229,7 +229,7 @@ def run_python(tmp_path: Path, cache: Path, device: Device) -> RunPython:
 
 
 Suite = Callable[..., pytest.RunResult]
-_UNUSED = re.compile(r"\.(tests\b.*|__main__|probe|triton_functions)$")
+_UNUSED = re.compile(r"\.(tests\b.*|__main__|probe|tf32|triton_functions)$")
 """Modules that no suite in this process needs: those with torch and Triton take seconds, and Alembic runs its own."""
 
 
