@@ -188,3 +188,8 @@ def test_a_function_without_a_formula_is_replayed() -> None:
     fuzz.check(lambda z: np.tanh(z), reference=lambda z: torch.tanh(z), **given)
     with pytest.raises(fuzz.CheckFailed):
         fuzz.check(lambda z: torch.tanh(z.conj()), reference=lambda z: torch.tanh(z), **given)
+
+
+def test_parts_that_cancel_in_a_row_of_equal_numbers_do_not_make_it_another_reference() -> None:
+    with pytest.raises(fuzz.CheckFailed):
+        check("inverse transform", ROWS["inverse transform"].wrong[0], cases=40)
