@@ -100,7 +100,7 @@ def functions(options: FunctionsOptions) -> Exit:
     names = [each for each in FUNCTIONS if fnmatchcase(each, options.function)]
     libraries = [each for each in LIBRARIES if fnmatchcase(each, options.library)]
     if not names or not libraries:
-        raise UsageError(f"--function {options.function} --library {options.library}: there is none of that name")
+        raise UsageError(f"--function {options.function} --library {options.library}: there are none")
     with tempfile.TemporaryDirectory() as folder:
         pairs = [(name, library) for name in names for library in libraries if found(library, name, Path(folder), form)]
         for library in (each for each in libraries if not is_installed(each, Path(folder), form)):

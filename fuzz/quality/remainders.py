@@ -58,7 +58,7 @@ def remainders(options: RemaindersOptions) -> Exit:
     """Count the pairs at which `fmod` of libraries has another value than the exact one, which is always a number."""
     libraries = [each for each in LIBRARIES if fnmatchcase(each, options.library)]
     if not libraries:
-        raise UsageError(f"--library {options.library}: there is none of that name")
+        raise UsageError(f"--library {options.library}: there is no such library")
     with tempfile.TemporaryDirectory() as folder:
         rows = [
             (name, form, own) for form in FORMATS.values() for name in libraries

@@ -8,12 +8,13 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice, product
+from itertools import chain, islice
 from typing import Any
 
 from fuzz.core.base.text import counted
 from fuzz.references.asked import AskedReference, Shapes, asked_of
 from fuzz.references.backward import GIVEN, OF
+from fuzz.references.calls import accepted, declared
 from fuzz.references.dims import (
     NO_ELEMENTS,
     TURNS,
@@ -24,8 +25,6 @@ from fuzz.references.dims import (
     MisnamedError,
     NotTakenError,
     UnreadableError,
-    declared_dims,
-    extent,
     parsed,
     third,
 )
@@ -33,7 +32,7 @@ from fuzz.references.elementwise import dtype_of
 from fuzz.references.fits import Calls
 from fuzz.references.gates import compared_of, gates_of, is_integer
 from fuzz.references.guard import Agreement, RunReference, difference_at, hold, hold_far
-from fuzz.references.library import dtypes_of, held, recorded, shortens, specs_of, widens
+from fuzz.references.library import held, recorded, shortens, specs_of, widens
 from fuzz.references.maps import single, spread
 from fuzz.references.names import returned_names
 from fuzz.references.parameters import parameters_of, titled
@@ -41,7 +40,7 @@ from fuzz.references.parts import PARTS_SAID, Parted, parted_of
 from fuzz.references.reading import Reader
 from fuzz.references.recording import Recording, fault
 from fuzz.references.reductions import LIMIT, forget_limits
-from fuzz.references.relations import likely, multiples_of, rounded_of, said_of, turned
+from fuzz.references.relations import multiples_of, rounded_of, said_of
 from fuzz.references.rewrites import note
 from fuzz.references.rules import RULES
 from fuzz.references.scope import ComplexResultError, Value
@@ -59,17 +58,11 @@ from oracles.operand import CODES, FLAGS, OUTER, Operand, OpError
 FINITE, ANY = "finite", "any"
 """Menus of values: the default one, and the one with which NaN, infinities and overflow are judged too."""
 
-_TRIED = *(Drawn(least=least) for least in (1, 13, 29)), *(Drawn(times=times) for times in (2, 8, 3)), Drawn(4, 29)
-"""The extents with which a reference is tried until it accepts some: it may need multiples, or windows must fit."""
-_PLACES = 2
-"""The most tensors that may turn out to be places or flags although nobody declared it."""
 _READ = 3
 """The most accepted calls for which a formula is read, if in each a number follows from extents in no known way."""
 _MORE = 4
 """The calls beyond d, in pairs, to which a number that follows from d extents is fitted. 2 (d + 4) calls are 2 more
 than a sum of extents, a product and a whole part needs, and the calls that confirm the fit."""
-_MOST_ELEMENTS = 1 << 24
-"""The most elements of a tensor in a call, since the memory that a reference needs for it is unknown."""
 
 
 @dataclass(frozen=True)
@@ -225,7 +218,7 @@ def _without(asked: AskedReference) -> str:
 def _derived(asked: AskedReference, name: str) -> Derived:
     """Return the op read from the first accepted call that fits; in some calls numbers are equal by chance."""
     refused: MisfitError | None = None
-    for tried, drawn, dtypes in islice(_takes(asked), _READ):
+    for tried, drawn, dtypes in islice(accepted(asked), _READ):
         try:
             return _read(tried, drawn, dtypes, name)
         except MisfitError as error:
@@ -241,7 +234,7 @@ def _read(
     """Return the op read from calls with these extents. If the reference compares places with a negative number, inputs
     may have that number too, unless it cannot be read so. `further` calls are made if two leave open how a number
     follows from extents."""
-    dims = _declared(asked, drawn)
+    dims = declared(asked, drawn)
     recording = _recorded(asked, dims, dtypes)
     free = {each: dim for each, dim in dims.items() if each not in asked.counts}
     made = {each: (dims[each], count) for each, count in asked.counts.items()}
@@ -325,10 +318,6 @@ def _read(
     )
 
 
-def _declared(asked: AskedReference, drawn: Drawn, turn: int | None = None) -> Mapping[str, Dim]:
-    return declared_dims(asked.dims, asked.fixed, drawn, asked.counts, turn, asked.tied)
-
-
 def _recorded(asked: AskedReference, dims: Mapping[str, Dim], dtypes: Mapping[str, str]) -> Recording:
     return recorded(asked, [specs_of(asked, dims, dtypes, which) for which in (0, 1)])
 
@@ -346,7 +335,7 @@ def _further(
     found, others = {name: [*dims[name].sizes] for name in free}, list[Recording]()
     for turn in range(min(TURNS, len(free) + _MORE)):
         with suppress(UnreadableError):
-            turned = _declared(asked, drawn, turn)
+            turned = declared(asked, drawn, turn)
             again = _recorded(asked, turned, dtypes)
             if _kinds(again) == _kinds(recording):
                 others.append(again)
@@ -357,55 +346,6 @@ def _further(
 
 def _floats(dtypes: Mapping[str, str], own: str) -> Mapping[str, str]:
     return {name: own if "float" in dtype else dtype for name, dtype in dtypes.items()}
-
-
-def taken(asked: AskedReference) -> tuple[AskedReference, Drawn, Mapping[str, str]]:
-    """Return the first call that the reference accepts, see `_takes`. Raises UnreadableError if it accepts none."""
-    return next(_takes(asked))
-
-
-def _takes(asked: AskedReference) -> Iterator[tuple[AskedReference, Drawn, Mapping[str, str]]]:
-    """Yield the calls that the reference accepts, with the dtypes of all tensors. Calls have the requested dtype or
-    f32, and extents that are plain, long, multiples, or such that one dimension is half of another."""
-    refusal: UnreadableError | None = None
-    found = False
-    for tried, drawn, most in _tries(asked):
-        if found and tried.counts != asked.counts:
-            return
-        try:
-            dims = _declared(tried, drawn)
-            if refusal is not None and any(_elements(some, dims) > _MOST_ELEMENTS for some in tried.dims.values()):
-                continue
-            dtypes = dtypes_of(tried, dims, most)
-        except UnreadableError as error:
-            refusal = refusal or error
-        else:
-            integers = [name for name, dtype in dtypes.items() if "float" not in dtype]
-            counts = turned(tried.dims, tried.counts, integers) if integers else tried.counts
-            if counts.keys() != tried.counts.keys():  # integer tensors are only known now
-                yield from _takes(replace(asked, counts=counts, dtypes=dtypes))
-                return
-            found = True
-            yield tried, drawn, dtypes
-    if not found:
-        assert refusal is not None
-        raise refusal
-
-
-def _tries(asked: AskedReference) -> Iterator[tuple[AskedReference, Drawn, int]]:
-    """Yield calls to try, each with the most tensors that may be places or flags, the likeliest first."""
-    plain = [replace(asked, dtype=dtype) for dtype in dict.fromkeys((asked.dtype, "float32"))]
-    halves = () if asked.counts or asked.square else likely(asked.dims, asked.fixed, asked.sizes)
-    others = [replace(asked, counts=each) for each in halves]
-    yield from product(plain, _TRIED, (0,))
-    yield from product(plain, _TRIED[:1], (_PLACES,))
-    yield from product(others, _TRIED[:3], (0,))
-    yield from product(plain, _TRIED[1:], (_PLACES,))
-    yield from product(others, _TRIED[:1], (_PLACES,))
-
-
-def _elements(some: Sequence[str], dims: Mapping[str, Dim]) -> int:
-    return max(extent(dims[each] for each in some))
 
 
 def _drawn(asked: AskedReference, op: Op, operand: Operand, agreement: Agreement, gates: Mapping[str, str]) -> Operand:

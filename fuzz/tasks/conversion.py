@@ -71,7 +71,7 @@ def check_conversion(
     A number that is too large becomes an infinity, or NaN in a format without infinities; with `overflow="saturate"` it
     becomes the largest number, and so does an infinity, with "saturate numbers" only the number, and with "nan" it
     becomes NaN. NaN becomes `nan`: any NaN, a quiet one, one of the same sign, or that of the same sign and "payload",
-    cut off and made quiet. `codes` say the one code that a kind of input becomes where the target has none of its own,
+    cut off and made quiet. `codes` say the one code that a kind of input becomes where the target has no code for it,
     such as {"NaN": 7}. `ties` are "even", "away", "towards zero", which cuts off, or "upward", to the next larger one.
     The kernel is given a tensor of torch, or an array if its code calls NumPy or JAX or `arrays` says so, and codes
     where the library lacks the format; it may return codes as integers. `packed` are two codes of 4 bits in a byte, the

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from fuzz.core.base.case import Guard, Layout, contiguous
@@ -132,3 +132,31 @@ def layout_class(layout: Layout, axis: int) -> str:
         return "permuted"
     collapses = all(outer[1] == inner[0] * inner[1] for outer, inner in pairwise(across))
     return "pitched" if collapses else "padded"
+
+
+_BEYOND, _ALIGNED = 2**31, 64
+"""A place that needs more than 32 bits, and a number of elements of which far pitches are multiples, as kernels of
+vectors want."""
+
+
+def further(layout: Layout) -> Layout | None:
+    """Return the layout with the outermost rows so far apart that the last is more than 2^31 elements from the first,
+    but each nearer than that to the next. None if there are fewer than three rows."""
+    rows, *inner = layout.shape or (0,)
+    if rows < 3 or not inner or 0 in inner:
+        return None
+    pitch = -(-(_BEYOND + 4096) // (rows - 1) // _ALIGNED) * _ALIGNED
+    return replace(layout, strides=(pitch, *layout.strides[1:]))
+
+
+def nearer(layout: Layout) -> Layout | None:
+    """Return the layout with all elements within 2^31 places, if they are not and another stride suffices."""
+    spans = [abs(stride) * (extent - 1) for extent, stride in zip(layout.shape, layout.strides, strict=True)]
+    far = max(spans, default=0)
+    if far < _BEYOND or layout.extent - far >= _BEYOND:
+        return None
+    axis = spans.index(far)
+    near = (_BEYOND - (layout.extent - far)) // (layout.shape[axis] - 1) // _ALIGNED * _ALIGNED
+    strides = [*layout.strides]
+    strides[axis] = near if strides[axis] > 0 else -near
+    return replace(layout, strides=tuple(strides))

@@ -9,12 +9,13 @@ from dataclasses import replace
 from itertools import product
 
 from fuzz.core.base.capability import Capability
-from fuzz.core.base.case import Case, Layout
+from fuzz.core.base.case import Case
 from fuzz.core.base.draw import Draw
 from fuzz.core.base.feature import Feature
 from fuzz.core.base.stream import Dice, Stream
 from fuzz.core.generate.dims import CHEAP_WORK, FEW_BATCHES, SMALL_WORK, USUAL_WORK, Decisions, fitted, has_rows_alone
 from fuzz.core.generate.drawing import draw_from
+from fuzz.core.generate.layouts import further
 from fuzz.core.generate.menus import menu_of
 from fuzz.core.generate.realise import cases_of, laid
 from fuzz.core.generate.sketch import first_recipes, fitting, simplest
@@ -33,9 +34,8 @@ _FAR = 65537
 """The longest extent. The oracle needs seconds to judge a wrong result of it, but hundredths for a right one."""
 _BOTH = 257
 """The extent of two dimensions whose product needs more than 16 bits."""
-_ROWS_APART, _APART, _ALIGNED = 5, 2**31 + 4096, 64
-"""The number of rows that lie far apart, the least distance in elements of the last from the first, and a number of
-which their pitch is a multiple, as kernels of vectors want."""
+_ROWS_APART = 5
+"""The number of rows that lie far apart, each some 2^29 elements from the next."""
 _LATE = 64
 """The number of turns that come before cases with extents of `_FAR` or `_BOTH`, or with long counted dimensions. These
 come late because kernels are called, or interpreted, for each element of a counted dimension."""
@@ -83,20 +83,11 @@ def apart_cases(capability: Capability, seed: int) -> list[Case]:
     outer = dict.fromkeys(each.axes[0] for each in op.inputs if len(each.axes) > 1)
     limit = tuple(pair for each in _taken(capability, [_ROWS_APART], [*outer]) for pair in each)
     [case] = cases_of([laid(_drawn(capability, dice, limit), 0)])
-    inputs = {name: replace(each, layout=_apart(each.layout)) for name, each in case.inputs.items()}
+    inputs = {name: replace(each, layout=further(each.layout) or each.layout) for name, each in case.inputs.items()}
     if inputs == case.inputs:
         return []
     labels = (*case.origin.labels, (Feature("big"), "rows 2^31 apart"))
     return [replace(case, inputs=inputs, origin=replace(case.origin, labels=labels))]
-
-
-def _apart(layout: Layout) -> Layout:
-    """Return the layout with the outermost rows further apart, if there are some."""
-    rows, *inner = layout.shape or (0,)
-    if rows < 3 or not inner or 0 in inner:
-        return layout
-    pitch = -(-_APART // (rows - 1) // _ALIGNED) * _ALIGNED
-    return replace(layout, strides=(pitch, *layout.strides[1:]))
 
 
 def _soon(capability: Capability, numbers: Sequence[int]) -> Iterator[Limit]:

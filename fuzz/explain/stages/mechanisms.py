@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
+from typing import Literal
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from fuzz.core.base.draw import Frame, Placement
 from fuzz.core.base.dtypes import numbers
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.generate import variations as vary
+from fuzz.core.generate.layouts import nearer
 from fuzz.core.judge.values import problem_of
 from fuzz.explain.explanation import Mechanism
 from fuzz.explain.stages.bench import (
@@ -140,36 +142,19 @@ def _laid_out(bench: Bench) -> Mechanism | None:
     base = vary.base_of(bench.case)
     apart = [n for n, each in bench.case.inputs.items() if each.layout.strides != contiguous(each.layout.shape).strides]
     for names in [*([name] for name in apart), *([apart] if len(apart) > 1 else [])]:
-        parts = [base.part(name) for name in names]
-        nearer = [_nearer(bench.case.inputs[name].layout) for name in names]
-        if any(nearer):
-            moved = base.with_parts(
-                *(
-                    replace(part, placement=replace(part.placement, strides=near or part.placement.strides))
-                    for part, near in zip(parts, nearer, strict=True)
-                )
-            )
-            (judgement,) = bench.trials.judge([vary.made(moved)])
+        near = {name: found for name in names if (found := nearer(bench.case.inputs[name].layout)) is not None}
+        ways: Sequence[tuple[Literal["apart", "layout"], Mapping[str, Layout | None]]]
+        ways = ("apart", near), ("layout", dict.fromkeys(names))
+        for kind, own in ways:
+            parts = [base.part(name) for name in own]
+            places = [Placement(guard=part.placement.guard, offset=part.placement.offset) for part in parts]
+            strides = [None if each is None else each.strides for each in own.values()]
+            moved = zip(parts, places, strides, strict=True)
+            together = base.with_parts(*(replace(a, placement=replace(b, strides=c)) for a, b, c in moved))
+            (judgement,) = bench.trials.judge([vary.made(together)]) if parts else (None,)
             if judgement is not None and judgement.verdict is Verdict.PASS:
-                return Mechanism("apart", " and ".join(names))
-        places = [Placement(guard=part.placement.guard, offset=part.placement.offset) for part in parts]
-        together = base.with_parts(*(replace(part, placement=at) for part, at in zip(parts, places, strict=True)))
-        (judgement,) = bench.trials.judge([vary.made(together)])
-        if judgement is not None and judgement.verdict is Verdict.PASS:
-            return Mechanism("layout", " and ".join(names))
+                return Mechanism(kind, " and ".join(own))
     return None
-
-
-def _nearer(layout: Layout) -> tuple[int, ...] | None:
-    """Return strides with which all elements lie within 2^31 places, if they do not and it takes one other stride."""
-    axis = max(range(len(layout.shape)), key=lambda each: abs(layout.strides[each]) * (layout.shape[each] - 1))
-    far = abs(layout.strides[axis]) * (layout.shape[axis] - 1)
-    if far < 2**31:
-        return None
-    near = (2**31 - 1 - (layout.extent - 1 - far)) // (layout.shape[axis] - 1) // 64 * 64  # as vectors want
-    strides = [*layout.strides]
-    strides[axis] = near if strides[axis] > 0 else -near
-    return tuple(strides)
 
 
 def _unless(bench: Bench) -> Mechanism | None:
