@@ -102,7 +102,7 @@ def test_rows_of_triton_that_are_counted_in_32_bits_are_found(
         "triton",
         capabilities=fuzz.Capabilities(strides="any"),
         devices=(device,),
-    )
+    )  # fmt: skip
     if wide:
         fuzz.check(kernel, op=_TWICE, max_cases=100, seed=1)
         return
