@@ -12,25 +12,25 @@ _PINNED, _ON_DEVICE, _READ_AND_WRITE = 1, 1, 3
 _Address, _Size = ctypes.c_ulonglong, ctypes.c_size_t
 
 
-class _Place(ctypes.Structure):
+class _MemoryPlace(ctypes.Structure):
     """The structure CUmemLocation of cuda.h."""
 
     _fields_ = (("type", ctypes.c_int), ("id", ctypes.c_int))
 
 
-class _Kind(ctypes.Structure):
+class _MemoryKind(ctypes.Structure):
     """The structure CUmemAllocationProp of cuda.h."""
 
     _fields_ = (
-        ("type", ctypes.c_int), ("handles", ctypes.c_int), ("place", _Place), ("meta", ctypes.c_void_p),
+        ("type", ctypes.c_int), ("handles", ctypes.c_int), ("place", _MemoryPlace), ("meta", ctypes.c_void_p),
         ("flags", ctypes.c_ubyte * 8),
     )  # fmt: skip
 
 
-class _Access(ctypes.Structure):
+class _MemoryAccess(ctypes.Structure):
     """The structure CUmemAccessDesc of cuda.h."""
 
-    _fields_ = (("place", _Place), ("flags", ctypes.c_int))
+    _fields_ = (("place", _MemoryPlace), ("flags", ctypes.c_int))
 
 
 @dataclass
@@ -47,8 +47,8 @@ class ReservedBytes:
     _mapped: list[tuple[int, int]] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
-        place = _Place(_ON_DEVICE, self.device)
-        kind, access = _Kind(type=_PINNED, place=place), _Access(place, _READ_AND_WRITE)
+        place = _MemoryPlace(_ON_DEVICE, self.device)
+        kind, access = _MemoryKind(type=_PINNED, place=place), _MemoryAccess(place, _READ_AND_WRITE)
         page, address = _Size(), _Address()
         self._call("GetAllocationGranularity", ctypes.byref(page), ctypes.byref(kind), ctypes.c_int(0))
         before = -(-self.size // page.value) * page.value
