@@ -45,7 +45,8 @@ class AskedProcess(Generic[_T]):
     def asked(self, name: str, limit_s: float) -> None:
         """Ask about a thing."""
         self.name, self.until, self.found, self.asks = name, monotonic() + limit_s, [], self.asks + 1
-        self.pipe.send(name)
+        with suppress(BrokenPipeError):  # it has ended already, which is heard next
+            self.pipe.send(name)
 
     def heard(self) -> bool:
         """Take one answer, and return whether there are no more. Notes if the process has ended."""

@@ -31,6 +31,8 @@ from oracles.elementary.functions import function
 
 PATTERNS = 1 << 32
 _BATCH = 1 << 22
+_AT_ONCE = 1 << 17
+"""The numbers that are compared at a time: arrays of more leave the cache, and 2^22 took four times as long."""
 _CONFIRMED = 4
 """The number of arguments of a batch, those with the largest errors, that mpmath confirms."""
 _DRAWN = 1 << 20
@@ -142,7 +144,10 @@ def _piece(place: tuple[str, str, str, NumberFormat, int, int]) -> LibraryFuncti
     folder, name, library, form, start, stride = place
     if form.name == "f32":
         bits = np.arange(start, min(start + _BATCH * stride, PATTERNS), stride, dtype=np.uint64).astype(np.uint32)
-        return largest(name, library, bits.view(np.float32), Path(folder))
+        found = LibraryFunction(name, library)
+        for at in range(0, len(bits), _AT_ONCE):
+            found += largest(name, library, bits[at : at + _AT_ONCE].view(np.float32), Path(folder), above=found.ulp)
+        return found
     draw = np.random.default_rng(start)
     bits = draw.integers(0, 1 << 63, _DRAWN, np.uint64, endpoint=True)
     bits[::2] |= draw.integers(0, 2, _DRAWN // 2, np.uint64) << np.uint64(63)
@@ -156,8 +161,9 @@ def _piece(place: tuple[str, str, str, NumberFormat, int, int]) -> LibraryFuncti
     return seen
 
 
-def largest(name: str, library: str, x: Floats, folder: Path) -> LibraryFunction:
-    """Return the largest error of a library's function at the arguments, (n,), and what differs in NaN or infinity."""
+def largest(name: str, library: str, x: Floats, folder: Path, above: float = 0.0) -> LibraryFunction:
+    """Return the largest error of a library's function at the arguments, (n,), and what differs in NaN or infinity. An
+    error that is not `above` another is not confirmed."""
     form = next(each for each in FORMATS.values() if each.dtype == x.dtype)
     own, x = found(library, name, folder, form), x[~np.isnan(x)]
     if own is None:
@@ -174,8 +180,10 @@ def largest(name: str, library: str, x: Floats, folder: Path) -> LibraryFunction
         most = form.wide(np.finfo(form.dtype).max) * (1 - form.wide(2) ** (2 - form.bits))
         odd = ~numbers & ~same & ~(np.isfinite(exact) & (np.abs(exact) > most)) & ~flushed
         error = np.where(numbers & ~flushed, np.abs(y - exact) / spacing(exact, form), 0.0)
-    places = np.argsort(error)[-_AROUND:][::-1]
-    worst = max(_confirmed(name, x, y, error, places, form), key=lambda pair: pair[0], default=(0.0, 0.0))
+    places = np.argpartition(error, -_AROUND)[-_AROUND:] if error.size > _AROUND else np.arange(error.size)
+    places = places[np.argsort(-error[places])]
+    large = places[error[places] > above][:_CONFIRMED]
+    worst = max(_confirmed(name, x, y, large, form), key=lambda pair: pair[0], default=(0.0, 0.0))
     odd_at = float(x[int(odd.argmax())]) if odd.any() else 0.0
     most_off = x[places].tolist(), error[places].astype(float).tolist()
     special = int(odd.sum())
@@ -200,11 +208,11 @@ def spacing(exact: Floats, form: NumberFormat = FORMATS["f32"]) -> Floats:
 
 
 def _confirmed(
-    name: str, x: Floats, y: Floats, error: Floats, places: NDArray[np.intp], form: NumberFormat
+    name: str, x: Floats, y: Floats, places: NDArray[np.intp], form: NumberFormat
 ) -> Iterator[tuple[float, float]]:
-    """Yield the largest errors with their arguments, as mpmath has them."""
+    """Yield the errors at these places with their arguments, as mpmath has them."""
     with mpmath.workprec(200):
-        for place in (each for each in places[:_CONFIRMED].tolist() if error[each] > 0):
+        for place in places.tolist():
             value = function(name).exactly(mpmath.mpf(float(x[place])))
             if mpmath.isfinite(value) and value:
                 unit = mpmath.ldexp(1, max(mpmath.frexp(value)[1] - form.bits, form.least))

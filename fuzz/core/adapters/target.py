@@ -178,7 +178,7 @@ class Target:
     def dispatch(self, bounded: bool = True) -> Dispatch:
         """Return what decides which cases are sent to the target: of every size unless `bounded`."""
         limit = self.size_limit if bounded else None
-        return Dispatch(self.kernel.capability, limit, far=self.name.site != "cuda")
+        return Dispatch(self.kernel.capability, limit, far=not self.sanitizer)
 
     @property
     def _width(self) -> int | None:

@@ -63,7 +63,7 @@ class Dispatch:
     capability: Capability
     size_limit: SizeLimit | None
     far: bool = True
-    """Whether a tensor may span more addresses than fit into memory. On a GPU, which holds them all, it may not."""
+    """Whether a tensor may span more addresses than fit into memory. Under a tool that watches a GPU it may not."""
 
     def accepts(self, case: Case) -> bool:
         """Whether `case` is to be run."""

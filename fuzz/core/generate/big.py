@@ -4,7 +4,7 @@ than 29, 31 or 32 bits, or five, of which only the offset of the last needs 31; 
 numbers of a 16-bit dtype in one input. Tensors whose elements lie far apart are sparse: only the pages near their
 elements exist (see `core/transport/native/sparse.c` and `core/transport/python/slab.py`), so they take little memory.
 Bytes between elements on these pages are poisoned and checked, as in every case. All other pages are inaccessible, and
-a kernel that touches them faults. GPUs, whose memory holds all of a tensor, get no such case."""
+a kernel that touches them faults, on a GPU too (see `core/transport/python/reserved.py`)."""
 
 from __future__ import annotations
 

@@ -115,11 +115,17 @@ class DeviceMemory(Margins):
             self._sent, self._home = None, []
 
     def place(self, slab: Slab) -> None:
-        slab.memory = self._torch.empty(len(slab.image), dtype=self._torch.uint8, device=self._device)
+        size, torch = len(slab.image), self._torch
+        if slab.is_sparse and self._device == "cuda":
+            from fuzz.core.transport.python.reserved import reserved
+
+            slab.memory = reserved(self._device, size, slab.windows)
+        else:
+            slab.memory = torch.empty(size, dtype=torch.uint8, device=self._device)
         if slab.memory.data_ptr() % CACHE_LINE:
             raise RuntimeError("memory is not aligned to cache lines")
         for window in slab.windows:
-            slab.memory[window].copy_(self._torch.from_numpy(slab.image[window]))
+            slab.memory[window].copy_(torch.from_numpy(slab.image[window]))
 
 
 @lru_cache(maxsize=2)

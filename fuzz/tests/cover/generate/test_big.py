@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from fuzz.core.adapters.cuda import sanitized
+from fuzz.core.adapters.python_kernel import PythonKernel
 from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.toolchain import this_host
 from fuzz.core.base.kernel import capabilities_of
@@ -19,6 +22,8 @@ from fuzz.core.judge.judge import EntryJudge
 from fuzz.core.laws.registry import Entry
 from fuzz.tests.common.examples import EACH_OP
 from fuzz.tests.common.hunting import PACK
+from fuzz.tests.common.planted import ANYTHING
+from fuzz.tests.common.python_planted import TORCH_HEAD
 from oracles.ops import OPS
 
 ALL = (*SWEEPS, *SERIES)
@@ -62,6 +67,19 @@ def test_torch_is_given_those_far_apart_but_none_that_run_backwards() -> None:
     far = {due.number: due.big.pitch > 0 for due in search.big_series if due.big.pitch is not None}
     assert all(search.big(number) is not None for number in far)
     assert {number: search.big(number, torch) is not None for number in far} == far
+
+
+def test_a_gpu_is_given_those_far_apart_but_not_under_a_tool_that_watches_it(tmp_path: Path) -> None:
+    (tmp_path / "planted.py").write_text(f"{TORCH_HEAD}    y.copy_(x)\n")
+    kernel = PythonKernel(
+        "planted", "rms_norm", tmp_path / "planted.py", "torch", capabilities=ANYTHING, devices=("cuda",)
+    )
+    [plain] = expand([kernel], this_host())
+    case = big_case(next(big for big in SERIES if big.name == "pitch2^31"), "rms_norm", False)
+    watched = [*sanitized(plain)]
+    assert plain.dispatch().accepts(case)
+    assert watched
+    assert not any(each.dispatch().accepts(case) for each in watched)
 
 
 @pytest.mark.whole

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,7 @@ import torch
 from typer.testing import CliRunner
 
 from fuzz.quality.__main__ import app
+from fuzz.quality.asking import all_asked
 from fuzz.quality.opinfo import verb
 from fuzz.quality.opinfo.entries import entries, samples_of
 from fuzz.quality.opinfo.judging import FORWARD, GRADIENT, EntryAnswer, all_answers, answers
@@ -91,6 +95,16 @@ def test_entries_are_judged_each_in_its_process(tmp_path: Path) -> None:
     assert "forward" in shown.output
     assert '"deg2rad"' in (tmp_path / "x").read_text("utf-8")
     assert "no such entry" in str(CliRunner().invoke(app, ["opinfo", "--entry", "nothing"]).exception)
+
+
+def test_what_ends_its_process_is_told_and_the_next_is_asked() -> None:
+    def answer(name: str) -> Iterator[str]:
+        yield name
+        if name == "dies":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    found = {each.name: (each.found, each.ended) for each in all_asked(["a", "dies", "b"], answer, 1, 60.0)}
+    assert found == {"a": (["a"], ""), "dies": (["dies"], "its process ended with -9"), "b": (["b"], "")}
 
 
 def test_the_page_lists_all_that_is_known() -> None:
