@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 import triton
@@ -26,8 +24,8 @@ def product(a: F64, b: F64, dtype: str = "tf32") -> F64:
     return np.asarray(found[: len(a), : b.shape[1]].double().cpu().numpy())
 
 
-@triton.jit  # type: ignore[untyped-decorator]
-def _product(a: Any, b: Any, c: Any, length: Any) -> None:
+@triton.jit
+def _product(a, b, c, length):  # type: ignore[no-untyped-def]  # Triton 3.6 looks annotations up as globals
     rows, columns = tl.arange(0, _ROWS), tl.arange(0, _COLUMNS)
     sums = tl.zeros((_ROWS, _COLUMNS), tl.float32)
     for start in range(0, length, _COLUMNS):

@@ -92,7 +92,7 @@ class PythonAdapter(Adapter):
         if not target.sanitizer and self.unavailable(target) is None:
             from fuzz.core.adapters.python_program import begin_shared
 
-            begin_shared(target, builder)
+            begin_shared(target, self.framework, builder)
 
     def export(self, target: Target, script: Script, about: Sequence[str], name: str) -> str:
         from fuzz.core.adapters.export import python_script

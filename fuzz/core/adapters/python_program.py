@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fuzz.core.adapters.build import Builder, BuildError, digest_of, edited_source
 from fuzz.core.adapters.cuda import VISIBLE, program_of
-from fuzz.core.adapters.python_kernel import FRAMEWORKS, python_kernel
+from fuzz.core.adapters.python_kernel import FRAMEWORKS, Framework, python_kernel
 from fuzz.core.adapters.target import Attestation, AttestationError, Target, Unavailable
 from fuzz.core.adapters.toolchain import fault_watcher
 from fuzz.core.base.kernel import Kernel
@@ -34,17 +34,16 @@ def program_for(target: Target, builder: Builder, mode: str) -> PythonProgram:
     return PythonProgram(target, *spec_of(target, builder), mode, _sandbox_of(target.kernel, builder))
 
 
-def begin_shared(target: Target, builder: Builder) -> None:
-    """Start the server from which the workers of a target are forked. Raises OSError."""
-    kernel = python_kernel(target.kernel)
-    imports, interpreted = imports_of(kernel.framework, untrusted=kernel.untrusted), target.name.site == "interpret"
-    fork_server(imports, interpreted, _sandbox_of(kernel, builder)).begin()
+def begin_shared(target: Target, framework: Framework, builder: Builder) -> None:
+    """Start the server from which the workers of a target are forked. The kernel need not be in Python: one in CUDA C++
+    is launched by such a worker. Raises OSError."""
+    kernel, interpreted = target.kernel, target.name.site == "interpret"
+    fork_server(imports_of(framework, untrusted=kernel.untrusted), interpreted, _sandbox_of(kernel, builder)).begin()
 
 
-def imports_of(framework: str, *, untrusted: bool) -> tuple[str, ...]:
+def imports_of(own: Framework, *, untrusted: bool) -> tuple[str, ...]:
     """Return the modules to import before workers of a framework are forked. Untrusted kernels have a server of their
     own, which need not import modules for other frameworks."""
-    own = FRAMEWORKS[framework]
     return tuple(each for each in own.imports if not untrusted or each.partition(".")[0] in own.packages)
 
 
@@ -132,7 +131,7 @@ class PythonProgram:
         does."""
         if not self.target.shares or self.sandbox is not None or self.spec.siblings:
             return ""
-        imports = imports_of(self.spec.framework, untrusted=False)
+        imports = imports_of(FRAMEWORKS[self.spec.framework], untrusted=False)
         described = [self.spec.device, self.spec.sanitizer, imports, dict(self.spec.environment)]
         return json.dumps(described, sort_keys=True)
 
@@ -155,7 +154,7 @@ class PythonProgram:
 
         journal = Journal()
 
-        imports = imports_of(self.spec.framework, untrusted=self.sandbox is not None)
+        imports = imports_of(FRAMEWORKS[self.spec.framework], untrusted=self.sandbox is not None)
         server = fork_server(imports, interpreted, self.sandbox)
 
         def start(stdin: int, stdout: int, stderr: int) -> Child:

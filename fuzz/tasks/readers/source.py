@@ -16,6 +16,7 @@ from typing import Any
 
 from fuzz.core.adapters.build import Builder, CacheError
 from fuzz.core.adapters.cuda import no_cuda_device
+from fuzz.core.adapters.python_kernel import FRAMEWORKS
 from fuzz.core.adapters.python_program import imports_of, sandbox_at
 from fuzz.core.base.errors import UsageError, error_line
 from fuzz.core.transport.fork_server import fork_server
@@ -296,7 +297,7 @@ def begun(solutions: tuple[str, ...], against: str, output: Path, *, untrusted: 
                 own.mkdir(parents=True, exist_ok=True)
             sandbox = sandbox_at(own, builder) if untrusted else None
             interpreted = framework == "triton" and no_cuda_device() is not None
-            fork_server(imports_of(framework, untrusted=untrusted), interpreted, sandbox).begin()
+            fork_server(imports_of(FRAMEWORKS[framework], untrusted=untrusted), interpreted, sandbox).begin()
     try:
         yield
     finally:

@@ -13,9 +13,10 @@ import pytest
 import torch
 
 from fuzz import Capabilities, CudaKernel
-from fuzz.core.adapters import toolchain
+from fuzz.core.adapters import python_program, toolchain
 from fuzz.core.adapters.build import Builder, BuildError
 from fuzz.core.adapters.export import Script
+from fuzz.core.adapters.python_kernel import FRAMEWORKS
 from fuzz.core.adapters.python_program import PythonAttestation
 from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import Target
@@ -71,6 +72,26 @@ def test_a_launch_is_written_from_a_prototype(monkeypatch: pytest.MonkeyPatch) -
     assert found == [["p", "i8", "p", "p", "i8", "i4", "d"], (3, 4), (32, 4), 1200, x, 320, weight, y, 300, 6, 0.5]
     assert (pitched.able.strides, pitched.able.dtypes) == ("pitched", ("f16",))
     assert plain.able.strides == "contiguous"
+
+
+def test_the_server_that_launches_it_is_begun_as_one_for_torch(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is begun before a kernel is built, of which there is no Python yet."""
+    begun = list[tuple[Any, ...]]()
+
+    class Server:
+        def begin(self) -> None: ...
+
+    def server(*asked: Any) -> Server:
+        begun.append(asked)
+        return Server()
+
+    monkeypatch.setattr(python_program, "fork_server", server)
+    monkeypatch.setattr(cuda.CudaAdapter, "unavailable", lambda *_: None)
+    [target] = expand([CudaKernel("k", "softmax", tmp_path / "k.cu", PROTOTYPE)])
+    target.adapter.share(target, Builder(cache))
+    assert begun == [(python_program.imports_of(FRAMEWORKS["torch"], untrusted=False), False, None)]
 
 
 _UNCLEAR: tuple[tuple[dict[str, Any], str], ...] = (

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fuzz.core.adapters.python_kernel import FRAMEWORKS
 from fuzz.core.adapters.python_program import imports_of
 from fuzz.core.transport.fork_server import ForkServer, fork_server
 from fuzz.tasks.readers.source import framework_in, name_in
@@ -108,6 +109,8 @@ def test_names_are_those_that_reading_finds(tmp_path: Path) -> None:
 
 
 def test_a_server_of_one_untrusted_kernel_imports_what_that_uses() -> None:
-    assert imports_of("torch", untrusted=True) == ("torch",)
-    assert imports_of("torch", untrusted=False) == imports_of("triton", untrusted=False), "one server has both"
-    assert imports_of("triton", untrusted=True) == ("torch", "triton.language")
+    assert imports_of(FRAMEWORKS["torch"], untrusted=True) == ("torch",)
+    assert imports_of(FRAMEWORKS["torch"], untrusted=False) == imports_of(FRAMEWORKS["triton"], untrusted=False), (
+        "one server has both"
+    )
+    assert imports_of(FRAMEWORKS["triton"], untrusted=True) == ("torch", "triton.language")

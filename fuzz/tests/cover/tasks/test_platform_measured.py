@@ -188,7 +188,7 @@ def test_each_function_of_cuda_that_is_measured_is_compiled(
 ) -> None:
     made = list[tuple[str, str]]()
     monkeypatch.setenv("KERNELFUZZ_CACHE", str(cache))
-    monkeypatch.setattr(launch, "Program", lambda cubin, symbol, *more: made.append((cubin, symbol)))
+    monkeypatch.setattr(launch, "CubinFunction", lambda cubin, symbol, *more: made.append((cubin, symbol)))
     calls = calls_of(platform)
     assert {"exp", "divide", "rsqrt as 1 / sqrt", SQUARE_PLUS} <= {*calls}
     assert {symbol.encode() for _, symbol in made} <= {*functions(Path(made[0][0]))}
