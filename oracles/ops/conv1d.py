@@ -15,7 +15,7 @@ def conv1d(x: Node, weight: Node, bias: Node | None = None, *, silu: Node | floa
     return {"y": where(silu >= 0.5, z * gate, z)}
 
 
-OP = Op(
+CONV1D = Op(
     conv1d,
     inputs=(Operand("x", "... c n"), Operand("weight", "c k"), Operand("bias", "c", optional=True)),
     outputs=(Operand("y", "... c n"),),

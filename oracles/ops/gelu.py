@@ -1,10 +1,13 @@
-"""Op `gelu`: the Gaussian error linear unit, elementwise."""
+"""The Gaussian error linear unit, elementwise, also without the error function; and the gradients."""
 
-from oracles.formula.trace import Node, Outputs, erf
+from __future__ import annotations
+
+from oracles.formula.trace import Node, Outputs, erf, exp, tanh
 from oracles.op import Op
-from oracles.operand import Operand
+from oracles.operand import Flip, Operand
+from oracles.ops.rms_norm import DX, DY, X
 
-X, Y = Operand("x", "... n"), Operand("y", "... n")
+Y = Operand("y", "... n")
 ROOT_HALF = 0.7071067811865476
 """sqrt(1/2)."""
 
@@ -15,8 +18,67 @@ def gelu(x: Node) -> Outputs:
     return {"y": 0.5 * x * twice}
 
 
-OP = Op(
+GELU = Op(
     gelu, inputs=(X,), outputs=(Y,), aliases=(("y", "x"),),
     algorithms={"y": {"half last": lambda x, twice: x * twice * 0.5, "half first": lambda x, twice: x * (0.5 * twice)}},
     summary="x times the normal distribution function of x",
+)  # fmt: skip
+
+
+ROOT_OF_HALF_TURN = 0.3989422804014327
+"""1 / sqrt(2 pi)."""
+
+
+def gelu_backward(x: Node, dy: Node) -> Outputs:
+    """dx = dy (cdf + x pdf), cdf = (1 + erf(x / sqrt(2))) / 2, pdf = exp(-x^2 / 2) / sqrt(2 pi)."""
+    cdf = 0.5 * (1.0 + erf(x * ROOT_HALF))
+    pdf = exp(x * x * -0.5) * ROOT_OF_HALF_TURN
+    return {"dx": dy * (cdf + x * pdf)}
+
+
+GELU_BACKWARD = Op(
+    gelu_backward, inputs=(X, DY), outputs=(DX,), aliases=(("dx", "dy"), ("dx", "x")),
+    flips=(Flip(("dy",), ("dx",), zeros=True),), summary="gradient of gelu",
+)  # fmt: skip
+
+
+ROOT = 0.7978845608028654
+"""sqrt(2 / pi)."""
+CUBIC = 0.044715
+
+
+def gelu_tanh(x: Node) -> Outputs:
+    """y = x (1 + tanh(u)) / 2, u = sqrt(2 / pi) (x + 0.044715 x^3)."""
+    u = ROOT * (x + CUBIC * (x * x * x))
+    twice = 1.0 + tanh(u)
+    return {"y": 0.5 * x * twice}
+
+
+GELU_TANH = Op(
+    gelu_tanh, inputs=(X,), outputs=(Y,), aliases=(("y", "x"),),
+    algorithms={
+        "u": {"square": lambda x: ROOT * x * (1.0 + CUBIC * (x * x)),
+              "apart": lambda x: ROOT * x + ROOT * (CUBIC * (x * x * x))},
+        # The sigmoid of 2 u, in which the exponential may overflow.
+        "y": {"quotient": lambda x, u: x / (1.0 + exp(-2.0 * u)), "half last": lambda x, twice: x * twice * 0.5,
+              "half first": lambda x, twice: x * (0.5 * twice)},
+    },
+    summary="gelu by a hyperbolic tangent",
+)  # fmt: skip
+
+
+def gelu_tanh_backward(x: Node, dy: Node) -> Outputs:
+    """dx = dy ((1 + t) / 2 + x (1 - t^2) u' / 2), t = tanh(u), u' = sqrt(2 / pi) (1 + 3 0.044715 x^2)."""
+    square = x * x
+    t = tanh(ROOT * (x + CUBIC * (square * x)))
+    rise = 1.0 - t * t
+    slope = ROOT * (1.0 + 3.0 * CUBIC * square)
+    return {"dx": dy * (0.5 * (1.0 + t) + 0.5 * x * rise * slope)}
+
+
+GELU_TANH_BACKWARD = Op(
+    gelu_tanh_backward, inputs=(X, DY), outputs=(DX,), aliases=(("dx", "dy"), ("dx", "x")),
+    flips=(Flip(("dy",), ("dx",), zeros=True),),
+    algorithms={"rise": {"factors": lambda t: (1.0 - t) * (1.0 + t)}},
+    summary="gradient of gelu_tanh",
 )  # fmt: skip

@@ -82,7 +82,7 @@ def unused_dropped(scene: Any, stream: Any) -> Any:
     return np.where(first < scene.values["lengths"][:, None], places, DROPPED) * 1.0
 
 
-OP = Op(
+PAGED_ATTENTION = Op(
     paged_attention,
     inputs=(
         Operand("q", "b g h d"), Operand("k", "p s g d", values="any unwritten_keys"),
