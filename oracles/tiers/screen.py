@@ -23,8 +23,7 @@ from oracles.formula.trace import Node
 from oracles.lazy import lazy
 from oracles.rounding import half_gap_of, half_gaps
 from oracles.tiers.centres import Centres
-from oracles.tiers.grouping import Group, groups_of, plan_of
-from oracles.tiers.joined import Answer, Asked, Received
+from oracles.tiers.joined import Answer, Asked, Group, Received, groups_of, plan_of
 from oracles.tiers.plan import ERROR, LIMIT, SINK, TINY, WORST, FormulaPlan
 from oracles.tiers.problem import FormulaProblem
 from oracles.tiers.relative import RowBounds

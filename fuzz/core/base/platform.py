@@ -272,7 +272,7 @@ def parts_of(names: tuple[str, ...]) -> frozenset[str]:
     """Return the names of functions that the expressions of inherited functions use, with "divide" for divisions."""
     if not names:
         return frozenset()
-    from oracles.formula.inherited import parts  # loaded only if a contract inherits
+    from oracles.formula.expansion import parts  # loaded only if a contract inherits
 
     return frozenset(each for node in parts(names) for each in _operations(node))
 
