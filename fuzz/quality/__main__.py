@@ -8,7 +8,6 @@ from fuzz.cli.exits import leave
 from fuzz.cli.options import add_verbs
 from fuzz.quality.array_api import array_api
 from fuzz.quality.calibrate.verb import calibrate
-from fuzz.quality.centres import centres
 from fuzz.quality.detection import detection
 from fuzz.quality.explanations import explanations
 from fuzz.quality.functions import functions
@@ -17,7 +16,7 @@ from fuzz.quality.matrix_units import matrix_units
 from fuzz.quality.newcomer.verb import newcomer
 from fuzz.quality.onnx_nodes.verb import onnx
 from fuzz.quality.opinfo.verb import opinfo
-from fuzz.quality.oracle import oracle
+from fuzz.quality.oracle import centres, oracle
 from fuzz.quality.power import power
 from fuzz.quality.remainders import remainders
 from fuzz.quality.sharing import sharing

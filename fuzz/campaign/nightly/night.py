@@ -24,13 +24,13 @@ from fuzz.campaign.nightly.known import SharedFolder, corpora_of, known_cases, u
 from fuzz.campaign.nightly.opening import (
     KNOWN_SHARE,
     Opened,
+    Recorder,
     begin_slice,
     end_slice,
     folder_digest,
     note_space,
     note_targets,
 )
-from fuzz.campaign.nightly.remembered import Recorder
 from fuzz.campaign.nightly.sharing import (
     TRIAGE_SHARE,
     News,
