@@ -283,69 +283,6 @@ def _named(outputs: Sequence[str]) -> list[str]:
     ]  # fmt: skip
 
 
-_MODULE = '''import torch as _judged_torch
-
-_judged_made = {{}}
-
-
-def _judged_model(*tensors):
-    """In another dtype than the statement has, as by `model.to(dtype)`."""
-    dtype = next((each.dtype for each in tensors if each.is_floating_point()), _judged_torch.float32)
-    if dtype not in _judged_made:
-        _judged_torch.manual_seed({seed})
-        model = ModelNew(*{made_of}).to(tensors[0].device)
-        if {mode!r} is not None:
-            model.train({mode!r})
-        model = model if str(dtype) in {dtypes!r} else model.to(dtype)
-        state = dict(model.named_buffers())
-        _judged_made[dtype] = model, {{name: state[name].clone() for name in {changed!r} if name in state}}
-    return _judged_made[dtype]
-
-
-def _judged_but_for_ones(tensor):
-    return [size for size in tensor.shape if size != 1]
-
-
-def _judged_fill(model, before, given):
-    """What calls change as it was before; weights by their names, or where these are others by their places among those
-    of one shape.
-
-    A module may keep what it made of its weights until others are loaded, their versions change or its mode is set."""
-    each = {{"remove_duplicate": False}}  # a module may keep one tensor by two names
-    state = {{**dict(model.named_parameters(**each)), **dict(model.named_buffers(**each))}}
-    rest = [name for name, each in state.items() if name not in given and each.is_floating_point()]
-    loaded = {{}}
-    for name, tensor in before.items():
-        state[name].copy_(tensor)
-    for name, tensor in given.items():
-        own, named = name, state.get(name)
-        if named is None or named.shape != tensor.shape:
-            own = next((each for each in rest if state[each].shape == tensor.shape), None)
-            rest = [each for each in rest if each != own]
-        if own is not None:
-            loaded[own] = tensor
-        elif named is not None and _judged_but_for_ones(named) == _judged_but_for_ones(tensor):
-            loaded[name] = tensor.reshape(named.shape)
-        elif named is not None:
-            raise RuntimeError(f"its {{name}} has shape {{[*named.shape]}}, the reference's {{[*tensor.shape]}}")
-    model.load_state_dict(loaded, strict=False)
-    for name in loaded.keys() - model.state_dict().keys():  # buffers that are not saved
-        state[name].copy_(loaded[name])
-    modes = [(each, each.training) for each in model.modules()]
-    model.train(model.training)
-    for each, mode in modes:
-        each.training = mode
-
-
-def judged({parameters}):
-    model, before = _judged_model({parameters})
-    with _judged_torch.no_grad():
-        _judged_fill(model, before, {{{weights}}})
-    with _judged_torch.set_grad_enabled(any(each.requires_grad for each in ({parameters},))):
-        found = model({inputs})
-'''
-
-
 _MODELS = "judged.models = lambda: [model for model, _ in _judged_made.values()]\n"
 """By which a probe sets another mode."""
 
@@ -358,7 +295,7 @@ def calls_of(
     assert module is not None
     given = {} if module.one_seed else module.weights
     weights = ", ".join(f"{own!r}: {name}" for name, own in given.items() if name in inputs)
-    made = _MODULE.format(
+    made = Path(__file__).with_name("module_call.txt").read_text("utf-8").format(
         made_of=said(module.made_of), seed=SEED, mode=module.mode.to_set, changed=module.mode.changed,
         parameters=", ".join(inputs), weights=weights,
         dtypes=tuple(f"torch.{each}" for each in dict.fromkeys(("float32", *statement.dtypes.values()))),
