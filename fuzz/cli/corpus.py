@@ -106,8 +106,7 @@ def verify(options: VerifyOptions) -> Exit:
     from fuzz.campaign.starting import select_targets, started
     from fuzz.report import console
     from fuzz.report.outline import tally_broken
-    from fuzz.report.table import kernel_lines, print_kernels
-    from fuzz.report.totals import remarks, session_notes
+    from fuzz.report.totals import kernel_lines, print_kernels, remarks, session_notes
     from fuzz.report.use_outcome import outcome_of
 
     _make_ops_known(options.pack)

@@ -25,8 +25,17 @@ from fuzz.report.coverage import pairs_words
 from fuzz.report.outline import Broken, Failure, Outline, TargetLine, broken_failures, broken_kernels
 from fuzz.report.progress import spent
 from fuzz.report.source import Location, change_of, location_of
-from fuzz.report.table import KernelLine, largest, print_kernels
-from fuzz.report.totals import UndeclaredByOp, bugs_words, found_words, not_exercised, not_run_lines, undeclared_by_op
+from fuzz.report.totals import (
+    KernelLine,
+    UndeclaredByOp,
+    bugs_words,
+    found_words,
+    largest,
+    not_exercised,
+    not_run_lines,
+    print_kernels,
+    undeclared_by_op,
+)
 from fuzz.report.use_outcome import UseOutcome, outcome_of
 
 _UNEXPLAINED = "not explained: the share of the night for that was over; a longer --max-time gives more"

@@ -26,7 +26,7 @@ from oracles.tests.common.adversary import probes
 from oracles.tests.common.formulas import HARD
 from oracles.tests.common.judged import kernel, known, problem, returned
 from oracles.tests.common.whole import WHOLE
-from oracles.tiers import centres, joined, relative, screen
+from oracles.tiers import centres, joined, screen
 from oracles.tiers.joined import Received
 from oracles.truth import OracleDisagreement, OutputCheck, Truth, settle
 
@@ -246,8 +246,8 @@ def _near(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _width(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it allows."""
-    spread = relative.RowBounds.spread
-    monkeypatch.setattr(relative.RowBounds, "spread", lambda self, node, last: spread(self, node, last) + 2.0**-22)
+    spread = screen.RowBounds.spread
+    monkeypatch.setattr(screen.RowBounds, "spread", lambda self, node, last: spread(self, node, last) + 2.0**-22)
 
 
 @pytest.mark.some(1)
