@@ -29,19 +29,10 @@ from fuzz.findings.database_views import BucketTotals, NightView, view
 from fuzz.findings.state import FINDINGS, ISSUES, PAGE, latest_state
 from fuzz.findings.store import unsaved_path
 from fuzz.findings.tables import BucketRow
+from fuzz.report import night
 from fuzz.report.console import print_lines
 from fuzz.report.filing import IssueText, closing_of, issue_of, returned_of
 from fuzz.report.formats import ReportRequest, write_reports
-from fuzz.report.night import (
-    changes_of,
-    command_again,
-    night_outcome,
-    night_record,
-    outline_of,
-    pairs_of,
-    print_night,
-    tally_of,
-)
 from fuzz.report.outline import Outline
 from fuzz.report.page import write_page
 from fuzz.report.use_outcome import UseOutcome
@@ -171,7 +162,8 @@ class NightResults:
                 saved = False
         ended, written = NightEnd(), None
         resume, report = (
-            command_again(option, opened.command, self.state, self.store) for option in ("--resume", "--report-only")
+            night.command_again(option, opened.command, self.state, self.store)
+            for option in ("--resume", "--report-only")
         )
         if not saved and is_shared(engine):
             kept = unsaved_path(self.state / FINDINGS, opened.position)
@@ -205,19 +197,19 @@ class NightResults:
         return NightEnd(ended.outcome, self._write(seen, ended))
 
     def _ended(self, seen: NightView, errors: Sequence[str] = (), unsaved: Sequence[str] = ()) -> NightEnd:
-        missing = missing_targets(tally_of(seen), self.require)
+        missing = missing_targets(night.tally_of(seen), self.require)
         for line in missing:
             self.err.print(line, style="bold red")
-        return NightEnd(night_outcome(seen, missing, errors, unsaved))
+        return NightEnd(night.night_outcome(seen, missing, errors, unsaved))
 
     def _write(self, seen: NightView, ended: NightEnd) -> bool:
         """Write summary, record, reports and page. Return False if a file cannot be written, after printing why."""
         assert ended.outcome is not None
-        pairs, page = pairs_of(seen, self.kernels), self.state / PAGE
-        print_night(self.out, seen, self.kernels, pairs, ended.outcome)
-        outline, before = outline_of(seen, self.kernels, ended.outcome), len(ended.outcome.unsaved)
+        pairs, page = night.pairs_of(seen, self.kernels), self.state / PAGE
+        night.print_night(self.out, seen, self.kernels, pairs, ended.outcome)
+        outline, before = night.outline_of(seen, self.kernels, ended.outcome), len(ended.outcome.unsaved)
         if self.json:
-            record = json.dumps(night_record(seen, self.kernels, pairs), indent=1) + "\n"
+            record = json.dumps(night.night_record(seen, self.kernels, pairs), indent=1) + "\n"
             outline = self._written(outline, self.json, partial(self.json.write_text, record, encoding="utf-8"))
         outline = write_reports(outline, self.reports)
         last = partial(write_page, page, seen, pairs, self.kernels, self.pack, outline.outcome)
@@ -243,7 +235,7 @@ class NightResults:
 
     def _tell(self, seen: NightView) -> None:
         """Give the command of `--notify` the buckets that the night changed, if there are any."""
-        changes = changes_of(seen)
+        changes = night.changes_of(seen)
         if self.notify is not None and any(changes.values()):
             facts = {"night": seen.night.id, "page": str((self.state / PAGE).absolute()), **changes}
             if why := notified(self.notify, json.dumps(facts) + "\n"):

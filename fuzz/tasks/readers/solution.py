@@ -14,18 +14,7 @@ from typing import Any
 
 from fuzz.core.adapters.signature import belonging
 from fuzz.core.base.case import SPARE
-from fuzz.tasks.readers.source import (
-    TaskError,
-    UnreadSolutionsError,
-    check_installed,
-    check_language,
-    chosen_function,
-    definitions,
-    files_in,
-    framework_of,
-    kernel_name,
-    text_of,
-)
+from fuzz.tasks.readers import source
 from fuzz.tasks.readers.statement import KERNEL, MODULE, SEED, DataStatement, Module, Statement
 
 ENTRY = "judged"
@@ -76,17 +65,17 @@ def solution_of(words: str, statement: Statement, against: str = "") -> Solution
     the statement is a `Model`; or JSON with sources and an entry point. Files beside it that belong to it are included,
     except the statement's own. Raises TaskError."""
     path, _, name = words.partition(":")
-    text = text_of(Path(path))
+    text = source.text_of(Path(path))
     if Path(path).suffix == ".json":
         solution = _of_json(Path(path), text, statement)
-        check_installed(Path(path), solution.files)
+        source.check_installed(Path(path), solution.files)
         return solution
     file, others = Path(path).name, statement.data.files if statement.data is not None else {}
     found = belonging(Path(path), text).items()
     beside = {each: place for each, place in found if _is_shown(place, against, statement)}
-    own = {each: text_of(place) for each, place in beside.items() if place.suffix == ".py"}
+    own = {each: source.text_of(place) for each, place in beside.items() if place.suffix == ".py"}
     solution = _of_source(path, {**others, **own, file: _beside(text, others)}, file, name, statement)
-    check_installed(Path(path), solution.files)
+    source.check_installed(Path(path), solution.files)
     further = {each: place for each, place in beside.items() if each not in own}
     framework = "triton" if any(map(_is_in_triton, further.values())) else solution.framework
     return replace(solution, framework=framework, beside=further)
@@ -109,14 +98,14 @@ def solutions_of(words: tuple[str, ...], statement: Statement, against: str) -> 
     """Return the solutions in the named files and folders by kernel, each with its words. Raises
     UnreadSolutionsError."""
     found, unread = dict[str, tuple[str, Solution]](), dict[str, str]()
-    for each in files_in(words):
+    for each in source.files_in(words):
         try:
             solution = solution_of(each, statement, against)
-            found[kernel_name(solution.name, [*found])] = each, solution
-        except TaskError as error:
+            found[source.kernel_name(solution.name, [*found])] = each, solution
+        except source.TaskError as error:
             unread[each] = str(error)
     if unread:
-        raise UnreadSolutionsError(unread)
+        raise source.UnreadSolutionsError(unread)
     return found
 
 
@@ -126,10 +115,10 @@ def check_calls(solutions: Solutions, statement: Statement, inputs: Sequence[str
     for words, solution in solutions.values():
         try:
             solution.written(statement, inputs, outputs)
-        except TaskError as error:
+        except source.TaskError as error:
             unread[words] = str(error)
     if unread:
-        raise UnreadSolutionsError(unread)
+        raise source.UnreadSolutionsError(unread)
 
 
 def _beside(text: str, others: Iterable[str]) -> str:
@@ -142,19 +131,21 @@ def _beside(text: str, others: Iterable[str]) -> str:
 
 
 def _of_source(path: str, files: Mapping[str, str], file: str, name: str, statement: Statement) -> Solution:
-    defined, parameters, needed = definitions(Path(path), files[file]), tuple[str, ...](), tuple[str, ...]()
+    defined, parameters, needed = source.definitions(Path(path), files[file]), tuple[str, ...](), tuple[str, ...]()
     returns = False
     if statement.module is not None and not name and MODULE in defined:
         function = MODULE
     else:
         if statement.module is not None and not any(isinstance(each, ast.FunctionDef) for each in defined.values()):
-            raise TaskError(f"{path}: it has no class {MODULE}, as the solution of a Model has, and no function")
-        function = chosen_function(path, defined, name, (KERNEL, "run", "custom_kernel", statement.name, "kernel"))
+            raise source.TaskError(f"{path}: it has no class {MODULE}, as the solution of a Model has, and no function")
+        function = source.chosen_function(
+            path, defined, name, (KERNEL, "run", "custom_kernel", statement.name, "kernel")
+        )
         node = defined[function]
         assert isinstance(node, ast.FunctionDef)
         parameters, needed = _parameters(node)
         returns = any(map(partial(_is_made, parameters), _returned(node)))
-    return Solution(Path(path).stem, files, file, function, framework_of(files), parameters, needed, returns)
+    return Solution(Path(path).stem, files, file, function, source.framework_of(files), parameters, needed, returns)
 
 
 def _of_json(path: Path, text: str, statement: Statement) -> Solution:
@@ -162,10 +153,10 @@ def _of_json(path: Path, text: str, statement: Statement) -> Solution:
         said = json.loads(text)
         files = {Path(str(each["path"])).name: str(each["content"]) for each in said["sources"]}
         file, _, function = str(said["spec"]["entry_point"]).partition("::")
-        check_language(path, file)
+        source.check_language(path, file)
         found = _of_source(str(path), files, Path(file).name, function, statement)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise TaskError(f"{path}: it is no solution with sources and spec.entry_point: {error!r}") from error
+        raise source.TaskError(f"{path}: it is no solution with sources and spec.entry_point: {error!r}") from error
     return found
 
 
@@ -233,7 +224,7 @@ def _call_of(solution: Solution, inputs: Sequence[str], module: Module) -> str:
     if missing or unused:
         wrong = f"needs {' and '.join(missing)}" if missing else f"does not take {' and '.join(unused)}"
         there, given = ", ".join(known) or "nothing", ", ".join(module.inputs)
-        raise TaskError(
+        raise source.TaskError(
             f"{solution.file}: {solution.function} {wrong}: beside {given}, Model has {there}. Write a class {MODULE} "
             f"whose forward({given}) calls it"
         )
@@ -265,7 +256,7 @@ def _call(
     unsaid = [each for name, each in numbers.items() if name not in more]
     written = outputs if left and len(left) == len(outputs) and not solution.returns else ()
     if not written and left and (by_name or len(left) > len(unsaid)):
-        raise TaskError(
+        raise source.TaskError(
             f"{solution.file}: {solution.function} needs {' and '.join(left)}: no argument of the reference, which has "
             f"{', '.join([*inputs, *numbers])}, is called so, and it does not write {' and '.join(outputs)}"
         )
