@@ -19,10 +19,9 @@ from fuzz.quality.opinfo.verb import opinfo
 from fuzz.quality.oracle import centres, oracle
 from fuzz.quality.power import power
 from fuzz.quality.remainders import remainders
-from fuzz.quality.sharing import sharing
 from fuzz.quality.shipped.verb import shipped
 from fuzz.quality.tasks import tasks
-from fuzz.quality.throughput import throughput
+from fuzz.quality.throughput import sharing, throughput
 
 app = typer.Typer(
     name="quality",
