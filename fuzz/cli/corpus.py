@@ -69,7 +69,7 @@ class ContentsOptions:
     pack: options.PackFolder = None
 
 
-def list_cases(options: ContentsOptions) -> Exit:
+def list_(options: ContentsOptions) -> Exit:
     """List the kept cases.
 
     For example: kernelfuzz corpus list --corpora corpora
@@ -188,4 +188,4 @@ def merge(options: MergeOptions) -> Exit:
     return Exit.OK
 
 
-options.add_verbs(app, {"add": add, "list": list_cases, "verify": verify, "prune": prune, "merge": merge})
+options.add_verbs(app, (add, list_, verify, prune, merge))

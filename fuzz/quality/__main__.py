@@ -33,27 +33,11 @@ app = typer.Typer(
 )
 add_verbs(
     app,
-    {
-        "oracle": oracle,
-        "centres": centres,
-        "functions": functions,
-        "remainders": remainders,
-        "power": power,
-        "calibrate": calibrate,
-        "explanations": explanations,
-        "detection": detection,
-        "sharing": sharing,
-        "throughput": throughput,
-        "newcomer": newcomer,
-        "opinfo": opinfo,
-        "matrix-units": matrix_units,
-        "array-api": array_api,
-        "tasks": tasks,
-        "onnx": onnx,
-        "shipped": shipped,
-        "impact": impact,
-    },
-)
+    (
+        oracle, centres, functions, remainders, power, calibrate, explanations, detection, sharing, throughput,
+        newcomer, opinfo, matrix_units, array_api, tasks, onnx, shipped, impact,
+    ),
+)  # fmt: skip
 
 if __name__ == "__main__":
     leave(app)
