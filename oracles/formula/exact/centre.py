@@ -15,9 +15,8 @@ import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.doubledouble import F64, DoubleDouble
+from oracles.doubledouble import F64, DoubleDouble, ExtendedDouble
 from oracles.elementary.functions import function
-from oracles.extendeddouble import ExtendedDouble
 from oracles.formula.exact import rigorous
 from oracles.formula.exact.arithmetic import Arithmetic, Precise, Values, along, within
 from oracles.formula.exact.contraction import Axes, Places, part, spans
