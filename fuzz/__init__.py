@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     import fuzz.formula as formula
     from fuzz.core.adapters.c_kernel import CKernel
     from fuzz.core.adapters.command_kernel import CommandKernel
-    from fuzz.core.adapters.cuda_kernel import CudaKernel
+    from fuzz.core.adapters.prototyped_kernel import CudaKernel, SharedKernel
     from fuzz.core.adapters.python_kernel import PythonKernel
-    from fuzz.core.adapters.shared_kernel import SharedKernel
     from fuzz.core.base.capability import Capabilities
     from fuzz.core.base.kernel import Mutant
     from fuzz.references.backward import backward
@@ -30,8 +29,8 @@ if TYPE_CHECKING:
     from fuzz.tasks.conversion import check_conversion, every
     from fuzz.tasks.extents import far_apart
     from fuzz.tasks.judge.module import check_module
+    from fuzz.tasks.judge.own import drawn
     from fuzz.tasks.judge.python import judge
-    from fuzz.tasks.judge.redrawn import drawn
     from fuzz.tasks.judge.ruling import Ruling
     from oracles.formula.contract import Besides, Contract, Within
     from oracles.op import Op
@@ -97,14 +96,14 @@ _HOME = {
     "check_module": "fuzz.tasks.judge.module",
     **dict.fromkeys(("check_random", "philox", "philox_uniform"), "fuzz.tasks.chance"),
     "far_apart": "fuzz.tasks.extents",
-    "drawn": "fuzz.tasks.judge.redrawn",
+    "drawn": "fuzz.tasks.judge.own",
     "judge": "fuzz.tasks.judge.python",
     "Ruling": "fuzz.tasks.judge.ruling",
     **dict.fromkeys(("Besides", "Contract", "Within"), "oracles.formula.contract"),
     "Mutant": "fuzz.core.base.kernel",
-    "CudaKernel": "fuzz.core.adapters.cuda_kernel",
+    "CudaKernel": "fuzz.core.adapters.prototyped_kernel",
     "PythonKernel": "fuzz.core.adapters.python_kernel",
-    "SharedKernel": "fuzz.core.adapters.shared_kernel",
+    "SharedKernel": "fuzz.core.adapters.prototyped_kernel",
     **dict.fromkeys(("Flip", "Operand", "Parameter"), "oracles.operand"),
     "Op": "oracles.op",
     "backward": "fuzz.references.backward",

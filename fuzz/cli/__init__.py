@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import typer
@@ -65,28 +65,12 @@ def _top(
         print(context.get_help())
 
 
-_VERBS: Mapping[str, Mapping[str, Callable[[Any], int]]] = {
-    "To begin with": {
-        "demo": demo.demo,
-        "judge": judge.judge,
-        "init": init.init,
-        "doctor": doctor.doctor,
-        "list": listing.list_things,
-    },
-    "Search": {"run": run.run, "gate": gate.gate, "nightly": nightly.nightly, "report": report.report},
-    "A finding": {
-        "show": show.show,
-        "repro": repro.repro,
-        "bisect": bisect.bisect,
-        "explain": explain.explain,
-        "explain-budget": explain_budget.explain_budget,
-    },
-    "What a kernel promises": {
-        "tolerance": tolerance.tolerance,
-        "derive": derive.derive,
-        "header": header.header,
-    },
-    "More": {"selftest": selftest.selftest, "mcp": mcp.mcp},
+_VERBS: Mapping[str, Sequence[Callable[[Any], int]]] = {
+    "To begin with": (demo.demo, judge.judge, init.init, doctor.doctor, listing.list_),
+    "Search": (run.run, gate.gate, nightly.nightly, report.report),
+    "A finding": (show.show, repro.repro, bisect.bisect, explain.explain, explain_budget.explain_budget),
+    "What a kernel promises": (tolerance.tolerance, derive.derive, header.header),
+    "More": (selftest.selftest, mcp.mcp),
 }
 """The commands, in the order and under the headings of `kernelfuzz --help`."""
 

@@ -71,4 +71,4 @@ def _opened(store: str) -> Engine:
     return open_store(store if "://" in store else f"sqlite:///{latest_state(Path(store))}")
 
 
-options.add_verbs(app, {"merge": merge, "split": split})
+options.add_verbs(app, (merge, split))

@@ -69,7 +69,7 @@ class ContentsOptions:
     pack: options.PackFolder = None
 
 
-def list_cases(options: ContentsOptions) -> Exit:
+def list_(options: ContentsOptions) -> Exit:
     """List the kept cases.
 
     For example: kernelfuzz corpus list --corpora corpora
@@ -106,8 +106,7 @@ def verify(options: VerifyOptions) -> Exit:
     from fuzz.campaign.starting import select_targets, started
     from fuzz.report import console
     from fuzz.report.outline import tally_broken
-    from fuzz.report.table import kernel_lines, print_kernels
-    from fuzz.report.totals import remarks, session_notes
+    from fuzz.report.totals import kernel_lines, print_kernels, remarks, session_notes
     from fuzz.report.use_outcome import outcome_of
 
     _make_ops_known(options.pack)
@@ -189,4 +188,4 @@ def merge(options: MergeOptions) -> Exit:
     return Exit.OK
 
 
-options.add_verbs(app, {"add": add, "list": list_cases, "verify": verify, "prune": prune, "merge": merge})
+options.add_verbs(app, (add, list_, verify, prune, merge))

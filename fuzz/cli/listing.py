@@ -33,7 +33,7 @@ class ListOptions:
     pack: options.PackFolder = None
 
 
-def list_things(options: ListOptions) -> Exit:
+def list_(options: ListOptions) -> Exit:
     """List kernels, targets, ops, functions of formulas, recipes, laws or platforms.
 
     For a target that cannot run here it says why; for a platform it names the documents.

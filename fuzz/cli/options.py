@@ -7,7 +7,7 @@ import inspect
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
@@ -53,15 +53,15 @@ def duration(text: str) -> float:
         raise typer.BadParameter(str(error)) from error
 
 
-def add_verbs(app: typer.Typer, verbs: Mapping[str, Callable[[Any], int]], heading: str | None = None) -> None:
-    """Make each verb a command, under a heading of the help. A verb is a function that takes its options as a
-    dataclass.
+def add_verbs(app: typer.Typer, verbs: Iterable[Callable[[Any], int]], heading: str | None = None) -> None:
+    """Make each verb a command of its name, under a heading of the help. A verb is a function that takes its options as
+    a dataclass.
 
     A field whose type is a dataclass is a group, whose fields are options too. A tuple is an option that can be
     repeated. Repeating any other option with a value is an error, since all values but one would be ignored.
     """
-    for name, verb in verbs.items():
-        app.command(name, rich_help_panel=heading)(_command(verb))
+    for verb in verbs:
+        app.command(verb.__name__.strip("_").replace("_", "-"), rich_help_panel=heading)(_command(verb))
 
 
 def _command(verb: Callable[[Any], int]) -> Callable[..., int]:

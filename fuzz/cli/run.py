@@ -94,7 +94,7 @@ def run(options: RunOptions) -> Exit:
     output, limits, kept = writable(options.output), SessionLimits(options.max_time, options.max_cases), None
     warn = partial(console.progress().print, style="yellow")
     if options.store is not None:
-        from fuzz.campaign.nightly.remembered import remembered
+        from fuzz.campaign.nightly.opening import remembered
 
         facts, op = environment((target.kernel for target in targets), pack.path), options.selection.ops
         kept = remembered(options.store, output, seed, command, op, options.max_time, targets, facts, warn)

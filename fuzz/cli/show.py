@@ -45,7 +45,7 @@ def show(options: ShowOptions) -> Exit:
     from fuzz.report import console
     from fuzz.report.brief import WIDTH, Provenance, brief, commands_of
     from fuzz.report.failure import full_text
-    from fuzz.report.snippet import snippet
+    from fuzz.report.filing import snippet
     from fuzz.tasks.check.retrieval import command_of, file_words, refuse_alone, retrieved
 
     path = file_of(options.case, options.findings, options.pack)

@@ -20,8 +20,8 @@ from fuzz.core.adapters.binding import BYTES, SIZE, STRIDE, Argument, Binding, e
 from fuzz.core.adapters.build import COPIES, Builder, BuildError, digest_of, edited_source, included_files, plain_path
 from fuzz.core.adapters.c_build import below
 from fuzz.core.adapters.cuda import capability, no_cuda_device
-from fuzz.core.adapters.cuda_kernel import CudaKernel, cuda_kernel
 from fuzz.core.adapters.export import Script, python_script
+from fuzz.core.adapters.prototyped_kernel import CudaKernel, cuda_kernel
 from fuzz.core.adapters.python import PythonAdapter
 from fuzz.core.adapters.python_kernel import FRAMEWORKS, DevicePlacement, Framework, PythonKernel
 from fuzz.core.adapters.python_program import PythonAttestation, PythonProgram

@@ -14,7 +14,7 @@ from fuzz.core.adapters.build import Builder, BuildError
 from fuzz.core.adapters.c import CAdapter, CAttestation, CProgram
 from fuzz.core.adapters.isa import ISAS
 from fuzz.core.adapters.linking import Library
-from fuzz.core.adapters.shared_kernel import SharedKernel, shared_kernel
+from fuzz.core.adapters.prototyped_kernel import SharedKernel, shared_kernel
 from fuzz.core.adapters.sites import Site, sites
 from fuzz.core.adapters.target import AttestationError, Target, TargetId
 from fuzz.core.adapters.toolchain import Host

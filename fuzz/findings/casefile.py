@@ -17,24 +17,9 @@ from fuzz.core.base.validity import UnknownOpError, check_case, unknown_op
 from fuzz.core.laws.law import LawCheck
 from fuzz.core.laws.registry import LAWS
 from fuzz.explain.explanation import Explanation
-from fuzz.findings import document
+from fuzz.findings import document, encoding
 from fuzz.findings.codec import decoded, encoded
 from fuzz.findings.document import told
-from fuzz.findings.encoding import (
-    as_object,
-    check_dims,
-    dims_of,
-    flag,
-    integer,
-    member,
-    named,
-    parse_axis,
-    parse_inputs,
-    parse_output,
-    small_integer,
-    tensor_record,
-    text,
-)
 from oracles.algorithm import traced
 from oracles.operand import AXIS
 from oracles.ops import OPS
@@ -102,7 +87,7 @@ def load(path: Path) -> tuple[Case, FoundRecord | None]:
 
 def to_json(case: Case, found: FoundRecord | None = None) -> dict[str, Any]:
     """Return the JSON object of a case."""
-    dims = dims_of(case)
+    dims = encoding.dims_of(case)
     said = {AXIS} if any(dims.values()) else set()
     record: dict[str, Any] = {
         "kernelfuzz case": VERSION,
@@ -110,8 +95,8 @@ def to_json(case: Case, found: FoundRecord | None = None) -> dict[str, Any]:
         "op": case.op,
         "params": {name: _number(value) for name, value in case.params.items() if name not in said},
         "structured": case.structured,
-        "inputs": {name: tensor_record(tensor, dims[name]) for name, tensor in case.inputs.items()},
-        "outputs": {name: tensor_record(output, dims[name]) for name, output in case.outputs.items()},
+        "inputs": {name: encoding.tensor_record(tensor, dims[name]) for name, tensor in case.inputs.items()},
+        "outputs": {name: encoding.tensor_record(output, dims[name]) for name, output in case.outputs.items()},
         "origin": _origin(case.origin),
     }
     if found is not None:
@@ -141,7 +126,7 @@ def _history_seal(case: Case, history: Sequence[Case]) -> str:
 
 def from_json(record: object) -> tuple[Case, FoundRecord | None]:
     """Return the case of a JSON object. Raises CaseError, which names the field, if the object is broken or altered."""
-    top = as_object(record, "file")
+    top = encoding.as_object(record, "file")
     case = _checked_case(top)
     return case, _parse_found(top.get("found"), case)
 
@@ -152,7 +137,7 @@ def _checked_case(top: Mapping[str, Any]) -> Case:
         raise CaseError("not a case file: it has no field 'kernelfuzz case'")
     if version != VERSION:
         raise CaseError(f"kernelfuzz case: format {told(version)}, this kernelfuzz reads format {VERSION} alone")
-    case, claimed = parsed_case(top), text(top, "digest", "digest")
+    case, claimed = parsed_case(top), encoding.text(top, "digest", "digest")
     if claimed != case.digest:
         raise CaseError(f"digest: the file says {claimed[:12]}, its content is {case.digest[:12]}: it was altered")
     check_case(case)
@@ -161,26 +146,26 @@ def _checked_case(top: Mapping[str, Any]) -> Case:
 
 def parsed_case(top: Mapping[str, Any]) -> Case:
     """Return the case of a JSON object without checking its digest or its op. Raises CaseError."""
-    op = text(top, "op", "op")
-    params = {name: _parse_number(value, f"params.{name}") for name, value in named(top, "params").items()}
-    inputs, outputs = named(top, "inputs"), named(top, "outputs")
+    op = encoding.text(top, "op", "op")
+    params = {name: _parse_number(value, f"params.{name}") for name, value in encoding.named(top, "params").items()}
+    inputs, outputs = encoding.named(top, "inputs"), encoding.named(top, "outputs")
     if op not in OPS:
         raise UnknownOpError(f"op: {unknown_op(told(op))}")
     if AXIS in params:
         raise CaseError(f"params.{AXIS}: the dims of {OPS[op].main} say it")
-    params[AXIS] = parse_axis(OPS[op], inputs)
+    params[AXIS] = encoding.parse_axis(OPS[op], inputs)
     # The file's members may have any order, but a case has its first input first, since its properties come from it.
     places = {operand.name: place for place, operand in enumerate(OPS[op].operands)}
     inputs = dict(sorted(inputs.items(), key=lambda each: places.get(each[0], len(places))))
     case = Case(
         op=op,
         params=params,
-        inputs=parse_inputs(inputs),
-        outputs={name: parse_output(value, f"outputs.{name}") for name, value in outputs.items()},
-        structured=flag(top, "structured"),
-        origin=_parse_origin(as_object(top.get("origin", {}), "origin")),
+        inputs=encoding.parse_inputs(inputs),
+        outputs={name: encoding.parse_output(value, f"outputs.{name}") for name, value in outputs.items()},
+        structured=encoding.flag(top, "structured"),
+        origin=_parse_origin(encoding.as_object(top.get("origin", {}), "origin")),
     )
-    check_dims(case, inputs, outputs)
+    encoding.check_dims(case, inputs, outputs)
     return case
 
 
@@ -200,8 +185,8 @@ def _number(value: float | int) -> int | dict[str, str]:
 
 def _parse_number(value: object, where: str) -> float | int:
     if isinstance(value, int) and not isinstance(value, bool):
-        return small_integer(value, where)
-    digits = as_object(value, where).get("hex")
+        return encoding.small_integer(value, where)
+    digits = encoding.as_object(value, where).get("hex")
     try:
         return float.fromhex(cast(str, digits))
     except (TypeError, ValueError, OverflowError) as error:
@@ -210,10 +195,10 @@ def _parse_number(value: object, where: str) -> float | int:
 
 def _parse_origin(record: Mapping[str, Any]) -> Origin:
     return Origin(
-        text({"recipe": "", **record}, "recipe", "origin"),
-        text({"layout": "", **record}, "layout", "origin"),
-        integer(record.get("seed", 0), "origin"),
-        integer(record.get("number", 0), "origin.number"),
+        encoding.text({"recipe": "", **record}, "recipe", "origin"),
+        encoding.text({"layout": "", **record}, "layout", "origin"),
+        encoding.integer(record.get("seed", 0), "origin"),
+        encoding.integer(record.get("number", 0), "origin.number"),
         shard=_parse_shard(record.get("shard")),
     )
 
@@ -222,23 +207,23 @@ def _parse_shard(value: object) -> Shard | None:
     """Return the number of a shard, the word for the series of big cases, or None if no search made the case."""
     if value is None or value == BIG:
         return cast(Shard | None, value)
-    return integer(value, "origin.shard")
+    return encoding.integer(value, "origin.shard")
 
 
 def _parse_found(value: object, case: Case) -> FoundRecord | None:
     if value is None:
         return None
-    record = as_object(value, "found")
+    record = encoding.as_object(value, "found")
     return FoundRecord(
-        text(record, "target", "found"),
-        text(record, "verdict", "found"),
-        integer(record.get("run_seed"), "found.run_seed"),
-        text(record, "version", "found"),
+        encoding.text(record, "target", "found"),
+        encoding.text(record, "verdict", "found"),
+        encoding.integer(record.get("run_seed"), "found.run_seed"),
+        encoding.text(record, "version", "found"),
         _parse_law(record, case),
         _parse_explanation(record),
-        text({"original": "", **record}, "original", "found"),
+        encoding.text({"original": "", **record}, "original", "found"),
         _parse_history(record, case),
-        text({"formula": "", **record}, "formula", "found"),
+        encoding.text({"formula": "", **record}, "formula", "found"),
     )
 
 
@@ -253,8 +238,8 @@ def _parse_law(found: Mapping[str, Any], case: Case) -> LawCheck | None:
         if found["verdict"] == "FAIL_LAW":
             raise CaseError("found.law: missing, so that there is no law to check")
         return None
-    record = member(found, "law", "found.law")
-    name, key = text(record, "name", "found.law"), text(record, "key", "found.law")
+    record = encoding.member(found, "law", "found.law")
+    name, key = encoding.text(record, "name", "found.law"), encoding.text(record, "key", "found.law")
     if name not in LAWS:
         raise CaseError(f"found.law.name: unknown law {told(name)}; known: {', '.join(LAWS)}")
     if re.fullmatch("[0-9a-f]{16}", key) is None:
@@ -262,7 +247,7 @@ def _parse_law(found: Mapping[str, Any], case: Case) -> LawCheck | None:
     check = LawCheck(LAWS[name], int(key, 16))
     if not check.law.applies(case):
         raise CaseError(f"found.law: {name} does not apply to this case")
-    if text(record, "seal", "found.law") != check.seal(case):
+    if encoding.text(record, "seal", "found.law") != check.seal(case):
         raise CaseError("found.law.seal: the law was altered, or this version makes another twin by it")
     return check
 
@@ -270,7 +255,7 @@ def _parse_law(found: Mapping[str, Any], case: Case) -> LawCheck | None:
 def _parse_history(found: Mapping[str, Any], case: Case) -> tuple[Case, ...]:
     if "history" not in found:
         return ()
-    record = member(found, "history", "found.history")
+    record = encoding.member(found, "history", "found.history")
     calls = record.get("calls")
     if not isinstance(calls, list) or not calls:
         raise CaseError("found.history.calls: missing, or not a list of cases")
@@ -278,7 +263,7 @@ def _parse_history(found: Mapping[str, Any], case: Case) -> tuple[Case, ...]:
     for place, call in enumerate(calls):
         where = f"found.history.calls[{place}]"
         parsed = _parse_call(call, where)
-        times = integer(call.get("times", 1), f"{where}.times")
+        times = encoding.integer(call.get("times", 1), f"{where}.times")
         if not 1 <= times <= _MOST_CALLS:
             raise CaseError(f"{where}.times: {times} is not from 1 to {_MOST_CALLS}")
         history += [parsed] * times
@@ -287,13 +272,13 @@ def _parse_history(found: Mapping[str, Any], case: Case) -> tuple[Case, ...]:
             raise CaseError(f"found.history.calls: take more than {_MOST_HELD >> 20} MiB")
         if len(history) > _MOST_CALLS:
             raise CaseError(f"found.history.calls: more than {_MOST_CALLS} calls")
-    if text(record, "seal", "found.history") != _history_seal(case, history):
+    if encoding.text(record, "seal", "found.history") != _history_seal(case, history):
         raise CaseError("found.history.seal: a call was altered, lost or moved")
     return tuple(history)
 
 
 def _parse_call(record: object, where: str) -> Case:
     try:
-        return _checked_case(as_object(record, "file"))
+        return _checked_case(encoding.as_object(record, "file"))
     except CaseError as error:
         raise CaseError(f"{where}: {error}") from error

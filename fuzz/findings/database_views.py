@@ -18,18 +18,19 @@ from fuzz.explain.attribute.history import Need
 from fuzz.explain.explanation import Explanation
 from fuzz.findings.codec import decoded
 from fuzz.findings.database import name_of
-from fuzz.findings.joined_buckets import JoinedBucket, joined_buckets
 from fuzz.findings.state import FINDINGS, StateError
 from fuzz.findings.tables import (
     AccuracyRow,
     BatchRow,
     BucketRow,
     CounterRow,
+    JoinedBucket,
     NightRow,
     PairsRow,
     SessionRow,
     SliceRow,
     TargetRow,
+    joined_buckets,
 )
 from fuzz.findings.tally import Decided
 from oracles.ops import OPS

@@ -8,7 +8,6 @@ from fuzz.cli.exits import leave
 from fuzz.cli.options import add_verbs
 from fuzz.quality.array_api import array_api
 from fuzz.quality.calibrate.verb import calibrate
-from fuzz.quality.centres import centres
 from fuzz.quality.detection import detection
 from fuzz.quality.explanations import explanations
 from fuzz.quality.functions import functions
@@ -17,13 +16,12 @@ from fuzz.quality.matrix_units import matrix_units
 from fuzz.quality.newcomer.verb import newcomer
 from fuzz.quality.onnx_nodes.verb import onnx
 from fuzz.quality.opinfo.verb import opinfo
-from fuzz.quality.oracle import oracle
+from fuzz.quality.oracle import centres, oracle
 from fuzz.quality.power import power
 from fuzz.quality.remainders import remainders
-from fuzz.quality.sharing import sharing
 from fuzz.quality.shipped.verb import shipped
 from fuzz.quality.tasks import tasks
-from fuzz.quality.throughput import throughput
+from fuzz.quality.throughput import sharing, throughput
 
 app = typer.Typer(
     name="quality",
@@ -35,27 +33,11 @@ app = typer.Typer(
 )
 add_verbs(
     app,
-    {
-        "oracle": oracle,
-        "centres": centres,
-        "functions": functions,
-        "remainders": remainders,
-        "power": power,
-        "calibrate": calibrate,
-        "explanations": explanations,
-        "detection": detection,
-        "sharing": sharing,
-        "throughput": throughput,
-        "newcomer": newcomer,
-        "opinfo": opinfo,
-        "matrix-units": matrix_units,
-        "array-api": array_api,
-        "tasks": tasks,
-        "onnx": onnx,
-        "shipped": shipped,
-        "impact": impact,
-    },
-)
+    (
+        oracle, centres, functions, remainders, power, calibrate, explanations, detection, sharing, throughput,
+        newcomer, opinfo, matrix_units, array_api, tasks, onnx, shipped, impact,
+    ),
+)  # fmt: skip
 
 if __name__ == "__main__":
     leave(app)

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.arrangement import Arrangement
 from oracles.formula.exact.arithmetic import Arithmetic, Float64
 from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.trace import Node, Trace, trace
 from oracles.lazy import lazy
 from oracles.op import Op
+from oracles.problem import Arrangement
 from oracles.ranks import at
 
 Arrays = Mapping[str, NDArray[Any]]

@@ -11,20 +11,8 @@ from fuzz.core.adapters.target import TargetId
 from fuzz.core.base.draw import GIVEN
 from fuzz.core.base.text import counted
 from fuzz.explain.explanation import NO_SHRINK, Call, Explanation, Memory, Number, WorstElement
+from fuzz.report import words
 from fuzz.report.brief import Commands
-from fuzz.report.words import (
-    contract_words,
-    counterfactual_lines,
-    element,
-    mechanism_evidence,
-    mechanism_words,
-    nested,
-    places_words,
-    rule_lines,
-    suggestion_words,
-    unset_evidence,
-    unset_words,
-)
 from fuzz.report.wrapping import wrapped, wrapped_text
 
 _LABELLED = 16
@@ -65,27 +53,27 @@ def _line(label: str, text: str) -> str:
 def explanation_lines(told: Explanation) -> Iterator[str]:
     """Yield labelled lines with the results of shrinking and probing: a fitting contract or declaration, the effects of
     changes, the cause, the rule, and the places of bad elements."""
-    fits = [_line("contract", contract_words(told.contract))] if told.contract is not None else []
+    fits = [_line("contract", words.contract_words(told.contract))] if told.contract is not None else []
     yield from fits if told.contract is not None and told.contract.telling else ()
     if told.suggestion is not None:
-        yield _line("declare", suggestion_words(told.suggestion))
+        yield _line("declare", words.suggestion_words(told.suggestion))
     if told.case.original:
         changed = ", ".join(f"{name} {old} -> {new}" for name, old, new in told.case.changes)
         yield _line("shrunk", f"{changed or 'plainer values or layout'} (was {told.case.original[:12]})")
-    for number, line in enumerate(counterfactual_lines(told.counterfactuals)):
+    for number, line in enumerate(words.counterfactual_lines(told.counterfactuals)):
         yield _line("" if number else "nearby", line)
     if told.attribution is not None:
         yield _line("cause", f"{told.attribution.cause}: {told.attribution.evidence}")
     if told.mechanism is not None:
-        yield _line("wrong is", f"{mechanism_words(told.mechanism)}: {mechanism_evidence(told.mechanism)}")
+        yield _line("wrong is", f"{words.mechanism_words(told.mechanism)}: {words.mechanism_evidence(told.mechanism)}")
     if told.unset is not None:
-        yield _line("nobody set", f"it reads {unset_words(told.unset)}: {unset_evidence(told.unset)}")
+        yield _line("nobody set", f"it reads {words.unset_words(told.unset)}: {words.unset_evidence(told.unset)}")
     if told.unsteady is not None:
         yield _line("changes", str(told.unsteady))
-    for label, line in rule_lines(told):
+    for label, line in words.rule_lines(told):
         yield _line(label, line)
     if told.places is not None:
-        yield _line("bad elements", places_words(told.places))
+        yield _line("bad elements", words.places_words(told.places))
     yield from fits if told.contract is not None and not told.contract.telling else ()
     if told.beside:
         counted = " and ".join(f"{count} {verdict}" for verdict, count in sorted(told.beside.items()))
@@ -130,7 +118,7 @@ def _number(value: Number) -> str:
 
 def _shown_values(memory: Memory) -> Iterator[str]:
     if memory.values:
-        yield _line("", nested(memory))
+        yield _line("", words.nested(memory))
 
 
 def _twin_lines(case: Call, twin: Call) -> Iterator[str]:
@@ -179,7 +167,7 @@ def _worst_lines(worst: WorstElement, shown: Collection[str]) -> Iterator[str]:
         yield _line(
             "failing", f"{worst.failing:,} of {counted(worst.of, 'element')} of {worst.output} in this case; {against}"
         )
-    yield _line("worst", element(worst.output, worst.index))
+    yield _line("worst", words.element(worst.output, worst.index))
     yield _line("got", _number(worst.got))
     yield _line("expected", _number(worst.expected))
     yield _line("error", f"{_signed(worst.ulp)} ulp, err/budget {_ratio(worst.ratio)}")

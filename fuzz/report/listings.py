@@ -15,9 +15,8 @@ from fuzz.core.generate.menus import recipes
 from fuzz.core.laws.registry import LAWS
 from fuzz.report.console import PlainTable
 from fuzz.report.platforms import platforms_table
-from oracles.elementary.function import Elementary, FunctionFamily
+from oracles.elementary.function import Elementary, FunctionFamily, OfTwo
 from oracles.elementary.functions import records
-from oracles.elementary.of_two import OfTwo
 from oracles.op import Op
 from oracles.operand import Operand, Parameter
 from oracles.ops import OPS

@@ -19,14 +19,13 @@ from fuzz.core.generate.pairing import PairCoverage, held
 from fuzz.findings.database import without_password
 from fuzz.findings.database_views import FAILS, PASSES, BucketTotals, Mark, NightView, TargetTotals
 from fuzz.findings.tally import NO_TURN, Tally, TargetTally, WorstPass
+from fuzz.report import totals
 from fuzz.report.brief import Provenance, commands_of
 from fuzz.report.console import print_failure, print_lines, room
 from fuzz.report.coverage import pairs_words
 from fuzz.report.outline import Broken, Failure, Outline, TargetLine, broken_failures, broken_kernels
 from fuzz.report.progress import spent
 from fuzz.report.source import Location, change_of, location_of
-from fuzz.report.table import KernelLine, largest, print_kernels
-from fuzz.report.totals import UndeclaredByOp, bugs_words, found_words, not_exercised, not_run_lines, undeclared_by_op
 from fuzz.report.use_outcome import UseOutcome, outcome_of
 
 _UNEXPLAINED = "not explained: the share of the night for that was over; a longer --max-time gives more"
@@ -49,8 +48,8 @@ def print_night(
     outcome: UseOutcome | None = None,
 ) -> None:
     """Print a line for each kernel that ran, a paragraph for each bug, what was not exercised, and totals."""
-    print_kernels(console, kernel_lines_of(seen))
-    print_lines(console, (*not_run_lines(idle_reasons(seen)), *not_run_lines(partly_run(seen))), "yellow")
+    totals.print_kernels(console, kernel_lines_of(seen))
+    print_lines(console, (*totals.not_run_lines(idle_reasons(seen)), *totals.not_run_lines(partly_run(seen))), "yellow")
     for bucket in seen.buckets:
         console.print()
         console.print(f"{bucket.status}:", style="bold")
@@ -62,12 +61,12 @@ def print_night(
         console.print()
         console.print(each.said)
     console.print()
-    print_lines(console, not_exercised(_undeclared(seen, kernels)))
+    print_lines(console, totals.not_exercised(_undeclared(seen, kernels)))
     if pairs:
         print_lines(console, [f"{pairs_words(pairs)}; the page names the others, by op"])
     failing = [(bucket.row.kernel, bucket.told.explained != "not yet") for bucket in seen.failing]
-    found = found_words(
-        outcome or night_outcome(seen), bugs_words(failing) if failing else "", [each.kernel for each in broken]
+    found = totals.found_words(
+        outcome or night_outcome(seen), totals.bugs_words(failing) if failing else "", [each.kernel for each in broken]
     )
     used = seen.night.used_s
     rate = seen.judged / used if used else 0.0
@@ -114,10 +113,10 @@ def partly_run(seen: NightView) -> dict[str, str]:
     return {row.name: row.reason for row in seen.targets if row.judged and row.not_run and row.reason}
 
 
-def _undeclared(seen: NightView, kernels: Iterable[Kernel]) -> UndeclaredByOp:
+def _undeclared(seen: NightView, kernels: Iterable[Kernel]) -> totals.UndeclaredByOp:
     """Return what the kernels do not declare that ran in the night and are still in the pack."""
     judged = {row.kernel for row in seen.targets if row.judged}
-    return undeclared_by_op(kernel for kernel in kernels if kernel.name in judged)
+    return totals.undeclared_by_op(kernel for kernel in kernels if kernel.name in judged)
 
 
 def night_record(
@@ -184,15 +183,15 @@ def changes_of(seen: NightView) -> dict[str, list[dict[str, Any]]]:
     return changes
 
 
-def kernel_lines_of(seen: NightView) -> list[KernelLine]:
+def kernel_lines_of(seen: NightView) -> list[totals.KernelLine]:
     """Return a line for each kernel."""
     worst, groups = _worst(seen.accuracy), dict[tuple[str, str], list[TargetTotals]]()
     for row in seen.targets:
         groups.setdefault((row.kernel, row.op), []).append(row)
     return [
-        KernelLine(
+        totals.KernelLine(
             kernel, sum(row.judged > 0 for row in rows), len(rows), sum(row.judged for row in rows),
-            sum(row.findings for row in rows), largest(worst.get(row.name, {}) for row in rows), op,
+            sum(row.findings for row in rows), totals.largest(worst.get(row.name, {}) for row in rows), op,
         )
         for (kernel, op), rows in groups.items()
     ]  # fmt: skip

@@ -24,16 +24,7 @@ from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.text import counted
 from fuzz.core.generate.pairing import PairCoverage
 from fuzz.explain.explanation import Counterfactual
-from fuzz.findings.database_views import (
-    Bracket,
-    BucketTotals,
-    BugHistory,
-    LabelTotals,
-    Mark,
-    NightView,
-    TargetTotals,
-    Trends,
-)
+from fuzz.findings import database_views
 from fuzz.report.brief import Brief, brief_of
 from fuzz.report.coverage import pair_words, pairs_words
 from fuzz.report.night import (
@@ -71,7 +62,7 @@ _CSS = {"fixed": "passes-now", "flaky": "not-seen"}
 class BugRow:
     """One bug in all nights."""
 
-    bug: BugHistory
+    bug: database_views.BugHistory
     came: str
     """The commit that introduced the bug, as far as the nights tell."""
 
@@ -101,14 +92,14 @@ class Moved:
         return [(at * _WIDTH / count, _HEIGHT - 2 - (_HEIGHT - 4) * each / top) for at, each in enumerate(self.values)]
 
 
-def bugs_of(trends: Trends, folder: Path | None) -> list[BugRow]:
+def bugs_of(trends: database_views.Trends, folder: Path | None) -> list[BugRow]:
     """Return a row for every bug. `folder` is in the repository of the pack; None if there is no repository."""
     order = ("new", "open", "flaky", "fixed")
     known = sorted(trends.bugs, key=lambda bug: (order.index(bug.status), bug.signature))
     return [BugRow(bug, came_words(bug.bracket, folder) if bug.bracket is not None else "") for bug in known]
 
 
-def came_words(bracket: Bracket, folder: Path | None) -> str:
+def came_words(bracket: database_views.Bracket, folder: Path | None) -> str:
     """Return the first bad commit, if there is one commit between the nights, or else the range of commits."""
     if not bracket.named:
         return ""
@@ -122,7 +113,7 @@ def came_words(bracket: Bracket, folder: Path | None) -> str:
     return f"{span} ({count} commits)" if count else span
 
 
-def moves_of(trends: Trends) -> list[Moved]:
+def moves_of(trends: database_views.Trends) -> list[Moved]:
     """Return the trends of pace, coverage, and the accuracy of each kernel that two nights or more judged."""
     nights = [past for past in trends.nights if past.judged]
     found = [Moved("judged runs a second", [past.rate for past in nights], "{:,.0f}")] if nights else []
@@ -169,7 +160,7 @@ class Cell:
 class Card:
     """One bug: its first lines, the extents with which it fails, and its failing elements."""
 
-    bucket: BucketTotals
+    bucket: database_views.BucketTotals
     bug: Failure
     brief: Brief
     subject: str
@@ -184,7 +175,7 @@ class Card:
         return sum(length for _, length in self.elements) > 100 - 1e-6
 
     @classmethod
-    def of(cls, bucket: BucketTotals, bug: Failure) -> Card:
+    def of(cls, bucket: database_views.BucketTotals, bug: Failure) -> Card:
         """Return the card of a bug."""
         told = bucket.told
         sizes = [each for each in told.counterfactuals if _is_whole(each)]
@@ -213,7 +204,7 @@ NO_PAIRS: Mapping[str, PairCoverage] = MappingProxyType({})
 
 def write_page(
     path: Path,
-    seen: NightView,
+    seen: database_views.NightView,
     pairs: Mapping[str, PairCoverage] = NO_PAIRS,
     kernels: Iterable[Kernel] = (),
     folder: Path | None = None,
@@ -224,7 +215,7 @@ def write_page(
 
 
 def page(
-    seen: NightView,
+    seen: database_views.NightView,
     pairs: Mapping[str, PairCoverage] = NO_PAIRS,
     kernels: Iterable[Kernel] = (),
     folder: Path | None = None,
@@ -247,7 +238,7 @@ def template(name: str) -> Template:
 
 
 def _facts(
-    seen: NightView,
+    seen: database_views.NightView,
     outcome: UseOutcome,
     pairs: Mapping[str, PairCoverage],
     kernels: Mapping[str, Kernel],
@@ -290,7 +281,7 @@ def _facts(
     }
 
 
-def _verdict(seen: NightView, outcome: UseOutcome) -> tuple[str, str]:
+def _verdict(seen: database_views.NightView, outcome: UseOutcome) -> tuple[str, str]:
     """Return the CSS class and the words of the banner; only a night that passed is green."""
     failing = [(bucket.row.kernel, bucket.told.explained != "not yet") for bucket in seen.failing]
     broken = len({each.kernel for each in broken_of(seen)})
@@ -307,7 +298,7 @@ def _natural(value: str) -> tuple[bool, int, str]:
     return not number, int(value) if number else 0, value
 
 
-def _coverage(rows: Sequence[LabelTotals]) -> list[Kind]:
+def _coverage(rows: Sequence[database_views.LabelTotals]) -> list[Kind]:
     """Return the kinds of labels, those with coverage gaps first."""
     counts: dict[tuple[str, str], Counter[str]] = {}
     for row in rows:
@@ -409,7 +400,7 @@ class TargetAccuracy:
 
     name: str
     dtype: str
-    worst: Mark
+    worst: database_views.Mark
     runs: int
     spark: Sparkline
 
@@ -424,19 +415,21 @@ class KernelAccuracy:
     targets: Sequence[TargetAccuracy]
 
 
-def accuracy_of(targets: Sequence[TargetTotals], marks: Sequence[Mark]) -> list[KernelAccuracy]:
+def accuracy_of(
+    targets: Sequence[database_views.TargetTotals], marks: Sequence[database_views.Mark]
+) -> list[KernelAccuracy]:
     """Return every kernel with a passing run, in the order of the targets."""
-    by_target: dict[str, list[Mark]] = {}
+    by_target: dict[str, list[database_views.Mark]] = {}
     for mark in marks:
         by_target.setdefault(mark.target, []).append(mark)
-    kernels: dict[tuple[str, str], dict[str, list[Mark]]] = {}
+    kernels: dict[tuple[str, str], dict[str, list[database_views.Mark]]] = {}
     for row in targets:
         if row.name in by_target:
             kernels.setdefault((row.kernel, row.op), {})[row.name] = by_target[row.name]
     return [_kernel(kernel, op, found) for (kernel, op), found in kernels.items()]
 
 
-def _kernel(kernel: str, op: str, by_target: Mapping[str, Sequence[Mark]]) -> KernelAccuracy:
+def _kernel(kernel: str, op: str, by_target: Mapping[str, Sequence[database_views.Mark]]) -> KernelAccuracy:
     marks = [mark for found in by_target.values() for mark in found]
     dtypes = sorted({mark.dtype for mark in marks}, key=lambda dtype: (-ITEMSIZE.get(dtype, 0), dtype))
     lines = [
@@ -448,8 +441,8 @@ def _kernel(kernel: str, op: str, by_target: Mapping[str, Sequence[Mark]]) -> Ke
     return KernelAccuracy(kernel, op, max(mark.ratio for mark in marks), lines)
 
 
-def _target(name: str, dtype: str, marks: Sequence[Mark]) -> TargetAccuracy:
-    by_bin: dict[int, Mark] = {}
+def _target(name: str, dtype: str, marks: Sequence[database_views.Mark]) -> TargetAccuracy:
+    by_bin: dict[int, database_views.Mark] = {}
     for mark in marks:
         by_bin[mark.bin] = max(by_bin.get(mark.bin, mark), mark, key=lambda each: each.ratio)
     curve = sorted((float(mark.n), mark.ratio) for mark in by_bin.values())

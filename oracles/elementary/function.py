@@ -12,9 +12,8 @@ import numpy as np
 from mpmath import mpf
 from numpy.typing import NDArray
 
-from oracles.doubledouble import F64, DoubleDouble
-from oracles.elementary import CORRECT, Bound, FormulaError
-from oracles.extendeddouble import ExtendedDouble
+from oracles.doubledouble import F64, DoubleDouble, ExtendedDouble
+from oracles.elementary import CORRECT, FormulaError
 from oracles.lazy import lazy
 
 Values = TypeVar("Values")
@@ -35,6 +34,16 @@ DUST = 2.0**-20
 """The share by which an interval is widened, which is more than its ends are rounded by."""
 
 _ARGUMENTS = (-math.inf, -0.0, 0.0, math.inf, math.nan)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The error bound of a result whose exact value y is finite: `relative` * |y| + `absolute`. The absolute part comes
+    from gradual underflow, or from an argument next to a zero of a sine. If y rounds to infinity, the result may be
+    infinite."""
+
+    relative: float
+    absolute: float = 0.0
 
 
 class Certified(NamedTuple, Generic[Values]):
@@ -283,3 +292,14 @@ class Elementary(Named):
         """Return the mask where all arguments between two lie outside the domain, so that every kernel has NaN."""
         slack = (high - low) * 2.0**-12
         return np.asarray(high + slack < self.domain) | np.asarray(low - slack > self.top)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OfTwo(Named):
+    """A function of two values. `oracles.formula.pairs` has the expression that it is."""
+
+    examples: tuple[float, ...] = ()
+
+    def of(self, constant: float, low: float) -> Elementary:
+        """Raise FormulaError, as there is no function of one value."""
+        raise FormulaError(f"{self.name} takes two values: write f.{self.name}(value, other)")

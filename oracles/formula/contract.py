@@ -184,7 +184,7 @@ class Contract:
     them for a part of the domain. A polynomial that replaces an error function may have an error of that size even
     where the result is close to zero."""
     inherited: tuple[str, ...] = ()
-    """The functions that a kernel may also calculate from others, see `oracles.formula.inherited`: a tangent as a sine
+    """The functions that a kernel may also calculate from others, see `oracles.formula.expansion`: a tangent as a sine
     over a cosine, with the errors of both."""
     points: Mapping[str, str] = field(default_factory=dict)
     """The dtypes that locals are rounded to where the formula says `point`; without an entry nothing is rounded there.
@@ -484,7 +484,7 @@ def _settled(contract: Contract, words: tuple[tuple[str, str], ...], is_of_bf16:
 
 
 INHERITING = ("acos", "acosh", "asin", "asinh", "atanh", "cosh", "pow", "sinh", "sqrt", "tan", "tanh")
-"""The functions that can be made of others: those of `oracles.formula.inherited`."""
+"""The functions that can be made of others: those of `oracles.formula.expansion`."""
 _CHOICES = {name: get_args(hint) or (False, True) for name, hint in get_type_hints(Contract).items()
             if hint is bool or get_origin(hint) is Literal}  # fmt: skip
 """The allowed values of each boolean or `Literal` field of `Contract`."""

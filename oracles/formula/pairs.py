@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from oracles.elementary import Bound
 from oracles.elementary.elementwise import U, V
+from oracles.elementary.function import Bound
 from oracles.formula.node import Node, chosen, lifted, ordered
 
 _LEAST = 2.0**-1074

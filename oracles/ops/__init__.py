@@ -1,4 +1,4 @@
-"""All known ops: the built-in ones, one file each, and those that packs and tests add."""
+"""All known ops: the built-in ones, a file for ops of one kind, and those that packs and tests add."""
 
 from __future__ import annotations
 
@@ -13,19 +13,30 @@ from oracles.operand import OpError
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-_BUILT_IN = (
-    "rms_norm", "fused_add_rms_norm", "rms_norm_backward", "fused_add_rms_norm_backward", "layer_norm",
-    "layer_norm_backward", "softmax", "softmax_backward", "log_softmax", "log_softmax_backward", "gelu",
-    "gelu_backward", "gelu_tanh", "gelu_tanh_backward", "silu_mul", "silu_mul_backward", "rope",
-    "rope_backward", "rope_interleaved", "rope_interleaved_backward", "matmul", "scaled_matmul", "row_sum",
-    "row_mean", "row_max", "row_var", "logsumexp", "row_sum_backward", "row_mean_backward", "row_max_backward",
-    "row_var_backward", "logsumexp_backward", "cross_entropy", "cross_entropy_backward", "group_norm",
-    "group_norm_backward", "embedding", "embedding_backward", "attention", "attention_backward",
-    "paged_attention", "quantize_rows", "quantize_rows_e4m3", "quantize_mxfp8", "quantize_mxfp8_e5m2",
-    "quantize_nvfp4", "dequantize_matmul", "int4_matmul", "grouped_matmul", "grouped_rows_matmul", "cumsum",
-    "linear_recurrence", "conv1d", "topk_softmax", "softmax_of_topk",
-)  # fmt: skip
-"""The names of the built-in ops in the order of listings; each has a file of that name, with its record `OP`."""
+_FILES = (
+    ("rms_norm", "rms_norm fused_add_rms_norm rms_norm_backward fused_add_rms_norm_backward"),
+    ("layer_norm", "layer_norm layer_norm_backward"),
+    ("softmax", "softmax softmax_backward log_softmax log_softmax_backward"),
+    ("activations", "gelu gelu_backward gelu_tanh gelu_tanh_backward silu_mul silu_mul_backward"),
+    ("rope", "rope rope_backward rope_interleaved rope_interleaved_backward"),
+    ("matmul", "matmul scaled_matmul"),
+    ("rows", "row_sum row_mean row_max row_var logsumexp"),
+    ("rows", "row_sum_backward row_mean_backward row_max_backward row_var_backward logsumexp_backward"),
+    ("cross_entropy", "cross_entropy cross_entropy_backward"),
+    ("group_norm", "group_norm group_norm_backward"),
+    ("embedding", "embedding embedding_backward"),
+    ("attention", "attention attention_backward paged_attention"),
+    ("quantize_rows", "quantize_rows quantize_rows_e4m3"),
+    ("quantize_mxfp8", "quantize_mxfp8 quantize_mxfp8_e5m2"),
+    ("quantize_nvfp4", "quantize_nvfp4"),
+    ("matmul", "dequantize_matmul int4_matmul grouped_matmul grouped_rows_matmul"),
+    ("scans", "cumsum linear_recurrence"),
+    ("matmul", "conv1d"),
+    ("topk", "topk_softmax softmax_of_topk"),
+)
+"""The files of the built-in ops, with the names of their ops in the order of listings. An op's record is the constant
+with its name in capitals, such as `ROW_SUM` for "row_sum"."""
+_BUILT_IN = {name: file for file, names in _FILES for name in names.split()}
 _MEANT: dict[str, Op] = {}
 """The last op of each name, including ops that are no longer known."""
 _FORGET: list[Callable[[], None]] = []
@@ -44,7 +55,7 @@ class _Known(ReadWhenAsked[Op]):
 
 
 def _built_in(name: str) -> Op:
-    op: Op = import_module(f"oracles.ops.{name}").OP
+    op: Op = getattr(import_module(f"oracles.ops.{_BUILT_IN[name]}"), name.upper())
     _MEANT.setdefault(name, op)
     return op
 

@@ -90,7 +90,7 @@ def fitting(scene: Any, stream: Any) -> Any:
 
 Q, SCALE = Operand("q", "... h", dtype="uint8"), Operand("scale", "... b", dtype="e4m3fn")
 RATIO = {"reciprocal": lambda x, step, own: x * (1.0 / take(point(step), own, "b"))}
-OP = Op(
+QUANTIZE_NVFP4 = Op(
     quantize_nvfp4, inputs=(X, TENSOR_SCALE), outputs=(Q, SCALE), parameters=(LEAST_SCALE,), least={"n": 1},
     algorithms={
         "share": {"reciprocal": lambda most: most * (1.0 / MOST)},

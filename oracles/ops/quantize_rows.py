@@ -1,4 +1,6 @@
-"""Op `quantize_rows`: rows as integers of 8 bits, with a scale for each row."""
+"""Rows as codes with one scale each, of int8 or e4m3."""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
@@ -36,7 +38,25 @@ def algorithms(top: float) -> Mapping[str, Mapping[str, Callable[..., Node]]]:
     return {"ratio": {"reciprocal": lambda x, scale: x * (1.0 / scale), "inverse": lambda x, most: x * (top / most)}}
 
 
-OP = Op(
+QUANTIZE_ROWS = Op(
     quantize_rows, inputs=(X,), outputs=(Operand("q", "... n", dtype="int8"), SCALE), parameters=(OF_ZEROS,),
     least={"n": 1}, algorithms=algorithms(127.0), summary="rows as whole numbers of 8 bits, and their scales",
+)  # fmt: skip
+
+
+MOST = 448.0
+"""The largest number of e4m3fn, which has no infinity: a larger number becomes NaN unless it is limited first."""
+
+
+def quantize_rows_e4m3(x: Node, *, of_zeros: Node | float = 0.0) -> Outputs:
+    """scale = max(abs(x)) / 448, or of_zeros for a row of zeros. q = x / scale, limited to -448 and 448; 0 for a row of
+    zeros."""
+    most, scale, over = scaled(x, MOST, of_zeros)
+    high = where(over > MOST, MOST, over)
+    return {"q": where(most == 0.0, 0.0, where(high < -MOST, -MOST, high)), "scale": scale}
+
+
+QUANTIZE_ROWS_E4M3 = Op(
+    quantize_rows_e4m3, inputs=(X,), outputs=(Operand("q", "... n", dtype="e4m3fn"), SCALE), parameters=(OF_ZEROS,),
+    least={"n": 1}, algorithms=algorithms(MOST), summary="rows as floats of 8 bits, and their scales",
 )  # fmt: skip

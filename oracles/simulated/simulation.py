@@ -24,9 +24,7 @@ from oracles.formula.trace import REDUCTIONS, Node, exponential_of
 from oracles.lazy import lazy
 from oracles.problem import Problem
 from oracles.rounding import NAMES, STORAGE, round_to, stored_as
-from oracles.simulated.orders import cut_off, scanned, total
-from oracles.simulated.rescaling import Join, Joining, Rescaling, joined, rescaling
-from oracles.simulated.roundings import Roundings
+from oracles.simulated.roundings import Join, Joining, Rescaling, Roundings, cut_off, joined, rescaling, scanned, total
 from oracles.summation import AnyOrder, Blocks, Lanes, Pairwise, Sequential, Summation
 from oracles.tiers.problem import FormulaProblem
 

@@ -19,7 +19,7 @@ from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.lengths import Places, Ragged, joined
 from oracles.formula.trace import FormulaError, Node
 from oracles.lazy import lazy
-from oracles.tiers.grouping import RowGroup
+from oracles.tiers.joined import RowGroup
 from oracles.tiers.plan import ROOM, FormulaPlan, Site
 
 _Key = TypeVar("_Key", bound=Hashable)

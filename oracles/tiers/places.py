@@ -14,7 +14,7 @@ from oracles.dtypes import DOUBLE, DTYPES, Format, Integer
 from oracles.enclosure import ALLOWED, Enclosure, Mask, PlaceSet
 from oracles.formula.affine.budget import SAME
 from oracles.formula.affine.forms import Form
-from oracles.formula.exact.ranking import dense, order_of
+from oracles.formula.exact.centre import dense, order_of
 from oracles.formula.node import EITHER, LAST
 from oracles.precise import Bounds
 from oracles.ranks import Ranks, RankWindow, exactly, window_of

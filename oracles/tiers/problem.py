@@ -1,6 +1,6 @@
 """A problem as the tiers judge it: by the formula of its op.
 
-Canonical arrays have an axis for each dimension (`oracles.arrangement`). If the only dimensions are "..." and that of
+Canonical arrays have an axis for each dimension (`oracles.problem`). If the only dimensions are "..." and that of
 the row, and no value depends on another row, each row is evaluated by itself. Columns are then repeated for each row,
 so that a row has the same result by itself, in its problem, and joined with rows of other problems. Other problems are
 evaluated as a whole.
@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.algorithm import is_addend
-from oracles.arrangement import Arrangement
 from oracles.doubledouble import F64
 from oracles.dtypes import SINGLE, form, point_form
 from oracles.enclosure import Enclosure, Mask, concatenated
@@ -28,7 +27,7 @@ from oracles.formula.exact.centre import Exact, Inputs
 from oracles.formula.exact.lengths import BESIDE
 from oracles.lazy import lazy
 from oracles.operand import OUTER
-from oracles.problem import Problem, ProblemError
+from oracles.problem import Arrangement, Problem, ProblemError
 from oracles.rounding import name_of
 from oracles.tiers.conformance import Conformance
 from oracles.tiers.near import Nearest

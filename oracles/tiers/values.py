@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.doubledouble import F64, ULP, DoubleDouble, Real
+from oracles.doubledouble import F64, ULP, DoubleDouble, ExtendedDouble, Real
 from oracles.dtypes import DOUBLE, DTYPES, Integer
 from oracles.enclosure import Mask
-from oracles.extendeddouble import ExtendedDouble
 from oracles.formula.affine.budget import LOST, SAME, Budget
 from oracles.formula.affine.forms import Form
 from oracles.formula.affine.setting import JoinedProblem

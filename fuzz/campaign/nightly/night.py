@@ -20,27 +20,8 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.orm import Session as Transaction
 
 from fuzz.campaign.corpus.folder import Kept, entries_of
+from fuzz.campaign.nightly import opening, sharing
 from fuzz.campaign.nightly.known import SharedFolder, corpora_of, known_cases, until
-from fuzz.campaign.nightly.opening import (
-    KNOWN_SHARE,
-    Opened,
-    begin_slice,
-    end_slice,
-    folder_digest,
-    note_space,
-    note_targets,
-)
-from fuzz.campaign.nightly.remembered import Recorder
-from fuzz.campaign.nightly.sharing import (
-    TRIAGE_SHARE,
-    News,
-    PastSlice,
-    Slice,
-    next_slice,
-    resting,
-    searching_time,
-    slice_seed,
-)
 from fuzz.campaign.search.deadline import Stopping
 from fuzz.campaign.search.executor import Engine as Cluster
 from fuzz.campaign.search.groups import CountedSchedule, slow_targets_of
@@ -97,7 +78,7 @@ class Night:
     pack_option: tuple[str, ...]
     targets: Sequence[Target]
     engine: Engine
-    opened: Opened
+    opened: opening.Opened
     stopping: Stopping
     say: Callable[[str], None]
     """A function that prints a line for the user."""
@@ -109,9 +90,11 @@ class Night:
     """A folder through which machines without a common store give each other their findings."""
 
     def __post_init__(self) -> None:
-        self._current, self._searched_s = Slice(0, _KNOWN, 0, 0.0), 0.0
+        self._current, self._searched_s = sharing.Slice(0, _KNOWN, 0, 0.0), 0.0
         self._findings, self._corpora = self.state / FINDINGS, corpora_of(self.pack.path)
-        self._shared = None if self.shared is None else SharedFolder(self.shared, folder_digest(self.state), self.say)
+        self._shared = (
+            None if self.shared is None else SharedFolder(self.shared, opening.folder_digest(self.state), self.say)
+        )
         self._store = store = DatabaseStore(self.engine, self._findings, self.opened.position)
         by_id = {target.id: target for target in self.targets}
         with answering(self.engine):
@@ -157,11 +140,11 @@ class Night:
         """Record the targets and the space that should be visited, start the workers and prepare the search."""
         position, stopping = self.opened.position, self.stopping
         remedy = "see that the store can be reached" if is_shared(self.engine) else "free some space"
-        self.recorder = Recorder(self.book.targets, self.book, position, stopping, self.say, remedy)
+        self.recorder = opening.Recorder(self.book.targets, self.book, position, stopping, self.say, remedy)
         statuses = {name: status_record(status) for name, status in self.session.pool.statuses.items()}
         running = tuple(dict.fromkeys(target.kernel for target in self.targets if statuses[target.id]["runs"]))
-        self._stored(lambda: note_targets(self.engine, self.opened.night, self.targets, statuses))
-        self._stored(lambda: note_space(self.engine, self.opened.night, running, declared(running)))
+        self._stored(lambda: opening.note_targets(self.engine, self.opened.night, self.targets, statuses))
+        self._stored(lambda: opening.note_space(self.engine, self.opened.night, running, declared(running)))
         self._running = Counter(kernel.op for kernel in running)
         for kernel in running:  # takes some seconds, which the end of a night does not have
             pairing_of(kernel.capability)
@@ -178,7 +161,7 @@ class Night:
             self.session.elsewhere,
             self.session.explain_there,
         )
-        self.news = News(self.book.targets)
+        self.news = sharing.News(self.book.targets)
         if self.opened.resumed:
             self._stored(lambda: self.news.recall(self.engine, self.opened.night))
         self.runner.observers = [self.recorder, self.news, *self.session.observers]
@@ -195,14 +178,16 @@ class Night:
         self.runner.skipped = CountedSchedule(slow_targets_of(self.targets), _SLOW_EVERY)
         earlier = self._slices()
         if not any(part.done for part in earlier if part.op == _KNOWN):
-            with self._slice(Slice(len(earlier), _KNOWN, slice_seed(self.opened.seed, len(earlier)), math.inf)):
+            with self._slice(
+                sharing.Slice(len(earlier), _KNOWN, sharing.slice_seed(self.opened.seed, len(earlier)), math.inf)
+            ):
                 self._run_known()
                 self._explain()
         while self._running and self.stopping.left > 0:
             turn = self._next()
             with self._slice(turn):
                 self.runner.resting = self._resting(turn.op)
-                self.runner.limits = SessionLimits(searching_time(turn, self.stopping.left))
+                self.runner.limits = SessionLimits(sharing.searching_time(turn, self.stopping.left))
                 began = time.monotonic()
                 self.runner.run(turn.op, turn.seed)
                 self._searched_s = time.monotonic() - began
@@ -216,27 +201,27 @@ class Night:
         while self._running.keys() <= had and self.triage.explain_one():
             self.recorder.save()
 
-    def _next(self) -> Slice:
-        parts, used = self._slices(), dict[str, list[PastSlice]]()
+    def _next(self) -> sharing.Slice:
+        parts, used = self._slices(), dict[str, list[sharing.PastSlice]]()
         for part in parts:
             new = sum(part.new.values()) if part.done else None
-            used.setdefault(part.op, []).append(PastSlice(part.searched_s or part.seconds, new))
-        return next_slice(self.opened.seed, len(parts), self._running, used, self.stopping.left)
+            used.setdefault(part.op, []).append(sharing.PastSlice(part.searched_s or part.seconds, new))
+        return sharing.next_slice(self.opened.seed, len(parts), self._running, used, self.stopping.left)
 
     def _resting(self, op: str) -> frozenset[str]:
         here = [target.id for target in self.targets if target.kernel.op == op]
-        return resting(here, [part for part in self._slices() if part.op == op])
+        return sharing.resting(here, [part for part in self._slices() if part.op == op])
 
     @contextmanager
-    def _slice(self, part: Slice) -> Iterator[None]:
+    def _slice(self, part: sharing.Slice) -> Iterator[None]:
         """Record the work inside the block as one slice."""
-        self._stored(lambda: begin_slice(self.engine, self.opened.position, part))
+        self._stored(lambda: opening.begin_slice(self.engine, self.opened.position, part))
         self._current = part
         yield
         if not self.stopping.wanted:
             ran = {t.id for t in self.targets if t.kernel.op == part.op and t.id not in self.runner.resting}
             new = self.news.taken(ran)
-            self._stored(lambda: end_slice(self.engine, self.opened.position, self._searched_s, new))
+            self._stored(lambda: opening.end_slice(self.engine, self.opened.position, self._searched_s, new))
 
     def _stored(self, asked: Callable[[], _T]) -> _T:
         """Return the store's answer; while a shared store cannot be reached, wait for it. Raises CannotSave."""
@@ -262,7 +247,7 @@ class Night:
         book.running_again = {
             entries_of(each)[-1].case.digest: names[each.path] for each in known if each.path in names
         }
-        allowed = self.stopping.left * KNOWN_SHARE
+        allowed = self.stopping.left * opening.KNOWN_SHARE
         end = time.monotonic() + allowed
         shares, kept_for = self.runner.skipped, {book.buckets[name].target for name in names.values()}
         self.runner.skipped = lambda: frozenset(shares()) - kept_for  # only the target of a kept case proves anything
@@ -351,7 +336,7 @@ class NightTriage:
         if not waiting:
             return False
         spent = self.position.earlier_triage_s + self.position.triage_s
-        left = min(TRIAGE_SHARE * self.limit_s - spent, TRIAGE_SHARE * self.stopping.left)
+        left = min(sharing.TRIAGE_SHARE * self.limit_s - spent, sharing.TRIAGE_SHARE * self.stopping.left)
         seconds = min(SECONDS, left / len(waiting))
         if seconds < _LEAST_S:
             return False

@@ -1,44 +1,116 @@
-"""The results of a night: its summary, its record and reports, and its page."""
+"""The results of a night: its summary, its record and reports, its page; the texts of its bugs, one file for each; and,
+where it is asked for, their issues by GitHub's command `gh`."""
 
 from __future__ import annotations
 
 import json
 import math
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from rich.console import Console
-from sqlalchemy import Engine
+from sqlalchemy import Engine, update
 from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.orm import Session
 
-from fuzz.campaign.nightly.filing import Filing
 from fuzz.campaign.nightly.opening import Opened, close
 from fuzz.campaign.search.deadline import Stopping
 from fuzz.campaign.starting import missing_targets
+from fuzz.core.base.case import CaseError
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.text import printable
+from fuzz.findings import casefile
 from fuzz.findings.database import answering, is_shared, name_of, open_known, said_by
-from fuzz.findings.database_views import NightView, view
+from fuzz.findings.database_views import BucketTotals, NightView, view
 from fuzz.findings.state import FINDINGS, ISSUES, PAGE, latest_state
 from fuzz.findings.store import unsaved_path
+from fuzz.findings.tables import BucketRow
+from fuzz.report import night
 from fuzz.report.console import print_lines
+from fuzz.report.filing import IssueText, closing_of, issue_of, returned_of
 from fuzz.report.formats import ReportRequest, write_reports
-from fuzz.report.night import (
-    changes_of,
-    command_again,
-    night_outcome,
-    night_record,
-    outline_of,
-    pairs_of,
-    print_night,
-    tally_of,
-)
 from fuzz.report.outline import Outline
 from fuzz.report.page import write_page
 from fuzz.report.use_outcome import UseOutcome
+
+_GH_S = 60.0
+"""The seconds that one command of GitHub may take."""
+_MOST = 10
+"""The most issues that one night files. Chosen: a night with more has one cause that a person should see first."""
+
+
+@dataclass(frozen=True)
+class Filing:
+    """The texts of a night's bugs. With a repository, `gh` files them there."""
+
+    folder: Path
+    kernels: Mapping[str, Kernel]
+    say: Callable[[str], None]
+    repository: str | None = None
+
+    def write(self, seen: NightView) -> dict[str, IssueText]:
+        """Write the text of each failing bug into the folder, remove those of others, and return the texts by
+        signature."""
+        found = {each.row.signature: (each, self._text(each, seen)) for each in seen.failing}
+        texts = {name: text for name, (_, text) in found.items() if text is not None}
+        names = {f"{Path(found[name][0].row.case_file).stem}.md": text for name, text in texts.items()}
+        self.folder.mkdir(exist_ok=True)
+        for path in self.folder.glob("*.md"):
+            if path.name not in names:
+                path.unlink()
+        for file, text in names.items():
+            (self.folder / file).write_text(str(text), encoding="utf-8")
+        return texts
+
+    def _text(self, bucket: BucketTotals, seen: NightView) -> IssueText | None:
+        with suppress(CaseError, OSError):  # a bug whose case is gone has no program
+            case, _ = casefile.load(seen.findings / bucket.row.case_file)
+            return issue_of(bucket, seen, self.kernels.get(bucket.row.kernel), case)
+        return None
+
+    def file(self, seen: NightView, texts: Mapping[str, IssueText], engine: Engine) -> None:
+        """File an issue for each bug that is explained and has none, close those of bugs that pass, and open again
+        those of bugs that fail again. What fails is said, and tried again in the next night."""
+        filed = 0
+        for bucket in seen.buckets:
+            text, url = texts.get(bucket.row.signature), bucket.row.issue
+            passes = bucket.status == "passes now"
+            if url and not url.startswith("https://"):  # anybody may have written the store
+                continue
+            try:
+                if url and passes and bucket.row.issue_open:
+                    self._gh(["issue", "close", url, "--comment", closing_of(bucket, seen)])
+                    _remember(engine, bucket, url, is_open=False)
+                elif url and text is not None and not bucket.row.issue_open:
+                    self._gh(["issue", "reopen", url, "--comment", returned_of(bucket, seen)])
+                    _remember(engine, bucket, url, is_open=True)
+                elif not url and text is not None and bucket.told.explained != "not yet" and filed < _MOST:
+                    filed += 1
+                    _remember(engine, bucket, self._created(text), is_open=True)
+            except (OSError, subprocess.SubprocessError, OperationalError, InterfaceError) as error:
+                said = getattr(error, "stderr", None) or str(error)
+                self.say(f"not filed: {bucket.row.kernel}: {printable(str(said).strip().rpartition(chr(10))[2])}")
+                return
+
+    def _created(self, text: IssueText) -> str:
+        words = ["issue", "create", "--repo", self.repository or "", "--title", text.title, "--body-file", "-"]
+        return self._gh(words, text.body).strip().rpartition("\n")[2]
+
+    def _gh(self, words: Sequence[str], given: str = "") -> str:
+        done = subprocess.run(["gh", *words], input=given, capture_output=True, text=True, timeout=_GH_S, check=True)
+        self.say(f"gh {' '.join(words[:2])}: {done.stdout.strip() or words[2]}")
+        return done.stdout
+
+
+def _remember(engine: Engine, bucket: BucketTotals, url: str, *, is_open: bool) -> None:
+    with Session(engine) as transaction, transaction.begin():
+        of_bucket = update(BucketRow).filter_by(signature=bucket.row.signature)
+        transaction.execute(of_bucket.values(issue=url, issue_open=is_open))
+
 
 _NOTIFY_S = 60.0
 """The seconds that a notification may take, so that a command which waits for somebody does not keep a night."""
@@ -90,7 +162,8 @@ class NightResults:
                 saved = False
         ended, written = NightEnd(), None
         resume, report = (
-            command_again(option, opened.command, self.state, self.store) for option in ("--resume", "--report-only")
+            night.command_again(option, opened.command, self.state, self.store)
+            for option in ("--resume", "--report-only")
         )
         if not saved and is_shared(engine):
             kept = unsaved_path(self.state / FINDINGS, opened.position)
@@ -124,19 +197,19 @@ class NightResults:
         return NightEnd(ended.outcome, self._write(seen, ended))
 
     def _ended(self, seen: NightView, errors: Sequence[str] = (), unsaved: Sequence[str] = ()) -> NightEnd:
-        missing = missing_targets(tally_of(seen), self.require)
+        missing = missing_targets(night.tally_of(seen), self.require)
         for line in missing:
             self.err.print(line, style="bold red")
-        return NightEnd(night_outcome(seen, missing, errors, unsaved))
+        return NightEnd(night.night_outcome(seen, missing, errors, unsaved))
 
     def _write(self, seen: NightView, ended: NightEnd) -> bool:
         """Write summary, record, reports and page. Return False if a file cannot be written, after printing why."""
         assert ended.outcome is not None
-        pairs, page = pairs_of(seen, self.kernels), self.state / PAGE
-        print_night(self.out, seen, self.kernels, pairs, ended.outcome)
-        outline, before = outline_of(seen, self.kernels, ended.outcome), len(ended.outcome.unsaved)
+        pairs, page = night.pairs_of(seen, self.kernels), self.state / PAGE
+        night.print_night(self.out, seen, self.kernels, pairs, ended.outcome)
+        outline, before = night.outline_of(seen, self.kernels, ended.outcome), len(ended.outcome.unsaved)
         if self.json:
-            record = json.dumps(night_record(seen, self.kernels, pairs), indent=1) + "\n"
+            record = json.dumps(night.night_record(seen, self.kernels, pairs), indent=1) + "\n"
             outline = self._written(outline, self.json, partial(self.json.write_text, record, encoding="utf-8"))
         outline = write_reports(outline, self.reports)
         last = partial(write_page, page, seen, pairs, self.kernels, self.pack, outline.outcome)
@@ -162,7 +235,7 @@ class NightResults:
 
     def _tell(self, seen: NightView) -> None:
         """Give the command of `--notify` the buckets that the night changed, if there are any."""
-        changes = changes_of(seen)
+        changes = night.changes_of(seen)
         if self.notify is not None and any(changes.values()):
             facts = {"night": seen.night.id, "page": str((self.state / PAGE).absolute()), **changes}
             if why := notified(self.notify, json.dumps(facts) + "\n"):

@@ -9,17 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from fuzz.core.adapters import abi, linking, toolchain
-from fuzz.core.adapters.build import (
-    COPIES,
-    NATIVE,
-    BuildError,
-    digest_of,
-    edited_sources,
-    included_files,
-    machine,
-    plain_path,
-)
+from fuzz.core.adapters import abi, build, linking, toolchain
 from fuzz.core.adapters.c_kernel import CKernel, c_kernel, language_of
 from fuzz.core.adapters.linking import Library
 from fuzz.core.adapters.target import Target
@@ -27,7 +17,7 @@ from fuzz.core.adapters.toolchain import Tool
 from oracles.ops import OPS
 
 _OBJECT = ".o"
-_EXPORTED = NATIVE / "dynamic" / "malloc.c"
+_EXPORTED = build.NATIVE / "dynamic" / "malloc.c"
 _HAS_MALLOC = re.compile(r"-fsanitize=.*(address|leak|memory|thread)")
 _USUAL = "gcc"
 """The compiler for targets that do not name one, since their results do not depend on it."""
@@ -47,8 +37,8 @@ class Unit:
 
 def own_headers(kernel: CKernel, path: Path, text: str) -> dict[Path, str]:
     """Return the kernel's own files that a source includes, with their texts, without the worker's headers."""
-    found = included_files(kernel, path, text, kernel.include)
-    return {each: text for each, text in found.items() if not each.is_relative_to(NATIVE)}
+    found = build.included_files(kernel, path, text, kernel.include)
+    return {each: text for each, text in found.items() if not each.is_relative_to(build.NATIVE)}
 
 
 def compiler_of(target: Target, language: str = "c") -> Tool:
@@ -88,7 +78,7 @@ class Build:
     @cached_property
     def units(self) -> tuple[Unit, ...]:
         kernel = c_kernel(self.target.kernel)
-        return tuple(self._unit(kernel, path, text) for path, text in edited_sources(kernel).items())
+        return tuple(self._unit(kernel, path, text) for path, text in build.edited_sources(kernel).items())
 
     def _unit(self, kernel: CKernel, path: Path, text: str) -> Unit:
         included, language = own_headers(kernel, path, text), language_of(path)
@@ -103,7 +93,7 @@ class Build:
     def texts(self) -> dict[Path, str]:
         """The text of each of the kernel's files, by path."""
         included = {path: text for unit in self.units for path, text in unit.included.items()}
-        return {**included, **{plain_path(unit.path): unit.text for unit in self.units}}
+        return {**included, **{build.plain_path(unit.path): unit.text for unit in self.units}}
 
     @cached_property
     def header(self) -> str:
@@ -155,12 +145,12 @@ class Build:
             self.header,
             units,
         ]
-        return digest_of([*described, list(libraries.values()), places])
+        return build.digest_of([*described, list(libraries.values()), places])
 
     def commands(self, output: Path, digest: str, parts: Sequence[Path]) -> Iterator[list[str]]:
         """Yield the commands that build the executable. They compile copies of the texts, laid out as in the pack,
         since a file may have been saved again after it was read."""
-        root, own = output.parent / COPIES, output.parent / "include"
+        root, own = output.parent / build.COPIES, output.parent / "include"
         own.mkdir()
         (own / abi.HEADER).write_text(self.header, encoding="utf-8")
         for path, text in self.texts.items():
@@ -168,14 +158,14 @@ class Build:
             below(root, path).write_text(text, encoding="utf-8")
         for each in self.files:
             if each.changed:
-                raise BuildError(f"{each.path} is not what it was when the session began")
+                raise build.BuildError(f"{each.path} is not what it was when the session began")
         objects = [output.with_name(f"{number}-{unit.path.name}{_OBJECT}") for number, unit in enumerate(self.units)]
         flags = self.target.flags
         for unit, compiled in zip(self.units, objects, strict=True):
             identity = self._identity(digest) if unit is self.units[0] else []
             yield [
                 *unit.tool.command, *unit.words[:1], *flags, *identity, *self._includes(unit, root, own),
-                *unit.words[1:], "-c", str(below(root, plain_path(unit.path))), "-o", str(compiled),
+                *unit.words[1:], "-c", str(below(root, build.plain_path(unit.path))), "-o", str(compiled),
             ]  # fmt: skip
         exported = [] if self.exported is None else ["-x", "c", str(self.exported), "-x", "none"]
         yield [
@@ -186,13 +176,13 @@ class Build:
 
     def _identity(self, digest: str) -> list[str]:
         flags = json.dumps(" ".join(self.target.flags))
-        known = [f"-DKF_FLAGS={flags}", f"-DKF_DIGEST={json.dumps(digest)}", machine(self.target.arch)]
-        return [*known, "-include", str(NATIVE / "identity.h")]
+        known = [f"-DKF_FLAGS={flags}", f"-DKF_DIGEST={json.dumps(digest)}", build.machine(self.target.arch)]
+        return [*known, "-include", str(build.NATIVE / "identity.h")]
 
     def _includes(self, unit: Unit, root: Path, own: Path) -> list[str]:
-        folder = plain_path(unit.path).parent
+        folder = build.plain_path(unit.path).parent
         quoted = [word for place in (below(root, folder), folder) for word in ("-iquote", str(place))]
-        folders = [plain_path(each) for each in c_kernel(self.target.kernel).include]
+        folders = [build.plain_path(each) for each in c_kernel(self.target.kernel).include]
         named = [f"-I{place}" for each in folders for place in (below(root, each), each)]
         return [*quoted, f"-I{own}", *named, f"-ffile-prefix-map={root}="]
 

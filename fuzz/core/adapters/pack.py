@@ -21,9 +21,8 @@ from typing import Any
 from fuzz.core.adapters.build import plain_path
 from fuzz.core.adapters.c_kernel import CKernel
 from fuzz.core.adapters.command_kernel import CommandKernel
-from fuzz.core.adapters.cuda_kernel import CudaKernel
+from fuzz.core.adapters.prototyped_kernel import CudaKernel, SharedKernel
 from fuzz.core.adapters.python_kernel import PythonKernel
-from fuzz.core.adapters.shared_kernel import SharedKernel
 from fuzz.core.adapters.sites import own_targets
 from fuzz.core.base.capability import Capabilities, DeclarationError
 from fuzz.core.base.errors import UsageError

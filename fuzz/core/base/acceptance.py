@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from fuzz.core.base.platform import Fact, Flushed, InAnyOrder, Inherited, Platform, Unspecified
+from fuzz.core.base.platform import Fact, Inherited, May, Platform
 from oracles.formula.contract import Besides, Within
 
 _Bound = Within | Besides
@@ -74,12 +74,12 @@ def _facts() -> Iterator[Fact]:
     ):  # fmt: skip
         yield from (Fact(name, about, value, source) for about, values in shaded.items() for value in values)
         yield from (Fact(name, about, Inherited(words), source) for about, words in _INHERITED.items())
-        yield Fact(name, "subnormal numbers", Flushed(), source)
-        yield Fact(name, "NaN and infinities", Unspecified(), source)
+        yield Fact(name, "subnormal numbers", May.FLUSH, source)
+        yield Fact(name, "NaN and infinities", May.UNSPECIFIED, source)
     for name, errors in _POLYNOMIAL.items():
         yield from (Fact(name, about, Inherited(words), _WGSL) for about, words in _INHERITED_BY_WGSL.items())
         yield from (Fact(name, about, Besides(error), _WGSL) for about, error in errors.items())
-        yield Fact(name, "sums", InAnyOrder(), f"{_CTS}: dot takes the hull over all permutations")
+        yield Fact(name, "sums", May.ANY_ORDER, f"{_CTS}: dot takes the hull over all permutations")
     for name in ("opencl", "opencl-relaxed"):
         fast = _FAST if name == "opencl-relaxed" else {}
         yield from (Fact(name, about, Within(ulp), _OPENCL) for about, ulp in _FULL.items() if about not in fast)
@@ -89,7 +89,7 @@ def _facts() -> Iterator[Fact]:
     yield from (Fact("opencl-f16", about, Within(ulp), f"{_OPENCL}, half") for about, ulp in _HALF.items())
     yield Fact("opencl-relaxed", "tan", Inherited("sin(x) / cos(x)"), f"{_RELAXED}, derived")
     yield Fact("opencl-relaxed", "pow", Inherited("exp2(p log2(x))"), f"{_RELAXED}, derived")
-    yield Fact("opencl-relaxed", "NaN and infinities", Unspecified(), "OpenCL C specification: -cl-finite-math-only")
+    yield Fact("opencl-relaxed", "NaN and infinities", May.UNSPECIFIED, "OpenCL C specification: -cl-finite-math-only")
 
 
 ACCEPTED: tuple[Fact, ...] = tuple(_facts())

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Literal, NamedTuple, get_args
 
+import numpy as np
+
 from fuzz.core.base.case import THREADS, Case, Layout, Output, Tensor
 from fuzz.core.base.draw import Frame
-from fuzz.core.base.places import stray_places
+from fuzz.core.base.dtypes import NUMPY_DTYPE
 from fuzz.core.base.probe import PROBE
 from fuzz.core.base.text import counted
 from oracles.dtypes import FLOATS, ITEMSIZE
@@ -349,3 +351,24 @@ def _rows_aligned(layout: Layout, itemsize: int, alignment: int) -> bool:
     outer = zip(layout.shape[:-1], layout.strides[:-1], strict=True)
     pitches = [stride * itemsize for extent, stride in outer if extent > 1]
     return layout.alignment(itemsize) % alignment == 0 and all(pitch % alignment == 0 for pitch in pitches)
+
+
+def stray_places(case: Case) -> dict[str, str]:
+    """Return a sentence about the first wrong value, for each input that has any."""
+    op, found = OPS[case.op], dict[str, str]()
+    for name in op.integers:
+        operand = op.operand(name)
+        dim, missing, kind = (
+            operand.index,
+            operand.missing,
+            "places" if not operand.is_bound else operand.values.split()[0],
+        )
+        if not dim or name not in case.inputs:
+            continue
+        values = np.frombuffer(case.inputs[name].bits, NUMPY_DTYPE[case.inputs[name].dtype])
+        _, highest = operand.span(Frame(case).whole)
+        wrong = values[((values < 0) | (values > highest)) & (values != missing)]
+        if wrong.size:
+            may = f"{kind} along {dim}, which are 0 to {highest}" if highest >= 0 else f"no places: {dim} is empty"
+            found[name] = f"{wrong[0]} is none of {may}{'' if missing is None else f', or {missing}'}"
+    return found

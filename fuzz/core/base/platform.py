@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import cached_property, lru_cache
 from typing import Literal
 
@@ -27,52 +28,21 @@ class Inherited:
         return f"as {self.words}"
 
 
-@dataclass(frozen=True)
-class Unspecified:
+class May(StrEnum):
+    """What a fact allows beyond a number, in the words of a listing."""
+
+    UNSPECIFIED = "not judged"
     """Nothing is said about NaN, infinities and overflow, see `Contract.nonfinite`."""
-
-    def __str__(self) -> str:
-        return "not judged"
-
-
-@dataclass(frozen=True)
-class InAnyOrder:
+    ANY_ORDER = "in any order"
     """Sums may be in any order."""
-
-    def __str__(self) -> str:
-        return "in any order"
-
-
-@dataclass(frozen=True)
-class OfEitherSign:
+    EITHER_SIGN = "of either sign, where nothing is declared"
     """A zero that a function returns may have either sign, if the kernel's author declares nothing at all."""
-
-    def __str__(self) -> str:
-        return "of either sign, where nothing is declared"
-
-
-@dataclass(frozen=True)
-class InTf32:
+    TF32 = "in TF32, where the source says so"
     """Matrix products take f32 operands as TF32, if the kernel's source asks for it."""
-
-    def __str__(self) -> str:
-        return "in TF32, where the source says so"
-
-
-@dataclass(frozen=True)
-class FlushesBf16:
+    FLUSH_BF16 = "with subnormals of bf16 flushed"
     """The function flushes subnormal numbers if an operand is bf16, on processors with certain instructions."""
-
-    def __str__(self) -> str:
-        return "with subnormals of bf16 flushed"
-
-
-@dataclass(frozen=True)
-class Flushed:
+    FLUSH = "may be zero"
     """Any operation may replace subnormal numbers by zero."""
-
-    def __str__(self) -> str:
-        return "may be zero"
 
 
 @dataclass(frozen=True)
@@ -92,9 +62,7 @@ class Fact:
     platform: str
     about: str
     """A function, "divide", or another subject of the fact."""
-    value: (
-        Within | Besides | Inherited | InAnyOrder | OfEitherSign | InTf32 | FlushesBf16 | Flushed | Unspecified | Usual
-    )
+    value: Within | Besides | Inherited | May | Usual
     source: str
 
 
@@ -140,12 +108,12 @@ class Platform:
     @cached_property
     def flushing_bf16(self) -> frozenset[str]:
         """The functions that may flush subnormal numbers of bf16."""
-        return frozenset(each.about for each in self.facts if isinstance(each.value, FlushesBf16))
+        return frozenset(each.about for each in self.facts if each.value is May.FLUSH_BF16)
 
     @property
     def flushes(self) -> bool:
         """Whether any operation may flush subnormal numbers."""
-        return any(isinstance(each.value, Flushed) for each in self.facts)
+        return any(each.value is May.FLUSH for each in self.facts)
 
     def completed(
         self, contract: Contract, op: Op, dtypes: Collection[str] = (), *, asks_tf32: bool = False
@@ -179,7 +147,7 @@ class Platform:
         )
 
     def _nonfinite(self, contract: Contract) -> Literal["ieee", "overflow", "unspecified"]:
-        said = contract.nonfinite != "ieee" or not any(isinstance(each.value, Unspecified) for each in self.facts)
+        said = contract.nonfinite != "ieee" or not any(each.value is May.UNSPECIFIED for each in self.facts)
         return contract.nonfinite if said else "unspecified"
 
     def _denormals(self, contract: Contract, dtypes: Collection[str], used: frozenset[str]) -> Denormals:
@@ -191,17 +159,17 @@ class Platform:
 
     def undeclared(self, op: Op) -> Contract:
         """Return the contract of a function for which nothing is declared."""
-        either = any(isinstance(each.value, OfEitherSign) for each in self.facts)
+        either = any(each.value is May.EITHER_SIGN for each in self.facts)
         return Contract(sums=self._orders(op), zeros="any" if either else "ieee")
 
     def _orders(self, op: Op) -> Mapping[str, summation.Summation]:
-        loose = any(isinstance(each.value, InAnyOrder) for each in self.facts)
+        loose = any(each.value is May.ANY_ORDER for each in self.facts)
         return {node.label: summation.AnyOrder() for node in _nodes(op) if loose and node.kind in _ORDERED}
 
     def _cut_factors(self, op: Op) -> Mapping[str, str]:
         """Return the tensors that are factors of matrix products and that the formula lets kernels round, each with a
         rounding to TF32; none on platforms without TF32."""
-        known = any(isinstance(each.value, InTf32) for each in self.facts)
+        known = any(each.value is May.TF32 for each in self.facts)
         factors = [arg for node in _nodes(op) if known and node.kind in CONTRACTIONS for arg in node.args[:2]]
         points = [arg.args[0] for arg in factors if arg.kind == "point"]
         return {point.label: _MAYBE_TF32 for point in points if point.kind == "tensor"}
@@ -220,16 +188,16 @@ class Platform:
                 taken = each.about in used and meant.absolute.get(each.about) != contract.absolute.get(each.about)
             elif isinstance(each.value, Inherited):
                 taken = each.about in {*meant.inherited} - {*contract.inherited}
-            elif isinstance(each.value, Unspecified):
+            elif each.value is May.UNSPECIFIED:
                 taken = meant.nonfinite != contract.nonfinite
-            elif isinstance(each.value, InTf32):
+            elif each.value is May.TF32:
                 taken = meant.points != contract.points
-            elif isinstance(each.value, Flushed):
+            elif each.value is May.FLUSH:
                 taken = meant.denormals != contract.denormals
-            elif isinstance(each.value, FlushesBf16):
+            elif each.value is May.FLUSH_BF16:
                 taken = meant.denormals != contract.denormals and each.about in operations(op)
             else:
-                taken = isinstance(each.value, InAnyOrder) and {*meant.sums} != {*contract.sums}
+                taken = each.value is May.ANY_ORDER and {*meant.sums} != {*contract.sums}
             if taken:
                 yield each
 
@@ -272,7 +240,7 @@ def parts_of(names: tuple[str, ...]) -> frozenset[str]:
     """Return the names of functions that the expressions of inherited functions use, with "divide" for divisions."""
     if not names:
         return frozenset()
-    from oracles.formula.inherited import parts  # loaded only if a contract inherits
+    from oracles.formula.expansion import parts  # loaded only if a contract inherits
 
     return frozenset(each for node in parts(names) for each in _operations(node))
 

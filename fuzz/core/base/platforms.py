@@ -5,17 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fuzz.core.base.platform import (
-    DOT,
-    Fact,
-    Flushed,
-    FlushesBf16,
-    InAnyOrder,
-    InTf32,
-    OfEitherSign,
-    Platform,
-    Usual,
-)
+from fuzz.core.base.platform import DOT, Fact, May, Platform, Usual
 from oracles.formula.contract import Besides, Within
 from oracles.summation import NumericsError
 
@@ -74,7 +64,7 @@ FACTS: tuple[Fact, ...] = (
         Fact(_TRITON, name, Within(ulp + 0.5, flushes=True), _LIBDEVICE.format(name, ulp))
         for name, ulp in {**_CUDA_ULP, "sin": 2, "cos": 2, "tanh": 2, "pow": 4}.items()
     ),
-    Fact(_TRITON, "sums", InAnyOrder(), "the Triton documentation of tl.sum and tl.dot promises no order"),
+    Fact(_TRITON, "sums", May.ANY_ORDER, "the Triton documentation of tl.sum and tl.dot promises no order"),
     Fact(
         _TRITON, "products", Usual("rounded or not, where a sum takes them"),
         "Triton contracts a * b + c, unless enable_fp_fusion or TRITON_DEFAULT_FP_FUSION says otherwise",
@@ -84,7 +74,7 @@ FACTS: tuple[Fact, ...] = (
         "Triton 3.9 writes add.f32, mul.f32, fma.rn.f32 and div.full.f32, without .ftz",
     ),
     Fact(
-        _TRITON, "dot", InTf32(),
+        _TRITON, "dot", May.TF32,
         "the Triton documentation of tl.dot: input_precision='tf32' or allow_tf32=True; it is so by default"
         " where there are tensor cores, and that default is held against a kernel; PyTorch, CUDA semantics: allow_tf32",
     ),
@@ -107,14 +97,14 @@ FACTS: tuple[Fact, ...] = (
     Fact(_TORCH, "lgamma", Within(4.0, high=4e36), "SLEEF, lgammaf_u10: from 4e36 on it may be infinite"),
     Fact(_TORCH, "lgamma", Besides(0.1, -(2.0**24), 0.0), "the same, of negative numbers: within 1 ulp or 1e-8"),
     # With AVX512_BF16 all numbers of bf16 were tried: these two functions flush, and 20 others do not.
-    Fact(_TORCH, DOT, FlushesBf16(), _ONEDNN.format("products of matrices and convolutions", "VDPBF16PS")),
-    Fact(_TORCH, "erf", FlushesBf16(), _ONEDNN.format("gelu", "VCVTNEPS2BF16")),
+    Fact(_TORCH, DOT, May.FLUSH_BF16, _ONEDNN.format("products of matrices and convolutions", "VDPBF16PS")),
+    Fact(_TORCH, "erf", May.FLUSH_BF16, _ONEDNN.format("gelu", "VCVTNEPS2BF16")),
     Fact(
-        _TORCH, "zeros", OfEitherSign(),
+        _TORCH, "zeros", May.EITHER_SIGN,
         "gelu of -0 and logsigmoid of what is large are +0: a zero is added to what another formula multiplies",
     ),
     Fact(
-        _TORCH, "sums", InAnyOrder(), "PyTorch, numerical accuracy: batches and slices are not promised the same bits"
+        _TORCH, "sums", May.ANY_ORDER, "PyTorch, numerical accuracy: batches and slices are not promised the same bits"
     ),
     Fact(
         _TORCH, "16 bits", Usual("calculated in f32, and rounded at the end"),
@@ -132,7 +122,7 @@ FACTS: tuple[Fact, ...] = (
         Fact(_NUMPY, name, Within(4.5), "NumPy has Intel's SVML for vectors of AVX-512, within 4 ulp")
         for name in ("atan2", "pow")
     ),
-    Fact(_NUMPY, "sums", InAnyOrder(), "numpy.sum, notes: pairwise along the fast axis, and one by one along others"),
+    Fact(_NUMPY, "sums", May.ANY_ORDER, "numpy.sum, notes: pairwise along the fast axis, and one by one along others"),
     *(
         Fact(_C, name, Within(ulp), _GLIBC.format(name, seen))
         for name, ulp, seen in (
@@ -153,16 +143,16 @@ FACTS: tuple[Fact, ...] = (
         for name in ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "expm1", "log1p", "atan", "pow",
                      "atan2", "hypot")
     ),
-    Fact(_SHARED, "sums", InAnyOrder(), "nobody sees how a compiled library adds: -ffast-math lets it choose"),
+    Fact(_SHARED, "sums", May.ANY_ORDER, "nobody sees how a compiled library adds: -ffast-math lets it choose"),
     Fact(_SHARED, "products", Usual("rounded or not, where a sum takes them"), "the same, of what it contracts"),
-    Fact("jax", "subnormal numbers", Flushed(), "XLA has them flushed on a processor, as measured of JAX 0.10"),
+    Fact("jax", "subnormal numbers", May.FLUSH, "XLA has them flushed on a processor, as measured of JAX 0.10"),
     Fact(
         "mlx", "exp", Within(4.5, growth=0.62, flushes=True),
         "MLX documents none; measured of 0.32 on a processor: it is 2^(x log2 e), and 0 below some -88",
     ),
     Fact("mlx", "erf", Within(4.5, flushes=True), "the same: that of a subnormal number is 0"),
     Fact("mlx", "sigmoid", Within(7.6, growth=0.62, flushes=True), "1 / (1 + exp(-x)), with such an exponential"),
-    Fact("cupy", "subnormal numbers", Flushed(), "CuPy compiles all with -ftz=true: its issues 8382 and 9576"),
+    Fact("cupy", "subnormal numbers", May.FLUSH, "CuPy compiles all with -ftz=true: its issues 8382 and 9576"),
     Fact("jax", "rsqrt", Within(2.0), "XLA documents none: on a GPU it is rsqrt.approx.f32, within 2 ulp"),
     *(
         Fact(platform, name, Within(ulp + 0.5), f"{_GUIDE}: {name}f within {ulp} ulp")
@@ -175,7 +165,7 @@ FACTS: tuple[Fact, ...] = (
         for about, value, source in (
             ("sigmoid", Besides(2.0**-104), "1 / (1 + expf(-x)): its exponential overflows, 0 in the place of 2^-128"),
             ("products", Usual("rounded or not, where a sum takes them"), f"{_NVCC}: --fmad=true is the default"),
-            ("sums", InAnyOrder(), "CUDA C++ Programming Guide: nothing orders threads and blocks among each other"),
+            ("sums", May.ANY_ORDER, "CUDA C++ Programming Guide: nothing orders threads and blocks among each other"),
         )
     ),
     Fact(_CUDA, "sigmoid", Within(3.6), "1 / (1 + expf(-x)): the exponential, a sum and a quotient"),
@@ -193,7 +183,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(_FAST, "rsqrt", Within(4.1), "1 / sqrtf(x) is such a root and such a quotient"),
     Fact(_FAST, "divide", Within(2.5), f"{_NVCC}: it implies --prec-div=false; {_GUIDE}: within 2 ulp then"),
     Fact(_FAST, "tanh", Within(4096.5), "PTX ISA, tanh.approx.f32, which tanhf becomes: within 2^-11 of its value"),
-    Fact(_FAST, "subnormal numbers", Flushed(), f"{_NVCC}: it implies --ftz=true"),
+    Fact(_FAST, "subnormal numbers", May.FLUSH, f"{_NVCC}: it implies --ftz=true"),
 )  # fmt: skip
 """All facts. If several rows of a platform are about one function, all of them hold."""
 
@@ -209,7 +199,7 @@ def _platform(name: str) -> Platform:
     others = _ALSO.get(name, ())
 
     def holds(fact: Fact) -> bool:  # the instructions of a processor exist nowhere else
-        return fact.platform == name or (fact.platform in others and not isinstance(fact.value, FlushesBf16))
+        return fact.platform == name or (fact.platform in others and fact.value is not May.FLUSH_BF16)
 
     return Platform(name, tuple(filter(holds, FACTS)))
 

@@ -24,7 +24,6 @@ from fuzz.core.base.dtypes import from_bits
 from fuzz.core.base.stream import Reals, Stream
 from fuzz.core.laws.law import Law, Leeway, Outputs, has_elements
 from fuzz.core.laws.reach import KnowsTheScaleError, Reaches, ValueRange, leaf, reaches
-from oracles.arrangement import Arrangement
 from oracles.dtypes import SINGLE, form
 from oracles.enclosure import Mask
 from oracles.formula.exact.arithmetic import Float64
@@ -34,6 +33,7 @@ from oracles.lazy import lazy
 from oracles.op import Op
 from oracles.operand import AXIS
 from oracles.ops import OPS
+from oracles.problem import Arrangement
 
 _TRIED = (1, -1, 2, -2, 3, -3, 4, -4, 6, -6, 9, -9, 13, -13, 18, -18, 24, -24)
 """The values of k that may be drawn. The largest are as many binades as float32 has bits of significand. So an absolute

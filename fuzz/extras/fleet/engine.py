@@ -24,18 +24,7 @@ from fuzz.explain.finding import Finding
 from fuzz.explain.rule.rule import Rule
 from fuzz.explain.trial.family import Family
 from fuzz.explain.trial.trial import traits_for
-from fuzz.extras.fleet.cluster import (
-    AWAY_S,
-    SCHEME,
-    Campaign,
-    code_digest,
-    connected,
-    groups_by_need,
-    offered,
-    sources_digest,
-    within,
-    workers_of,
-)
+from fuzz.extras.fleet import cluster
 from fuzz.extras.fleet.executor import DaskExecutor
 from fuzz.extras.fleet.shard import answered
 from fuzz.findings.book import FindingBook
@@ -63,16 +52,18 @@ class DaskEngine:
     @cached_property
     def client(self) -> Client:
         """A client of the scheduler. Raises UsageError."""
-        return connected(self.address)
+        return cluster.connected(self.address)
 
     @cached_property
     def hosts(self) -> Sequence[Host]:
         """The machines of those workers that have another processor than this machine."""
-        asked = json.dumps({"code": code_digest(), "ask": "machine", "campaign": {}, "group": 0})
+        asked = json.dumps({"code": cluster.code_digest(), "ask": "machine", "campaign": {}, "group": 0})
         try:
-            told = within(partial(self.client.run, answered, asked, on_error="return"), AWAY_S)
+            told = cluster.within(partial(self.client.run, answered, asked, on_error="return"), cluster.AWAY_S)
         except TimeoutError as error:
-            raise UsageError(f"--engine {self.address}: a worker does not answer for {AWAY_S:.0f} seconds") from error
+            raise UsageError(
+                f"--engine {self.address}: a worker does not answer for {cluster.AWAY_S:.0f} seconds"
+            ) from error
         found: dict[str, Host] = {}
         for name, text in told.items():
             if not isinstance(text, str):
@@ -87,12 +78,12 @@ class DaskEngine:
         self, targets: Sequence[Target], scope: SearchScope, case_limit: float | None, longest: float | None
     ) -> DaskExecutor:
         """Return an executor that takes the turns of these targets on workers with the needed resources."""
-        known = offered(workers_of(self.client))
-        groups, needs, quick = groups_by_need(targets, slow_targets_of(targets), known)
+        known = cluster.offered(cluster.workers_of(self.client))
+        groups, needs, quick = cluster.groups_by_need(targets, slow_targets_of(targets), known)
         pack, sources = "" if self.pack is None else str(self.pack), self.pack or built_in()
-        campaign = Campaign(
-            pack, self.untrusted, sources_digest(sources, scope.kernels), tuple(groups), scope.accuracy, scope.records,
-            case_limit, longest,
+        campaign = cluster.Campaign(
+            pack, self.untrusted, cluster.sources_digest(sources, scope.kernels), tuple(groups), scope.accuracy,
+            scope.records, case_limit, longest,
         )  # fmt: skip
         self.running = DaskExecutor(
             self.address, campaign, needs, replace(scope, groups=groups, quick=quick), client=self.client
@@ -117,7 +108,7 @@ class DaskEngine:
 
 def engine_at(name: str, pack: Path | None, untrusted: bool) -> DaskEngine:
     """Return the cluster with this address. Raises UsageError."""
-    if not name.startswith(SCHEME):
+    if not name.startswith(cluster.SCHEME):
         raise UsageError(f"--engine {name}: write local, or dask://HOST:PORT of a scheduler")
     engine = DaskEngine(name, pack, untrusted)
     _ = engine.hosts

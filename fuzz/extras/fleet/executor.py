@@ -25,16 +25,7 @@ from fuzz.core.adapters.target import Attestation
 from fuzz.core.base.case import Case
 from fuzz.core.base.errors import AwayError, UsageError
 from fuzz.core.base.text import counted
-from fuzz.extras.fleet.cluster import (
-    AWAY_S,
-    Campaign,
-    code_digest,
-    connected,
-    requested,
-    threads_for,
-    within,
-    workers_of,
-)
+from fuzz.extras.fleet import cluster
 from fuzz.extras.fleet.shard import answered
 
 if TYPE_CHECKING:
@@ -93,7 +84,7 @@ class DaskExecutor:
     or process ended. A report for an order that is no longer awaited is dropped."""
 
     engine: str
-    campaign: Campaign
+    campaign: cluster.Campaign
     needs: Sequence[frozenset[str]]
     """The resources that a worker needs for each group of targets."""
     scope: SearchScope
@@ -111,7 +102,7 @@ class DaskExecutor:
 
     def __post_init__(self) -> None:
         self.watch: Watch = silent
-        self._asked = {"code": code_digest(), "campaign": asdict(self.campaign)}
+        self._asked = {"code": cluster.code_digest(), "campaign": asdict(self.campaign)}
         self._lessons: dict[tuple[str, int], Sequence[bytes]] = {}
         self._chunks: dict[tuple[str, int, int, int], Future] = {}
         self._kept: Collection[FindingId] = ()
@@ -131,7 +122,7 @@ class DaskExecutor:
 
     def __enter__(self) -> DaskExecutor:
         """Start the workers. Raises UsageError if one of them cannot take part."""
-        self.client = self.client or connected(self.engine)
+        self.client = self.client or cluster.connected(self.engine)
         self._look()
         starting = {
             (name, group): self._submit({"ask": "start", "group": group}, [], needs, workers=[name])
@@ -157,7 +148,7 @@ class DaskExecutor:
                 self._look()
                 last = self._workers.get(name, {}).get("last_seen")
                 heard, since = last, time.monotonic() if last != heard else since
-                if time.monotonic() - since > AWAY_S:
+                if time.monotonic() - since > cluster.AWAY_S:
                     self._give_up(name)
             except Exception as error:
                 self._client.close()
@@ -173,7 +164,9 @@ class DaskExecutor:
         self._workers = {each: worker for each, worker in self._workers.items() if each != name}
         if not self._workers:
             self._client.close(timeout=_LEAVING_S)
-            raise UsageError(f"--engine {self.engine}: the worker {name} is silent for {AWAY_S:.0f} s at its start")
+            raise UsageError(
+                f"--engine {self.engine}: the worker {name} is silent for {cluster.AWAY_S:.0f} s at its start"
+            )
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -217,7 +210,7 @@ class DaskExecutor:
 
     def room(self, group: int) -> int:
         on_their_way = sum(len(order.tasks) for order, _ in self._orders.values() if order.group == group)
-        most = math.ceil(_ORDERS * threads_for(self.needs[group], self._workers)) * TOGETHER
+        most = math.ceil(_ORDERS * cluster.threads_for(self.needs[group], self._workers)) * TOGETHER
         return most - on_their_way - len(self._given[group])
 
     def give(self, task: TurnJob, lessons: Sequence[bytes]) -> None:
@@ -245,7 +238,7 @@ class DaskExecutor:
         for group in range(len(self.needs)):
             text = self._text({"ask": what, "group": group})
             with suppress(Exception):
-                within(partial(self._client.run, answered, text, on_error="ignore"), _LEAVING_S)
+                cluster.within(partial(self._client.run, answered, text, on_error="ignore"), _LEAVING_S)
 
     def drop(self) -> None:
         self._client.cancel([future for _, future in self._orders.values()], force=True)
@@ -294,7 +287,7 @@ class DaskExecutor:
 
     def _send(self, group: int) -> None:
         """Send the waiting turns in orders, so that no thread is idle. An order has turns of one search."""
-        given, threads = self._given[group], threads_for(self.needs[group], self._workers)
+        given, threads = self._given[group], cluster.threads_for(self.needs[group], self._workers)
         free = math.ceil(_ORDERS * max(1, threads)) - sum(order.group == group for order, _ in self._orders.values())
         if not given or free <= 0:
             return
@@ -376,7 +369,7 @@ class DaskExecutor:
         self._ended.append(TurnReport(task, state=task.state))
 
     def _submit(self, asked: dict[str, Any], chunks: Sequence[Future], needs: Collection[str], **how: Any) -> Future:
-        resources = requested(needs)
+        resources = cluster.requested(needs)
         if self._silent and "workers" not in how:
             how["workers"] = [*self._workers]
         return self._client.submit(
@@ -395,7 +388,7 @@ class DaskExecutor:
         self._looked = now = time.monotonic()
         try:
             self._workers = {
-                name: worker for name, worker in workers_of(self._client).items() if name not in self._silent
+                name: worker for name, worker in cluster.workers_of(self._client).items() if name not in self._silent
             }
             self._heard = now
             if self._workers:
@@ -405,6 +398,6 @@ class DaskExecutor:
                 said = f"none is there, {seconds:.0f} s"
                 self.watch([RemoteWait(f"a worker of {self.engine}", None, seconds, math.inf, said)])
         except Exception as error:
-            if now - self._heard > AWAY_S:
+            if now - self._heard > cluster.AWAY_S:
                 said = f"--engine {self.engine}: the scheduler is away: what was reported before is kept"
                 raise AwayError(said) from error

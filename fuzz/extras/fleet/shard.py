@@ -22,19 +22,8 @@ from typing import Any
 
 import msgspec
 
+from fuzz.campaign.search import wire
 from fuzz.campaign.search.turn_runner import TurnJob
-from fuzz.campaign.search.wire import (
-    Calls,
-    CallsRequest,
-    Cut,
-    Failed,
-    Passed,
-    Start,
-    Take,
-    WorkersStarted,
-    packed,
-    passing,
-)
 from fuzz.core.adapters.toolchain import this_host
 from fuzz.core.transport.process import START_LIMIT_S
 from fuzz.extras.fleet.cluster import AWAY_S, code_digest
@@ -89,15 +78,15 @@ class FleetShard:
         self._connection: Connection = ours
         self._lock = threading.Lock()
         self._orders: deque[_SentTurns] = deque()
-        self._calls: SimpleQueue[Calls] = SimpleQueue()
+        self._calls: SimpleQueue[wire.Calls] = SimpleQueue()
         self._told: dict[tuple[str, int], int] = {}
         self._ready = threading.Event()
         self._heard = time.monotonic()
-        self.started: WorkersStarted | None = None
+        self.started: wire.WorkersStarted | None = None
         self.failed = ""
         self.usage = False
         """Whether the process failed because of a mistake of the user."""
-        self.send(json.dumps({"campaign": campaign, "group": group}).encode(), packed(Start()))
+        self.send(json.dumps({"campaign": campaign, "group": group}).encode(), wire.packed(wire.Start()))
         threading.Thread(target=self._read, daemon=True).start()
 
     @property
@@ -135,7 +124,7 @@ class FleetShard:
             told = self._told.get(search, 0)
             new = lessons.since(told)
             for task in tasks:
-                self.send(packed(Take(task, new[: max(0, task.known - told)], kept)))
+                self.send(wire.packed(wire.Take(task, new[: max(0, task.known - told)], kept)))
                 new = new[max(0, task.known - told) :]
                 told = max(told, task.known)
             self._told[search] = told
@@ -144,11 +133,11 @@ class FleetShard:
             raise ShardEndedError(order.failed)
         return order.taken
 
-    def before(self, finding: tuple[str, str]) -> Calls:
+    def before(self, finding: tuple[str, str]) -> wire.Calls:
         with self._lock:
             if self._orders or self.failed:
-                return Calls([])
-            self.send(packed(CallsRequest(finding)))
+                return wire.Calls([])
+            self.send(wire.packed(wire.CallsRequest(finding)))
         return self._calls.get()
 
     def end(self) -> None:
@@ -159,15 +148,15 @@ class FleetShard:
             while True:
                 said = self._connection.recv_bytes()
                 self._heard = time.monotonic()
-                message = passing(said)
-                if isinstance(message, WorkersStarted):
+                message = wire.passing(said)
+                if isinstance(message, wire.WorkersStarted):
                     self.started = message
                     self._ready.set()
-                elif isinstance(message, Calls):
+                elif isinstance(message, wire.Calls):
                     self._calls.put(message)
-                elif isinstance(message, Failed):
+                elif isinstance(message, wire.Failed):
                     self.failed, self.usage = message.error, message.usage
-                elif isinstance(message, Passed):
+                elif isinstance(message, wire.Passed):
                     self._taken(said, message)
         except (EOFError, OSError):
             self._process.wait()
@@ -176,10 +165,10 @@ class FleetShard:
                 for order in self._orders:
                     order.failed = self.failed
                     order.done.set()
-            self._calls.put(Calls([]))
+            self._calls.put(wire.Calls([]))
             self._ready.set()
 
-    def _taken(self, said: bytes, message: Passed) -> None:
+    def _taken(self, said: bytes, message: wire.Passed) -> None:
         order = self._orders[0]
         order.taken.append(b64encode(said).decode())
         order.left -= not message.plain.rest
@@ -218,7 +207,7 @@ def _answer(asked: dict[str, Any], chunks: Sequence[str]) -> dict[str, Any]:
     if what in ("cut", "end"):
         shard = _SHARDS.pop(key, None) if what == "end" else _SHARDS.get(key)
         if shard is not None:
-            shard.end() if what == "end" else shard.send(packed(Cut()))
+            shard.end() if what == "end" else shard.send(wire.packed(wire.Cut()))
         return {}
     if what == "explain":
         return {"causes": _explained(asked)}
@@ -231,7 +220,7 @@ def _answer(asked: dict[str, Any], chunks: Sequence[str]) -> dict[str, Any]:
     if what == "start":
         return {"missing": shard.started.missing, "attested": shard.started.attested}
     if what == "before":
-        return {"calls": b64encode(packed(shard.before((asked["target"], asked["case"])))).decode()}
+        return {"calls": b64encode(wire.packed(shard.before((asked["target"], asked["case"])))).decode()}
     lessons = _Lessons((*chunks, asked["lessons"]), asked["sizes"])
     tasks = msgspec.convert(asked["tasks"], list[TurnJob])
     kept = [(target, case) for target, case in asked["kept"]]

@@ -26,8 +26,7 @@ from fuzz.core.generate.turn import BATCH
 from fuzz.core.judge.judge import EntryJudge, Judgement
 from fuzz.core.laws.registry import Entry
 from fuzz.findings import casefile
-from fuzz.quality.calibrate.contracts import SimulatedPack, contracts, covering, fields, pairs_of
-from fuzz.quality.calibrate.extremes import case_of, problems
+from fuzz.quality.calibrate.contracts import SimulatedPack, case_of, contracts, covering, fields, pairs_of, problems
 from oracles.op import Op
 from oracles.ops import OPS
 

@@ -15,8 +15,7 @@ from hypothesis import settings
 from fuzz.core.base.capability import Capabilities
 from fuzz.core.base.errors import error_line
 from fuzz.quality.asking import all_asked
-from fuzz.quality.shipped.answer import ABSENT, ShippedAnswer
-from fuzz.quality.shipped.rows import ShippedOp, shipped_ops
+from fuzz.quality.shipped.rows import ABSENT, ShippedAnswer, ShippedOp, shipped_ops
 from fuzz.tasks.check.check import check
 from fuzz.tasks.check.results import CheckError, CheckFailed
 from fuzz.tasks.comparison import FORMULA, OPEN, REPLAY, RIGHT, WRONG

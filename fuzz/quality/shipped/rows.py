@@ -1,5 +1,6 @@
 """The rows of `python3 -m fuzz.quality shipped`: each is a call of a library's function, and what that is by its
-documentation, both as expressions of Python. A file of TOML has the rows of one or of a few libraries."""
+documentation, both as expressions of Python. A file of TOML has the rows of one or of a few libraries. And what was
+found out about a row."""
 
 from __future__ import annotations
 
@@ -86,3 +87,21 @@ def _of(path: Path) -> Sequence[ShippedOp]:
                 )
             )
     return found
+
+
+ABSENT = "not installed"
+"""The result of a row whose library is not here."""
+
+
+@dataclass(frozen=True)
+class ShippedAnswer:
+    """What was found out about one row."""
+
+    key: str
+    result: str
+    said: str = ""
+    """What is wrong, or why nothing is judged."""
+    by: str = ""
+    """What judged it: a formula or a replay."""
+    whole: str = ""
+    """The whole report of a failure."""

@@ -17,8 +17,7 @@ from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.core.base.errors import UsageError
 from fuzz.core.transport.python.attest import installed_version
-from fuzz.quality.shipped.answer import ABSENT, ShippedAnswer
-from fuzz.quality.shipped.rows import shipped_ops
+from fuzz.quality.shipped.rows import ABSENT, ShippedAnswer, shipped_ops
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record

@@ -13,15 +13,21 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
 from fuzz.campaign.search.stopping import Interruption
+from fuzz.core.adapters.pack import load
+from fuzz.core.base.draw import Draw
+from fuzz.core.base.dtypes import from_bits
 from fuzz.core.base.errors import UsageError, error_line
 from fuzz.core.base.text import printable
+from fuzz.core.generate.realise import realise
 from fuzz.references.dims import UnreadableError
 from fuzz.references.gpu import GPU, freed, has_gpu
+from fuzz.references.replay.recipe import ReplayRecipe, given
 from fuzz.references.tracing import tensors_in
 from fuzz.references.units import floats_as
 from fuzz.tasks.judge.asked import Asked
@@ -297,3 +303,16 @@ def beside(solution: Solution, before: str) -> Solution:
     file = f"{before}{solution.file}"
     others = {name: text for name, text in solution.files.items() if name != solution.file}
     return replace(solution, file=file, files={**others, file: solution.files[solution.file]})
+
+
+def drawn(pack: str | Path, recipe: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    """Return the inputs of a case that was drawn, by name, as contiguous arrays. `recipe` is what the `inputs` of a bug
+    in a ruling have. `pack` is the folder that the ruling names, or for a replay the file of the reference, which is
+    read for inputs that come with a `Model` alone."""
+    if "key" in recipe:
+        replayed = msgspec.convert(recipe, ReplayRecipe)
+        own = None if replayed.tensors else own_statement(str(pack)).own
+        return given(own(replayed.key) if own is not None else replayed.arrays(), replayed.dtype)
+    load(Path(pack))
+    inputs = realise(msgspec.convert(recipe, Draw)).inputs
+    return {name: from_bits(each.bits, each.dtype, each.layout.shape).copy() for name, each in inputs.items()}

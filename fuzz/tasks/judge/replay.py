@@ -29,21 +29,9 @@ from fuzz.references.replay.cases import REPLAYED, Meant, ReplayCase, ReplayErro
 from fuzz.references.replay.oracle import ABLE, NOTHING_PROMISED, Replay, Shapes, op_of
 from fuzz.report import console
 from fuzz.report.wrapping import wrapped_text
+from fuzz.tasks.judge import ruling
 from fuzz.tasks.judge.asked import Asked
 from fuzz.tasks.judge.bugs import replay_bug
-from fuzz.tasks.judge.ruling import (
-    NOT_SAT,
-    Exam,
-    JudgeResults,
-    JudgeView,
-    Said,
-    SolutionRuling,
-    axes_of,
-    first_failure,
-    largest_errors,
-    of_kernel,
-    worst_of,
-)
 from fuzz.tasks.judge.score import ExamBoard
 from fuzz.tasks.judge.words import failures_told
 from fuzz.tasks.judge.written import floats_of, probes_of, shown_line, write_solutions
@@ -81,7 +69,7 @@ class PreparedReplay:
     def run(
         self, cases: int, seed: int, laws: Sequence[str], screen: Console, seconds: float = math.inf,
         stop: Interruption | None = None,
-    ) -> tuple[Mapping[str, SolutionRuling], ReplayResults]:  # fmt: skip
+    ) -> tuple[Mapping[str, ruling.SolutionRuling], ReplayResults]:  # fmt: skip
         """Judge at most `cases` cases; return the ruling on each solution, by kernel, and the results. Begin no case
         after `seconds` of processor time, or once a stop is wanted. Raises TaskError if the reference cannot be
         replayed, and UsageError if the only solution cannot be called."""
@@ -97,7 +85,7 @@ class PreparedReplay:
                 raise TaskError(f"{self.asked.against}: {error}") from error
         cut = stop is not None and stop.wanted
         return {
-            name: self._ruling(name, results, NOT_SAT if cut else board.exam(name)) for name in self.solutions
+            name: self._ruling(name, results, ruling.NOT_SAT if cut else board.exam(name)) for name in self.solutions
         }, results
 
     def affordable(self, seed: int) -> int:
@@ -109,10 +97,10 @@ class PreparedReplay:
         case = next(self.meant.cases(seed))
         return case, self.meant.outputs(case), self.meant.ways.seconds(case.arrays)
 
-    def _ruling(self, kernel: str, results: ReplayResults, exam: Exam) -> SolutionRuling:
-        own, cases = of_kernel(results.tally, kernel), results.replay.cases
+    def _ruling(self, kernel: str, results: ReplayResults, exam: ruling.Exam) -> ruling.SolutionRuling:
+        own, cases = ruling.of_kernel(results.tally, kernel), results.replay.cases
         lines = own.targets.values()
-        said = worst_of(each for line in lines if (each := _said(line)) != "did not run")
+        said = ruling.worst_of(each for line in lines if (each := _said(line)) != "did not run")
         slow = {each.id: each.size_limit.beyond(self.op) for each in self.targets if each.size_limit is not None}
         not_given = [f"not given to {name}, which is slow: {larger}" for name, larger in slow.items()]
         reason = next((each.not_run_reason for each in lines if each.not_run_reason), "".join(not_given[:1]))
@@ -129,11 +117,11 @@ class PreparedReplay:
             )
             for place, each in enumerate(found)
         ]
-        return SolutionRuling(
+        return ruling.SolutionRuling(
             words, said, own.judged - own.gave_up, own.findings,
-            {} if self.meant.is_exact else largest_errors(own), failures,
-            "" if said == "right" or failures else reason, axes=axes_of(own), exam=exam,
-            first_failure=first_failure(own), bugs=tuple(bugs),
+            {} if self.meant.is_exact else ruling.largest_errors(own), failures,
+            "" if said == "right" or failures else reason, axes=ruling.axes_of(own), exam=exam,
+            first_failure=ruling.first_failure(own), bugs=tuple(bugs),
         )  # fmt: skip
 
 
@@ -169,7 +157,7 @@ class ReplayJudge:
         """The lines about what is replayed, and what a replay does not see."""
         return self.said, self.prepared.meant.guarantee
 
-    def run(self, seed: int, view: JudgeView, stop: Interruption) -> JudgeResults:
+    def run(self, seed: int, view: ruling.JudgeView, stop: Interruption) -> ruling.JudgeResults:
         """Judge cases, and return the results. Raises TaskError."""
         began, asked, own = time.monotonic(), self.prepared.asked, self.problem.own is not None
         all_of_them = asked.cases if self.prepared.meant.is_exact else asked.replays
@@ -189,14 +177,14 @@ class ReplayJudge:
         floors = {dtype: float(f"{np.median(each):.1e}") for dtype, each in sorted(seen.floors.items()) if each}
         probes = {law: results.tally.laws[law] for law in laws}
         told = [text for kernel, each in rulings.items() for text in failures_told(kernel, each.failures)]
-        return JudgeResults(
+        return ruling.JudgeResults(
             self.said, cases, str(self.prepared.folder), rulings, probes, floors,
             [*filter(None, unseen)], time.monotonic() - began, missed, self.prepared.meant.guarantee,
             told=[wrapped_text(each, view.width) for each in told], spent_s=time.process_time() - spent,
         )  # fmt: skip
 
 
-def _said(line: TargetTally) -> Said:
+def _said(line: TargetTally) -> ruling.Said:
     """Return the verdict on a target. Cases that no replay decides cause no doubt, unless they are the majority."""
     if line.findings or line.broken:
         return "wrong"

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from fuzz.campaign.measured import Measuring
 from fuzz.contracts.accepts import Accepts
-from fuzz.contracts.record import Measured
+from fuzz.contracts.measuring import Measured
 from fuzz.core.base.exits import Exit
 from fuzz.core.base.probe import MODE
 from fuzz.findings.axes import OTHER_MODE, told

@@ -266,7 +266,7 @@ def stand(descriptor: int, leave: Callable[[Callable[..., object]], None]) -> No
     from fuzz.core.transport.python.server import serve_forks
     from fuzz.core.transport.sandbox import unusable
     from fuzz.tasks.judge.answer import answered
-    from fuzz.tasks.judge.readings import Readings
+    from fuzz.tasks.judge.judging import Readings
 
     readings = Readings()
     for name in _LATER:

@@ -14,18 +14,7 @@ from typing import Any
 
 from fuzz.core.adapters.signature import belonging
 from fuzz.core.base.case import SPARE
-from fuzz.tasks.readers.source import (
-    TaskError,
-    UnreadSolutionsError,
-    check_installed,
-    check_language,
-    chosen_function,
-    definitions,
-    files_in,
-    framework_of,
-    kernel_name,
-    text_of,
-)
+from fuzz.tasks.readers import source
 from fuzz.tasks.readers.statement import KERNEL, MODULE, SEED, DataStatement, Module, Statement
 
 ENTRY = "judged"
@@ -76,17 +65,17 @@ def solution_of(words: str, statement: Statement, against: str = "") -> Solution
     the statement is a `Model`; or JSON with sources and an entry point. Files beside it that belong to it are included,
     except the statement's own. Raises TaskError."""
     path, _, name = words.partition(":")
-    text = text_of(Path(path))
+    text = source.text_of(Path(path))
     if Path(path).suffix == ".json":
         solution = _of_json(Path(path), text, statement)
-        check_installed(Path(path), solution.files)
+        source.check_installed(Path(path), solution.files)
         return solution
     file, others = Path(path).name, statement.data.files if statement.data is not None else {}
     found = belonging(Path(path), text).items()
     beside = {each: place for each, place in found if _is_shown(place, against, statement)}
-    own = {each: text_of(place) for each, place in beside.items() if place.suffix == ".py"}
+    own = {each: source.text_of(place) for each, place in beside.items() if place.suffix == ".py"}
     solution = _of_source(path, {**others, **own, file: _beside(text, others)}, file, name, statement)
-    check_installed(Path(path), solution.files)
+    source.check_installed(Path(path), solution.files)
     further = {each: place for each, place in beside.items() if each not in own}
     framework = "triton" if any(map(_is_in_triton, further.values())) else solution.framework
     return replace(solution, framework=framework, beside=further)
@@ -109,14 +98,14 @@ def solutions_of(words: tuple[str, ...], statement: Statement, against: str) -> 
     """Return the solutions in the named files and folders by kernel, each with its words. Raises
     UnreadSolutionsError."""
     found, unread = dict[str, tuple[str, Solution]](), dict[str, str]()
-    for each in files_in(words):
+    for each in source.files_in(words):
         try:
             solution = solution_of(each, statement, against)
-            found[kernel_name(solution.name, [*found])] = each, solution
-        except TaskError as error:
+            found[source.kernel_name(solution.name, [*found])] = each, solution
+        except source.TaskError as error:
             unread[each] = str(error)
     if unread:
-        raise UnreadSolutionsError(unread)
+        raise source.UnreadSolutionsError(unread)
     return found
 
 
@@ -126,10 +115,10 @@ def check_calls(solutions: Solutions, statement: Statement, inputs: Sequence[str
     for words, solution in solutions.values():
         try:
             solution.written(statement, inputs, outputs)
-        except TaskError as error:
+        except source.TaskError as error:
             unread[words] = str(error)
     if unread:
-        raise UnreadSolutionsError(unread)
+        raise source.UnreadSolutionsError(unread)
 
 
 def _beside(text: str, others: Iterable[str]) -> str:
@@ -142,19 +131,21 @@ def _beside(text: str, others: Iterable[str]) -> str:
 
 
 def _of_source(path: str, files: Mapping[str, str], file: str, name: str, statement: Statement) -> Solution:
-    defined, parameters, needed = definitions(Path(path), files[file]), tuple[str, ...](), tuple[str, ...]()
+    defined, parameters, needed = source.definitions(Path(path), files[file]), tuple[str, ...](), tuple[str, ...]()
     returns = False
     if statement.module is not None and not name and MODULE in defined:
         function = MODULE
     else:
         if statement.module is not None and not any(isinstance(each, ast.FunctionDef) for each in defined.values()):
-            raise TaskError(f"{path}: it has no class {MODULE}, as the solution of a Model has, and no function")
-        function = chosen_function(path, defined, name, (KERNEL, "run", "custom_kernel", statement.name, "kernel"))
+            raise source.TaskError(f"{path}: it has no class {MODULE}, as the solution of a Model has, and no function")
+        function = source.chosen_function(
+            path, defined, name, (KERNEL, "run", "custom_kernel", statement.name, "kernel")
+        )
         node = defined[function]
         assert isinstance(node, ast.FunctionDef)
         parameters, needed = _parameters(node)
         returns = any(map(partial(_is_made, parameters), _returned(node)))
-    return Solution(Path(path).stem, files, file, function, framework_of(files), parameters, needed, returns)
+    return Solution(Path(path).stem, files, file, function, source.framework_of(files), parameters, needed, returns)
 
 
 def _of_json(path: Path, text: str, statement: Statement) -> Solution:
@@ -162,10 +153,10 @@ def _of_json(path: Path, text: str, statement: Statement) -> Solution:
         said = json.loads(text)
         files = {Path(str(each["path"])).name: str(each["content"]) for each in said["sources"]}
         file, _, function = str(said["spec"]["entry_point"]).partition("::")
-        check_language(path, file)
+        source.check_language(path, file)
         found = _of_source(str(path), files, Path(file).name, function, statement)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise TaskError(f"{path}: it is no solution with sources and spec.entry_point: {error!r}") from error
+        raise source.TaskError(f"{path}: it is no solution with sources and spec.entry_point: {error!r}") from error
     return found
 
 
@@ -233,7 +224,7 @@ def _call_of(solution: Solution, inputs: Sequence[str], module: Module) -> str:
     if missing or unused:
         wrong = f"needs {' and '.join(missing)}" if missing else f"does not take {' and '.join(unused)}"
         there, given = ", ".join(known) or "nothing", ", ".join(module.inputs)
-        raise TaskError(
+        raise source.TaskError(
             f"{solution.file}: {solution.function} {wrong}: beside {given}, Model has {there}. Write a class {MODULE} "
             f"whose forward({given}) calls it"
         )
@@ -265,7 +256,7 @@ def _call(
     unsaid = [each for name, each in numbers.items() if name not in more]
     written = outputs if left and len(left) == len(outputs) and not solution.returns else ()
     if not written and left and (by_name or len(left) > len(unsaid)):
-        raise TaskError(
+        raise source.TaskError(
             f"{solution.file}: {solution.function} needs {' and '.join(left)}: no argument of the reference, which has "
             f"{', '.join([*inputs, *numbers])}, is called so, and it does not write {' and '.join(outputs)}"
         )
@@ -283,69 +274,6 @@ def _named(outputs: Sequence[str]) -> list[str]:
     ]  # fmt: skip
 
 
-_MODULE = '''import torch as _judged_torch
-
-_judged_made = {{}}
-
-
-def _judged_model(*tensors):
-    """In another dtype than the statement has, as by `model.to(dtype)`."""
-    dtype = next((each.dtype for each in tensors if each.is_floating_point()), _judged_torch.float32)
-    if dtype not in _judged_made:
-        _judged_torch.manual_seed({seed})
-        model = ModelNew(*{made_of}).to(tensors[0].device)
-        if {mode!r} is not None:
-            model.train({mode!r})
-        model = model if str(dtype) in {dtypes!r} else model.to(dtype)
-        state = dict(model.named_buffers())
-        _judged_made[dtype] = model, {{name: state[name].clone() for name in {changed!r} if name in state}}
-    return _judged_made[dtype]
-
-
-def _judged_but_for_ones(tensor):
-    return [size for size in tensor.shape if size != 1]
-
-
-def _judged_fill(model, before, given):
-    """What calls change as it was before; weights by their names, or where these are others by their places among those
-    of one shape.
-
-    A module may keep what it made of its weights until others are loaded, their versions change or its mode is set."""
-    each = {{"remove_duplicate": False}}  # a module may keep one tensor by two names
-    state = {{**dict(model.named_parameters(**each)), **dict(model.named_buffers(**each))}}
-    rest = [name for name, each in state.items() if name not in given and each.is_floating_point()]
-    loaded = {{}}
-    for name, tensor in before.items():
-        state[name].copy_(tensor)
-    for name, tensor in given.items():
-        own, named = name, state.get(name)
-        if named is None or named.shape != tensor.shape:
-            own = next((each for each in rest if state[each].shape == tensor.shape), None)
-            rest = [each for each in rest if each != own]
-        if own is not None:
-            loaded[own] = tensor
-        elif named is not None and _judged_but_for_ones(named) == _judged_but_for_ones(tensor):
-            loaded[name] = tensor.reshape(named.shape)
-        elif named is not None:
-            raise RuntimeError(f"its {{name}} has shape {{[*named.shape]}}, the reference's {{[*tensor.shape]}}")
-    model.load_state_dict(loaded, strict=False)
-    for name in loaded.keys() - model.state_dict().keys():  # buffers that are not saved
-        state[name].copy_(loaded[name])
-    modes = [(each, each.training) for each in model.modules()]
-    model.train(model.training)
-    for each, mode in modes:
-        each.training = mode
-
-
-def judged({parameters}):
-    model, before = _judged_model({parameters})
-    with _judged_torch.no_grad():
-        _judged_fill(model, before, {{{weights}}})
-    with _judged_torch.set_grad_enabled(any(each.requires_grad for each in ({parameters},))):
-        found = model({inputs})
-'''
-
-
 _MODELS = "judged.models = lambda: [model for model, _ in _judged_made.values()]\n"
 """By which a probe sets another mode."""
 
@@ -358,7 +286,7 @@ def calls_of(
     assert module is not None
     given = {} if module.one_seed else module.weights
     weights = ", ".join(f"{own!r}: {name}" for name, own in given.items() if name in inputs)
-    made = _MODULE.format(
+    made = Path(__file__).with_name("module_call.txt").read_text("utf-8").format(
         made_of=said(module.made_of), seed=SEED, mode=module.mode.to_set, changed=module.mode.changed,
         parameters=", ".join(inputs), weights=weights,
         dtypes=tuple(f"torch.{each}" for each in dict.fromkeys(("float32", *statement.dtypes.values()))),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from fuzz.core.adapters.cuda_kernel import CudaKernel
+from fuzz.core.adapters.prototyped_kernel import CudaKernel
 from fuzz.tasks.beginning.declared import PROTOTYPE, sample
 
 CUDA = sample("cuda")

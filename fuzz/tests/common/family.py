@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from fuzz.core.base.case import Case
 from fuzz.core.base.dtypes import NUMPY_DTYPE, from_bits, quantise
 from oracles.algorithm import traced
-from oracles.arrangement import Arrangement
 from oracles.elementary.function import Elementary
 from oracles.formula.exact.arithmetic import Float64, along
 from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.exact.contraction import Axes
 from oracles.operand import AXIS
 from oracles.ops import OPS
+from oracles.problem import Arrangement
 
 F32 = NDArray[np.float32]
 

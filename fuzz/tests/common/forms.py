@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from fuzz.core.adapters.shared_kernel import SharedKernel
+from fuzz.core.adapters.prototyped_kernel import SharedKernel
 
 _SOURCE = Path(__file__).with_name("forms.c")
 FORM = "void {}(const float *x, float *y, int n)"

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.contracts.measuring import measured
-from fuzz.contracts.record import Measured
+from fuzz.contracts.measuring import Measured, measured
 from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import Target
 from fuzz.tasks.check.function import OwnProcess, declared

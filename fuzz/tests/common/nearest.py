@@ -1,7 +1,7 @@
 """A pytest plugin: the exact value, rounded once, is right of every reference that a test reads, whoever reads it.
 
 After each test the references that it read first are tried, at night all of them and in the gate some: one that is
-accused fails the test, though what is wrong is how the oracle reads it. See `fuzz.quality.calibrate.nearest`.
+accused fails the test, though what is wrong is how the oracle reads it. See `fuzz.quality.calibrate.verb`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def pytest_configure() -> None:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
     yield
-    from fuzz.quality.calibrate.nearest import accused
+    from fuzz.quality.calibrate.verb import accused
 
     _seen.update(_read)
     while _read:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from oracles.lazy import ReadWhenAsked
 
 if TYPE_CHECKING:
-    from oracles.elementary.function import Elementary, FunctionFamily
-    from oracles.elementary.of_two import OfTwo
+    from oracles.elementary.function import Elementary, FunctionFamily, OfTwo
 
 NAMES = tuple(sorted(each.name for each in iter_modules(__path__)))
 """The names of all functions."""

@@ -7,11 +7,9 @@ import math
 import mpmath
 import numpy as np
 
-from oracles.doubledouble import F64, DoubleDouble
-from oracles.elementary import Bound
+from oracles.doubledouble import F64, DoubleDouble, ExtendedDouble
 from oracles.elementary.elementwise import of_double, of_float64, signed
-from oracles.elementary.function import EXACT, Certified, Elementary
-from oracles.extendeddouble import ExtendedDouble
+from oracles.elementary.function import EXACT, Bound, Certified, Elementary
 
 
 @of_double

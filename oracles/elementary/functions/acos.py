@@ -6,12 +6,10 @@ import math
 
 import mpmath
 
-from oracles.doubledouble import F64, DoubleDouble
-from oracles.elementary import Bound
+from oracles.doubledouble import F64, DoubleDouble, ordinary
 from oracles.elementary.elementwise import U, V, of_double, rounded
-from oracles.elementary.function import CANCELLED, Certified, Elementary
+from oracles.elementary.function import CANCELLED, Bound, Certified, Elementary
 from oracles.elementary.functions import asin, atan, sqrt
-from oracles.extendeddouble import ordinary
 
 
 @of_double

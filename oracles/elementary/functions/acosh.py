@@ -7,13 +7,11 @@ import math
 import mpmath
 import numpy as np
 
-from oracles.doubledouble import F64, DoubleDouble, chosen
-from oracles.elementary import Bound
+from oracles.doubledouble import F64, ORDINARY, DoubleDouble, ExtendedDouble, chosen, whichever
 from oracles.elementary.elementwise import U, V, of_double, rounded
-from oracles.elementary.function import CANCELLED, Certified, Elementary
+from oracles.elementary.function import CANCELLED, Bound, Certified, Elementary
 from oracles.elementary.functions import log, log1p, sqrt
 from oracles.elementary.functions.asinh import FAR, log_of_twice
-from oracles.extendeddouble import ORDINARY, ExtendedDouble, whichever
 
 
 @of_double

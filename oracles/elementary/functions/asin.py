@@ -7,12 +7,10 @@ import math
 import mpmath
 import numpy as np
 
-from oracles.doubledouble import F64, DoubleDouble, chosen
-from oracles.elementary import Bound
+from oracles.doubledouble import F64, DoubleDouble, chosen, proportional
 from oracles.elementary.elementwise import U, V, of_double, rounded
-from oracles.elementary.function import Certified, Elementary
+from oracles.elementary.function import Bound, Certified, Elementary
 from oracles.elementary.functions import atan, sqrt
-from oracles.extendeddouble import proportional
 
 
 @of_double

@@ -7,13 +7,11 @@ import math
 import mpmath
 import numpy as np
 
-from oracles.doubledouble import F64, DoubleDouble, absolute, chosen
-from oracles.elementary import Bound
+from oracles.doubledouble import F64, ORDINARY, DoubleDouble, ExtendedDouble, absolute, chosen, whichever
 from oracles.elementary.elementwise import U, V, of_double, rounded, signed
-from oracles.elementary.function import Certified, Elementary
+from oracles.elementary.function import Bound, Certified, Elementary
 from oracles.elementary.functions import log, log1p, sqrt
 from oracles.elementary.tables import logarithms
-from oracles.extendeddouble import ORDINARY, ExtendedDouble, whichever
 
 EQUAL = 2.0**-55
 """The magnitude of x below which asinh x equals x within a relative V/32."""

@@ -10,12 +10,10 @@ import numpy as np
 from mpmath import mpf
 from numpy.typing import NDArray
 
-from oracles.doubledouble import F64, DoubleDouble, absolute, chosen
-from oracles.elementary import Bound
+from oracles.doubledouble import F64, DoubleDouble, absolute, chosen, proportional
 from oracles.elementary.elementwise import I64, U, V, nearest, of_double, of_float64, polynomial, signed
-from oracles.elementary.function import Certified, Elementary
+from oracles.elementary.function import Bound, Certified, Elementary
 from oracles.elementary.tables import CELLS, doubled, fixed, ratio
-from oracles.extendeddouble import proportional
 
 LARGEST = 2.0**60
 """The argument from which on atan x is a quarter turn within 0.01 u."""

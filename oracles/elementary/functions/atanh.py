@@ -7,13 +7,11 @@ import math
 import mpmath
 import numpy as np
 
-from oracles.doubledouble import F64, DoubleDouble, absolute, chosen
-from oracles.elementary import Bound
+from oracles.doubledouble import F64, DoubleDouble, absolute, chosen, proportional
 from oracles.elementary.elementwise import U, V, of_double, rounded, signed
-from oracles.elementary.function import Certified, Elementary
+from oracles.elementary.function import Bound, Certified, Elementary
 from oracles.elementary.functions import asin, log1p
 from oracles.elementary.functions.asinh import EQUAL
-from oracles.extendeddouble import proportional
 
 
 @of_double

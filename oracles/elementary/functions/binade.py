@@ -8,11 +8,9 @@ import mpmath
 import numpy as np
 from mpmath import mpf
 
-from oracles.doubledouble import F64, DoubleDouble
-from oracles.elementary import Bound
+from oracles.doubledouble import F64, DoubleDouble, ExtendedDouble
 from oracles.elementary.elementwise import TINY, of_double, of_float64
-from oracles.elementary.function import EXACT, Certified, Elementary
-from oracles.extendeddouble import ExtendedDouble
+from oracles.elementary.function import EXACT, Bound, Certified, Elementary
 
 
 @of_float64

@@ -8,12 +8,10 @@ import mpmath
 import numpy as np
 from mpmath import mpf
 
-from oracles.doubledouble import DoubleDouble, absolute, chosen, two_product, two_sum
-from oracles.elementary import Bound
+from oracles.doubledouble import DoubleDouble, ExtendedDouble, absolute, chosen, two_product, two_sum
 from oracles.elementary.elementwise import U, V, mantissa, of_double, rounded, scaled_double, signed, tangent_of
-from oracles.elementary.function import Certified, Elementary
+from oracles.elementary.function import Bound, Certified, Elementary
 from oracles.elementary.functions import exp2, log2
-from oracles.extendeddouble import ExtendedDouble
 
 
 @of_double

@@ -7,11 +7,10 @@ import math
 import mpmath
 import numpy as np
 
-from oracles.doubledouble import F64, DoubleDouble
+from oracles.doubledouble import F64, DoubleDouble, ordinary
 from oracles.elementary.elementwise import of_double, of_float64
 from oracles.elementary.function import LEAST_BINADE, Certified, Elementary
 from oracles.elementary.functions.sin import DOUBLE_BOUND, FLOAT64_BOUND, HARD, farthest, turned, turned_double
-from oracles.extendeddouble import ordinary
 
 
 @of_float64

@@ -8,13 +8,11 @@ import mpmath
 import numpy as np
 from mpmath import mpf
 
-from oracles.doubledouble import F64, DoubleDouble, absolute, chosen
-from oracles.elementary import Bound
+from oracles.doubledouble import F64, DoubleDouble, ExtendedDouble, absolute, chosen, whichever
 from oracles.elementary.elementwise import U, V, of_double, rounded
-from oracles.elementary.function import Certified, Elementary
+from oracles.elementary.function import Bound, Certified, Elementary
 from oracles.elementary.functions import exp
 from oracles.elementary.functions.sinh import FAR, HARD, half_of_power
-from oracles.extendeddouble import ExtendedDouble, whichever
 
 
 def precise(x: mpf) -> mpf:

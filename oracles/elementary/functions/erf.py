@@ -8,12 +8,10 @@ from functools import cache
 import mpmath
 import numpy as np
 
-from oracles.doubledouble import F64, LOST, DoubleDouble, absolute, chosen, two_sum
-from oracles.elementary import Bound
+from oracles.doubledouble import F64, LOST, DoubleDouble, absolute, chosen, proportional, two_sum
 from oracles.elementary.elementwise import U, V, nearest, of_double, of_float64, polynomial, signed
-from oracles.elementary.function import Certified, Elementary
+from oracles.elementary.function import Bound, Certified, Elementary
 from oracles.elementary.tables import CELLS, FARTHEST, doubled, erf_cells, fixed
-from oracles.extendeddouble import proportional
 
 TERMS = 9
 """The number of coefficients in float64, those of h^0 to h^8."""

@@ -9,8 +9,7 @@ import mpmath
 import numpy as np
 from mpmath import mpf
 
-from oracles.doubledouble import F64, DoubleDouble, chosen, two_sum
-from oracles.elementary import Bound
+from oracles.doubledouble import F64, DoubleDouble, ExtendedDouble, chosen, two_sum, whichever
 from oracles.elementary.elementwise import (
     LEAST,
     U,
@@ -23,10 +22,9 @@ from oracles.elementary.elementwise import (
     rounded,
     scaled_double,
 )
-from oracles.elementary.function import LEAST_BINADE, Certified, Elementary
+from oracles.elementary.function import LEAST_BINADE, Bound, Certified, Elementary
 from oracles.elementary.functions import erf, exp
 from oracles.elementary.tables import CELLS, PLACES, doubled, fixed
-from oracles.extendeddouble import ExtendedDouble, whichever
 
 NEAR = 0.5
 """The argument below which erfc x is 1 - erf x."""

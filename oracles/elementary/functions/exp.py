@@ -8,12 +8,10 @@ import mpmath
 import numpy as np
 from mpmath import mpf
 
-from oracles.doubledouble import F64, DoubleDouble, chosen, plus, two_sum
-from oracles.elementary import Bound
+from oracles.doubledouble import F64, DoubleDouble, ExtendedDouble, chosen, plus, two_sum, whichever
 from oracles.elementary.elementwise import I64, U, V, nearest, of_double, of_float64, polynomial, scaled, scaled_double
-from oracles.elementary.function import LEAST_BINADE, Certified, Elementary, of_growth
+from oracles.elementary.function import LEAST_BINADE, Bound, Certified, Elementary, of_growth
 from oracles.elementary.tables import STEP_BITS, STEPS, powers, ratio
-from oracles.extendeddouble import ExtendedDouble, whichever
 
 LARGEST = 710.0
 """The argument from which on exp overflows."""

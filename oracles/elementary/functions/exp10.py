@@ -9,13 +9,11 @@ import mpmath
 import numpy as np
 from mpmath import mpf
 
-from oracles.doubledouble import F64, DoubleDouble, chosen, two_sum
-from oracles.elementary import Bound
+from oracles.doubledouble import F64, DoubleDouble, ExtendedDouble, chosen, two_sum, whichever
 from oracles.elementary.elementwise import I64, U, V, nearest, of_double, rounded, scaled_double
-from oracles.elementary.function import Certified, Elementary, of_growth
+from oracles.elementary.function import Bound, Certified, Elementary, of_growth
 from oracles.elementary.functions import exp, exp2
 from oracles.elementary.tables import doubled, fixed, pieces
-from oracles.extendeddouble import ExtendedDouble, whichever
 
 LARGEST = 309.0
 """The argument from which on 10^x overflows."""

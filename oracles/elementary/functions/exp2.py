@@ -7,13 +7,11 @@ import math
 import numpy as np
 from mpmath import mpf
 
-from oracles.doubledouble import F64, DoubleDouble, chosen, two_sum
-from oracles.elementary import Bound
+from oracles.doubledouble import F64, DoubleDouble, ExtendedDouble, chosen, two_sum, whichever
 from oracles.elementary.elementwise import I64, U, V, nearest, of_double, of_float64, scaled_double
-from oracles.elementary.function import LEAST_BINADE, Certified, Elementary, of_growth
+from oracles.elementary.function import LEAST_BINADE, Bound, Certified, Elementary, of_growth
 from oracles.elementary.functions import exp
 from oracles.elementary.tables import STEP_BITS, STEPS, logarithms
-from oracles.extendeddouble import ExtendedDouble, whichever
 
 LARGEST = 1025.0
 """The argument from which on 2^x overflows."""

@@ -7,13 +7,11 @@ import math
 import mpmath
 import numpy as np
 
-from oracles.doubledouble import F64, DoubleDouble, chosen, two_sum
-from oracles.elementary import Bound
+from oracles.doubledouble import F64, ORDINARY, DoubleDouble, ExtendedDouble, chosen, two_sum, whichever
 from oracles.elementary.elementwise import U, V, of_double, of_float64, polynomial, power, scaled
-from oracles.elementary.function import Certified, Elementary, of_growth
+from oracles.elementary.function import Bound, Certified, Elementary, of_growth
 from oracles.elementary.functions import exp
 from oracles.elementary.tables import powers
-from oracles.extendeddouble import ORDINARY, ExtendedDouble, whichever
 
 FAR = 40.0
 """The magnitude of x beyond which the smaller of e^x and 1 is less than 0.04 u of the larger."""

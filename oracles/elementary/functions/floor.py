@@ -7,11 +7,9 @@ import math
 import mpmath
 import numpy as np
 
-from oracles.doubledouble import DoubleDouble, chosen, two_sum
-from oracles.elementary import Bound
+from oracles.doubledouble import DoubleDouble, chosen, two_sum, whole
 from oracles.elementary.elementwise import of_double, of_float64
-from oracles.elementary.function import EXACT, Certified, Elementary
-from oracles.extendeddouble import whole
+from oracles.elementary.function import EXACT, Bound, Certified, Elementary
 
 
 @of_double

@@ -9,13 +9,12 @@ import mpmath
 import numpy as np
 from mpmath import mpf
 
-from oracles.doubledouble import F64, DoubleDouble, absolute, chosen
-from oracles.elementary import Bound, gamma
+from oracles.doubledouble import F64, ORDINARY, DoubleDouble, ExtendedDouble, absolute, chosen, whichever
+from oracles.elementary import gamma
 from oracles.elementary.elementwise import U, V, of_double, polynomial, rounded, scaled, scaled_double
-from oracles.elementary.function import LEAST_BINADE, Certified, Elementary
+from oracles.elementary.function import LEAST_BINADE, Bound, Certified, Elementary
 from oracles.elementary.functions import log, sin
 from oracles.elementary.tables import doubled, fixed, logarithms, ratio
-from oracles.extendeddouble import ORDINARY, ExtendedDouble, whichever
 
 NEAR = 0.5
 """The argument from which on the table is asked for x itself."""

@@ -7,8 +7,7 @@ import math
 import mpmath
 import numpy as np
 
-from oracles.doubledouble import F64, LOST, DoubleDouble, chosen, of_ieee, plus, two_sum
-from oracles.elementary import Bound
+from oracles.doubledouble import F64, LOST, ORDINARY, ZERO, DoubleDouble, ExtendedDouble, chosen, of_ieee, plus, two_sum
 from oracles.elementary.elementwise import (
     I64,
     U,
@@ -21,9 +20,8 @@ from oracles.elementary.elementwise import (
     polynomial,
     scaled,
 )
-from oracles.elementary.function import CANCELLED, Certified, Elementary
+from oracles.elementary.function import CANCELLED, Bound, Certified, Elementary
 from oracles.elementary.tables import STEPS, logarithms, ratio
-from oracles.extendeddouble import ORDINARY, ZERO, ExtendedDouble
 
 
 @of_float64

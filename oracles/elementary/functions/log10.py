@@ -7,13 +7,11 @@ from functools import cache
 
 import mpmath
 
-from oracles.doubledouble import F64, LOST, DoubleDouble, chosen
-from oracles.elementary import Bound
+from oracles.doubledouble import F64, LOST, DoubleDouble, ExtendedDouble, chosen
 from oracles.elementary.elementwise import U, V, of_double, rounded
-from oracles.elementary.function import Certified, Elementary
+from oracles.elementary.function import Bound, Certified, Elementary
 from oracles.elementary.functions import log
 from oracles.elementary.tables import doubled, fixed
-from oracles.extendeddouble import ExtendedDouble
 
 
 @cache

@@ -7,13 +7,11 @@ import math
 import mpmath
 import numpy as np
 
-from oracles.doubledouble import F64, DoubleDouble, chosen, two_sum
-from oracles.elementary import Bound
+from oracles.doubledouble import F64, ORDINARY, DoubleDouble, ExtendedDouble, chosen, two_sum, whichever
 from oracles.elementary.elementwise import U, V, halves, mantissa, nearest, of_double, of_float64, scaled
-from oracles.elementary.function import Certified, Elementary
+from oracles.elementary.function import Bound, Certified, Elementary
 from oracles.elementary.functions import log
 from oracles.elementary.tables import STEPS, logarithms
-from oracles.extendeddouble import ORDINARY, ExtendedDouble, whichever
 
 NEAR = 0.25
 """The magnitude of x up to which no power of two is taken out of 1 + x."""

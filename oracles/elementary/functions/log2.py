@@ -9,13 +9,11 @@ import mpmath
 import numpy as np
 from mpmath import mpf
 
-from oracles.doubledouble import F64, LOST, DoubleDouble, chosen
-from oracles.elementary import Bound
+from oracles.doubledouble import F64, LOST, DoubleDouble, ExtendedDouble, chosen
 from oracles.elementary.elementwise import U, V, mantissa, of_double, of_float64, scaled
-from oracles.elementary.function import CANCELLED, Certified, Elementary
+from oracles.elementary.function import CANCELLED, Bound, Certified, Elementary
 from oracles.elementary.functions import log
 from oracles.elementary.tables import doubled, fixed
-from oracles.extendeddouble import ExtendedDouble
 
 
 def precise(x: mpf) -> mpf:

@@ -10,8 +10,8 @@ import numpy as np
 from mpmath import mpf
 from numpy.typing import NDArray
 
-from oracles.doubledouble import F64, DoubleDouble, chosen, two_product, two_sum
-from oracles.elementary import Bound, FormulaError
+from oracles.doubledouble import F64, DoubleDouble, ExtendedDouble, chosen, two_product, two_sum
+from oracles.elementary import FormulaError
 from oracles.elementary.elementwise import (
     I64,
     U,
@@ -23,9 +23,8 @@ from oracles.elementary.elementwise import (
     scaled_double,
     tangent_of,
 )
-from oracles.elementary.function import Certified, Elementary, FunctionFamily, Limits, Sign
+from oracles.elementary.function import Bound, Certified, Elementary, FunctionFamily, Limits, Sign
 from oracles.elementary.functions import exp2, log2
-from oracles.extendeddouble import ExtendedDouble
 
 MOST = 1024.0
 """The largest exponent. With larger ones all powers are infinite or zero, except powers of numbers next to 1."""

@@ -8,12 +8,10 @@ import mpmath
 import numpy as np
 from mpmath import mpf
 
-from oracles.doubledouble import F64, DoubleDouble, chosen
-from oracles.elementary import Bound
+from oracles.doubledouble import F64, DoubleDouble, ExtendedDouble, chosen
 from oracles.elementary.elementwise import U, V, of_double, of_float64, scaled_double, tangent_of
-from oracles.elementary.function import Certified, Elementary
+from oracles.elementary.function import Bound, Certified, Elementary
 from oracles.elementary.functions import sqrt
-from oracles.extendeddouble import ExtendedDouble
 
 
 def precise(x: mpf) -> mpf:

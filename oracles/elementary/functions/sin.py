@@ -9,12 +9,10 @@ from dataclasses import dataclass
 import mpmath
 import numpy as np
 
-from oracles.doubledouble import F64, DoubleDouble, chosen, plus, two_sum
-from oracles.elementary import Bound
+from oracles.doubledouble import F64, DoubleDouble, chosen, plus, proportional, two_sum
 from oracles.elementary.elementwise import I64, U, V, nearest, of_double, of_float64, polynomial
-from oracles.elementary.function import LEAST_BINADE, Certified, Elementary
+from oracles.elementary.function import LEAST_BINADE, Bound, Certified, Elementary
 from oracles.elementary.tables import ANGLES, angles, ratio, residues
-from oracles.extendeddouble import proportional
 
 LIMIT = 2.0**20
 """The magnitude of arguments from which on they are replaced by residues."""

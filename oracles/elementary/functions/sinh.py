@@ -8,13 +8,11 @@ import mpmath
 import numpy as np
 from mpmath import mpf
 
-from oracles.doubledouble import F64, DoubleDouble, absolute, chosen
-from oracles.elementary import Bound
+from oracles.doubledouble import F64, ORDINARY, DoubleDouble, ExtendedDouble, absolute, chosen, whichever
 from oracles.elementary.elementwise import U, V, of_double, rounded, scaled_double, signed
-from oracles.elementary.function import Certified, Elementary
+from oracles.elementary.function import Bound, Certified, Elementary
 from oracles.elementary.functions import exp, expm1
 from oracles.elementary.functions.tanh import EQUAL
-from oracles.extendeddouble import ORDINARY, ExtendedDouble, whichever
 
 FAR = 40.0
 """The magnitude of x from which on sinh x and cosh x are e^|x| / 2 within 2^-9 V."""

@@ -8,12 +8,10 @@ import mpmath
 import numpy as np
 from mpmath import mpf
 
-from oracles.doubledouble import F64, LOST, DoubleDouble, absolute, chosen
-from oracles.elementary import Bound
+from oracles.doubledouble import F64, LOST, DoubleDouble, ExtendedDouble, absolute, chosen, whichever
 from oracles.elementary.elementwise import U, V, of_double, of_float64
-from oracles.elementary.function import Certified, Elementary
+from oracles.elementary.function import Bound, Certified, Elementary
 from oracles.elementary.functions import exp, log1p
-from oracles.extendeddouble import ExtendedDouble, whichever
 
 FADED = 600.0
 """The argument from which on softplus x is x, and below whose negative it is e^x, within a relative e^-600."""

@@ -8,11 +8,10 @@ import mpmath
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.doubledouble import F64, DoubleDouble, chosen, root
-from oracles.elementary import CORRECT, Bound
+from oracles.doubledouble import F64, DoubleDouble, ExtendedDouble, chosen, root
+from oracles.elementary import CORRECT
 from oracles.elementary.elementwise import I64, U, V, mantissa, of_double, of_float64, scaled_double, tangent_of
-from oracles.elementary.function import Certified, Elementary
-from oracles.extendeddouble import ExtendedDouble
+from oracles.elementary.function import Bound, Certified, Elementary
 
 
 @of_float64

@@ -7,12 +7,10 @@ import math
 import mpmath
 import numpy as np
 
-from oracles.doubledouble import F64, DoubleDouble, chosen
-from oracles.elementary import Bound
+from oracles.doubledouble import F64, DoubleDouble, chosen, proportional
 from oracles.elementary.elementwise import U, V, of_double, of_float64
-from oracles.elementary.function import LEAST_BINADE, Certified, Elementary
+from oracles.elementary.function import LEAST_BINADE, Bound, Certified, Elementary
 from oracles.elementary.functions.sin import EQUAL, HARD, NEAR_POLES, turned, turned_double
-from oracles.extendeddouble import proportional
 
 
 @of_float64

@@ -7,12 +7,10 @@ import math
 import mpmath
 import numpy as np
 
-from oracles.doubledouble import F64, DoubleDouble, absolute, chosen
-from oracles.elementary import Bound
+from oracles.doubledouble import F64, DoubleDouble, absolute, chosen, proportional
 from oracles.elementary.elementwise import U, V, of_double, of_float64, signed
-from oracles.elementary.function import Certified, Elementary
+from oracles.elementary.function import Bound, Certified, Elementary
 from oracles.elementary.functions.expm1 import less_one, less_one_double
-from oracles.extendeddouble import proportional
 
 EQUAL = 2.0**-55
 """The magnitude of x below which tanh x equals x within a relative V/32."""

@@ -8,13 +8,12 @@ import mpmath
 import numpy as np
 from mpmath import mpf
 
-from oracles.doubledouble import F64, DoubleDouble, absolute, chosen
-from oracles.elementary import Bound, gamma
+from oracles.doubledouble import F64, ORDINARY, DoubleDouble, ExtendedDouble, absolute, chosen, whichever
+from oracles.elementary import gamma
 from oracles.elementary.elementwise import I64, U, V, mantissa, of_double, rounded, scaled, scaled_double
-from oracles.elementary.function import LEAST_BINADE, Certified, Elementary
+from oracles.elementary.function import LEAST_BINADE, Bound, Certified, Elementary
 from oracles.elementary.functions import exp, lgamma, sin
 from oracles.elementary.functions.pow import BINADES
-from oracles.extendeddouble import ORDINARY, ExtendedDouble, whichever
 
 _FARTHEST = 2.0**20
 """The magnitude of x from which on gamma overflows or underflows in any format."""

@@ -14,7 +14,7 @@ from oracles.formula.affine.forms import DUST, ETA, Form, Mask, Symbol, replace
 from oracles.formula.affine.setting import SettledProblem
 from oracles.formula.affine.sums import any_along
 from oracles.formula.exact.arithmetic import Float64, within
-from oracles.formula.exact.ranking import Order, order_of
+from oracles.formula.exact.centre import Order, order_of
 from oracles.formula.node import EITHER, LAST, Node
 from oracles.ranks import Ranks, RankWindow, at, exactly, window_of
 from oracles.rounding import round_to

@@ -1,9 +1,10 @@
-"""Forms of linear recurrences, h(t) = a(t) h(t - 1) + b(t).
+"""Forms of what is built up term by term: linear recurrences, h(t) = a(t) h(t - 1) + b(t); sums of exponentials that
+are scaled again whenever a running maximum grows ("online" softmax and attention); and means and variances.
 
-A kernel may take one place after the other, or blocks one after the other, or a tree, which multiplies the factors a of
-a block before it knows h. In each case a term b(r) enters h(t) times the product of the a between, after t - r products
-and one addition at each place between; a tree has one more addition at each of its levels. So with the magnitudes M(t)
-= |a(t)| M(t - 1) + |b(t)|, in which nothing cancels, the error E is
+Of a recurrence a kernel may take one place after the other, or blocks one after the other, or a tree, which multiplies
+the factors a of a block before it knows h. In each case a term b(r) enters h(t) times the product of the a between,
+after t - r products and one addition at each place between; a tree has one more addition at each of its levels. So with
+the magnitudes M(t) = |a(t)| M(t - 1) + |b(t)|, in which nothing cancels, the error E is
 
     E(t) = |a(t)| E(t - 1) + (error of a) |h(t - 1)| + (error of b) + 2 u M(t),  and at last log2(t) u M(t) more.
 
@@ -12,23 +13,27 @@ This is the worst case, since rounding errors that repeat are not random. All er
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from dataclasses import replace as fields_replaced
 from typing import Any
 
 import numpy as np
 
 from oracles.doubledouble import F64
 from oracles.dtypes import Format
-from oracles.formula.affine.errors import either, marked
-from oracles.formula.affine.forms import DUST, Form, Mask, dust, upwards
+from oracles.formula.affine.errors import Rounding, either, marked, more, rounded, taken
+from oracles.formula.affine.forms import DUST, Form, Mask, Symbol, dust, replace, shared, upwards
+from oracles.formula.affine.operations import added, function
+from oracles.formula.affine.reductions import dotted, greatest, total
 from oracles.formula.affine.setting import SettledProblem
-from oracles.formula.affine.sums import any_along
+from oracles.formula.affine.sums import any_along, sums_of_products
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.rigorous import along_axis, places_of
-from oracles.formula.trace import Node
+from oracles.formula.trace import FormulaError, Node, exp, exponential_of
 from oracles.lazy import lazy
-from oracles.summation import Sequential
+from oracles.summation import Sequential, rescalings
 
 _SLACK = 1 + 2.0**-20
 """A factor for what a product of 1 + u exceeds 1 plus the sum of u by, over as many places as a dimension has."""
@@ -99,9 +104,9 @@ class _Steps:
     def size(self) -> F64:
         """Return the magnitudes M(t) that are carried on, shape (places + 1, ...). The start comes first."""
         found, more = self._begun(self._least), self._of(np.abs(self.b.centre) + self.b.spread) * self._carried
-        for factor, before, added, now in zip(self._wide, found[:-1], more, found[1:], strict=True):
+        for factor, before, step, now in zip(self._wide, found[:-1], more, found[1:], strict=True):
             product = upwards(np.multiply(factor, before, now), self.dtype, factor, before)
-            np.add(np.multiply(product, self._carried, now), added, now)
+            np.add(np.multiply(product, self._carried, now), step, now)
         return found
 
     @lazy
@@ -116,8 +121,8 @@ class _Steps:
         else:
             more = more + np.where(self.adds, 2.0, 1.0) * self.u * (self.size[1:] / self._carried)
         found = self._begun(self.start.spread)
-        for factor, last, added, now in zip(grown, found[:-1], more, found[1:], strict=True):
-            np.add(np.multiply(factor, last, now), added, now)
+        for factor, last, step, now in zip(grown, found[:-1], more, found[1:], strict=True):
+            np.add(np.multiply(factor, last, now), step, now)
         return found[1:]
 
     @lazy
@@ -186,3 +191,183 @@ def _from_here(mask: Mask | None, shape: Sequence[int], axis: int) -> Mask | Non
         return None
     found: Any = np.logical_or.accumulate(np.broadcast_to(mask, np.broadcast_shapes(mask.shape, tuple(shape))), axis)
     return np.asarray(found)
+
+
+def online(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
+    """Return the form of the sum of e^(a - maximum), which is multiplied by e^(old - new) whenever the maximum grows,
+    at most once for each added term.
+
+    The difference of a term and its first maximum, and those of successive maxima, add up to the difference of the term
+    and the last maximum. So do their errors, and the parts of exponentials' errors that grow with arguments. A contract
+    does not say whether a kernel calculates differences and exponentials in the dtype of the sum or in that of
+    everything else: here it is the coarser one. Where the maximum is infinite, a kernel may have anything.
+    """
+    (value,) = args
+    dtype, n, other = here.dtype(node), here.inputs.number(node), here.format(here.contract.compute)
+    coarser = max(dtype, other, key=lambda each: each.u)
+    inner = (
+        here
+        if coarser is other
+        else fields_replaced(here, contract=fields_replaced(here.contract, compute=coarser.name))
+    )
+    shifted = Node("subtract", (node.args[0], Node("max", node.args, node.dims, node.label)), node.args[0].dims)
+    most = greatest(here, node, args)
+    apart = added(inner, shifted, [value, shared(most)], False)
+    inner.tops[shifted] = here.slack(node.args[0], value)
+    keeping, bound = here.contract.keeping("exp"), here.contract.bound("exp")
+    terms = taken(function(inner, exp(shifted), [taken(apart, keeping)], False), here.contract)
+    ulp = bound.ulp
+    each = math.log1p(2 * coarser.u * ulp) + math.log1p(dtype.u)
+    found = total(here, node, [terms])
+    chain = here.order(node).chain(n)
+    errors = found.size * math.expm1(min(chain * each, 700.0))
+    # Underflow of a factor or of its product takes at most this off each of at most n terms of a sum.
+    eta, tiny = max(dtype.eta, other.eta), max(dtype.tiny, other.tiny)
+    unit = eta * (1 + ulp) if keeping.denormals == "preserve" else (3 + ulp) * tiny
+    least = found.least
+    if least is not None:  # each factor and each product may take off as much as it may add
+        kept = chain * (math.log1p(-min(2 * coarser.u * ulp, 0.5)) + math.log1p(-dtype.u))
+        kept -= 2 * coarser.u * bound.growth * -math.log(eta)  # terms further below the maximum vanish
+        kept = math.exp(kept) * (1 - DUST) if 2 * coarser.u * ulp < 0.5 else 0.0
+        least = np.maximum(least * kept - n * unit, 0.0)
+    errors = np.where(np.isfinite(found.centre), errors * (1 + DUST) + n * unit, 0.0)
+    # A kernel that starts with a term uses 1 for it, without a difference of two infinities.
+    endless = np.isinf(most.centre) & (here.inputs.count(here.inputs.axes(node)) > 0)
+    may = marked(found.may, endless if endless.any() else None)
+    return replace(more(found, errors), least=least, may=may)
+
+
+def online_dot(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
+    """Return the form of the sum of p v, with p = e^(s - m) and the maximum m of s, as a running maximum makes it.
+
+    A kernel starts a term as p0 v, where p0 = e^(s - m0) and m0 is the maximum of the term's block. As the maximum
+    grows from m0 to m, it multiplies the sum by f = e^(m' - m'') at most r times. The term becomes
+
+        p0 f1 ... fr v = p v (1 + d) e^t (1 + c)^r,  |1 + d| <= (1 + 2 u ulp)^(r + 1),  |c| <= w,
+
+    with the unit roundoff u of the shares and w of the sum: d is the error of exponentials, and c that of products with
+    factors. The maximum never falls, so the magnitudes of the differences s - m0, m0 - m', ... add up to that of s - m
+    = log p, and their roundings to |t| <= u |log p|. The parts of exponentials' errors that grow with the differences
+    add up to no more than the same part of the share's own error. `_scaled` adds d and t to the share as errors. An
+    addition errs by w times the partial sum, and this error is scaled with the sum: relative to the sum of |p v|, it is
+    as large as without scaling.
+
+    Besides, factors and products may underflow. Fewer than n products lose less than eta each. A factor that is off by
+    ulp eta multiplies at most the sum of |v|, since no share is larger than 1; of two such factors, the second makes
+    the error of the first smaller. For the same reason partial sums may overflow where the sum of |v| does, however
+    small the final shares are. This holds beside an infinite v too, as a factor that underflows makes NaN of an
+    infinite sum.
+
+    Where a score is +inf, a kernel may have anything: if it starts with that term, or meets it as a larger score, it
+    uses 1 as the share, without a difference of two infinities. If all scores are -inf, the shares are zeros, and so
+    are all sums of them.
+    """
+    (share, value, scores), dtype, axes = args, here.dtype(node), here.inputs.axes(node)
+    times, other = rescalings(here.order(node), here.inputs.number(node)), here.dtype(exponential_of(node.args[0]))
+    share = _scaled(here, node, share, scores, times)
+    sums = sums_of_products(here, node, (share, value))
+    found = dotted(here, node, (share, value), sums)
+    most = greatest(here, node, [scores]).centre
+    endless = np.isposinf(most)
+    found = replace(found, may=marked(found.may, endless if endless.any() else None))
+    if not times:
+        return found
+    keeping, bound = here.contract.keeping("exp"), here.contract.bound("exp")
+    ulp, count = bound.ulp, times if dtype.holds(other) else 2 * times  # the factor is rounded too
+    errors = (sums.size + found.spread) * math.expm1(min(count * math.log1p(dtype.u), 700.0)) * (1 + DUST)
+    sizes = np.where(np.isinf(value.centre), 0.0, value.size)
+    for axis in axes:
+        sizes = sizes * here.inputs.count((axis,)) if sizes.shape[axis] == 1 else here.inputs.total(sizes, (axis,))
+    eta, tiny = max(dtype.eta, other.eta), max(dtype.tiny, other.tiny)
+    unit = eta * (1 + ulp) if keeping.denormals == "preserve" else (3 + ulp) * tiny
+    number = np.isfinite(found.centre)
+    errors = np.where(number & ~np.isneginf(most), errors + (here.inputs.count(axes) + sizes) * unit, 0.0)
+    over = here.slack(node.args[2], scores).max(axes, keepdims=True, initial=0.0)  # of each running maximum
+    top = sizes * (1 + here.sum_errors(node, True)[1]) * (1 + 4 * other.u * (ulp + bound.growth)) * np.exp(over)
+    beyond = ~np.isnan(found.centre) & ~(top < dtype.limit)
+    least = None if found.least is None else np.minimum(found.least, np.maximum(found.least - errors, 0.0))
+    return replace(more(found, errors), least=least, may=marked(found.may, beyond if beyond.any() else None))
+
+
+def _scaled(here: SettledProblem, node: Node, share: Form, scores: Form, times: int) -> Form:
+    """Return the shares with the errors of the factors, which all sums of a kernel share if they are scaled equally
+    often. If other sums use exponentials of their own, only errors of scores and their maximum are shared."""
+    exponential, axes = exponential_of(node.args[0]), here.inputs.axes(node)
+    u, parts = here.dtype(exponential).u, share.parts
+    with np.errstate(divide="ignore"):
+        apart = np.where(share.centre > 0, np.abs(np.log(share.centre)), 0.0)
+    relative = np.expm1(np.minimum(u * apart + times * math.log1p(2 * u * here.contract.ulp("exp")), 700.0))
+    wide = [here.inputs.extents[dim] if dim in node.over else 1 for dim in here.inputs.trace.dims]
+    symbol = Symbol(np.broadcast_to(relative * (1 + DUST), np.broadcast_shapes(relative.shape, tuple(wide))))
+    uses = here.inputs.trace.uses
+    found = [use for each in uses[exponential] for use in (uses[each] if each.kind == "point" else [each])]
+    if all(use.kind == "online_dot" for use in found) and len({*map(here.order, found)}) == 1:
+        symbol = here.factors.setdefault(exponential, symbol)
+    else:
+        own = [each for each in parts if each not in scores.parts and any(each.radius.shape[at] != 1 for at in axes)]
+        parts = {Symbol(each.radius) if each in own else each: coefficient for each, coefficient in parts.items()}
+    parts = {**parts, symbol: np.where(np.isfinite(share.centre), share.centre, 0.0)}
+    return more(replace(share, parts=parts), share.spread * symbol.radius)
+
+
+def updated(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
+    """Return the form of the mean, or of the sum of squared deviations from it, updated term by term or part by part.
+
+    Welford's update by a term is Chan's update by a part of one term. An update joins a part b of n_b terms to a part
+    a, which is no smaller, with d = mean_b - mean_a and w = n_b / n: the mean is mean_a + w d, and the squares are
+    those of a and b plus c d^2, with c = n_a w. The c d^2 of all updates add up to the squares S, and the c to at most
+    C: n if terms are added one by one, n log2(n) / 2 in any case.
+
+    A mean is a weighted mean of its parts' means, and its error one of their errors, plus the roundings of each update:
+    u of the mean, and 4 u of w d (the difference, two in w, the product). Over all updates, of which the longest chain
+    is h, by Cauchy and Schwarz, with s = sqrt(S / n) and |mean_p - mean| <= sqrt(S / n_p) for a part of n_p terms, the
+    errors are to first order
+
+        of the mean          u ((h + 1) (|mean| + s) + 8 s sqrt(C / n))
+        of any part's mean   E = u ((h + 1) |mean| + (2 sqrt(h + 1) + 8 sqrt(C / n)) sqrt(S))
+        of the squares       (2 h + 6) u S + 4 E sqrt(C S) + 4 C E^2
+
+    since each c d^2 is rounded 6 times, and twice in each later update, and d is off by at most 2 E. Each update lets
+    the errors themselves grow by at most 5 u.
+    """
+    (terms,) = args
+    axes, n, dtype = here.inputs.axes(node), here.inputs.number(node), here.dtype(node)
+    if math.prod(terms.centre.shape[axis] for axis in axes) != n:
+        raise FormulaError(f"{node.kind} along {node.label!r}: there is one term alone for all places")
+    if n == 0:
+        shape = [1 if axis in axes else extent for axis, extent in enumerate(terms.centre.shape)]
+        nothing = math.nan if node.kind == "welford_mean" else 0.0
+        return Form(np.full(shape, nothing), dtype, dtype.precision)
+
+    def over(values: F64) -> F64:
+        found: F64 = values.sum(axes, keepdims=True)
+        return found
+
+    order, u = here.order(node), dtype.u
+    chain, joined = order.chain(n) + 1, 1.0 if isinstance(order, Sequential) else max(1.0, math.log2(n) / 2)
+    growth = math.exp(min(u * (5 * chain + 20), 700.0))
+    mean, given = over(terms.centre) / n, over(terms.spread) / n
+    away, moved = np.abs(terms.centre - mean), terms.spread + given
+    squares, lost = over(away**2), over((2 * away + moved) * moved)
+    root = np.sqrt(squares + lost)
+    unit = dtype.tiny if here.contract.denormals != "preserve" else dtype.eta
+    largest, apart = terms.size.max(axes, keepdims=True), (away + moved).max(axes, keepdims=True) * 2
+    least = None
+    if node.kind == "welford_mean":
+        each = root / math.sqrt(n)
+        errors = growth * u * (chain * (np.abs(mean) + given + each) + 8 * math.sqrt(joined) * each)
+        centre, errors, top = mean, errors + given + 3 * chain * unit, largest + apart
+    else:
+        each = growth * u * (chain * (np.abs(mean) + given) + (2 * math.sqrt(chain) + 8 * math.sqrt(joined)) * root)
+        each = each + 3 * chain * unit
+        errors = (2 * chain + 6) * u * growth * root**2 + 4 * each * math.sqrt(joined * n) * root
+        errors = errors + (4 * each**2 + 4 * unit) * joined * n + lost
+        centre, top, least = squares, np.maximum(largest, apart) ** 2 * n, np.zeros((1,) * mean.ndim)
+    finite = np.isfinite(centre)
+    errors = np.where(finite, errors * (1 + 2.0**-40) + np.abs(centre) * DUST, 0.0)
+    # After an infinity, differences are NaN. A kernel that starts with a single term may calculate no squares.
+    single = n == 1 and node.kind == "welford_squares"
+    may = any_along(marked(either(args), ~np.isfinite(terms.centre) if single else np.isinf(terms.centre)), axes)
+    found = Form(centre, dtype, dtype.precision, rest=errors, may=may, least=least)
+    uncertain = np.zeros(centre.shape, bool)
+    return rounded(found, Rounding(underflow=0.0, top=top, certain=uncertain), here.contract)

@@ -14,8 +14,9 @@ Reduction = Callable[[SettledProblem, Node, Sequence[Form]], Form]
 _HOME: Mapping[str, tuple[str, str]] = {
     **{kind: ("reductions", name) for kind, name in (("sum", "total"), ("dot", "dot"), ("max", "greatest"))},
     **{kind: ("ranked", name) for kind, name in (("take", "took"), ("ranked", "ranked"), ("place", "placed"))},
-    **dict.fromkeys(("welford_mean", "welford_squares"), ("rescaling", "updated")),
-    "online": ("rescaling", "online"), "online_dot": ("rescaling", "online_dot"), "scan": ("recurrences", "recurrence"),
+    **dict.fromkeys(("welford_mean", "welford_squares"), ("recurrences", "updated")),
+    "online": ("recurrences", "online"), "online_dot": ("recurrences", "online_dot"),
+    "scan": ("recurrences", "recurrence"),
 }  # fmt: skip
 """The module and the name of each function; a module is imported when its first is needed."""
 

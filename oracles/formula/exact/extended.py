@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from oracles.doubledouble import F64, DoubleDouble
+from oracles.doubledouble import F64, ORDINARY, DoubleDouble, ExtendedDouble, whichever
 from oracles.elementary.function import Elementary
-from oracles.extendeddouble import ORDINARY, ExtendedDouble, whichever
 from oracles.formula.exact.arithmetic import Double, Mask, summed_products, took
 from oracles.formula.exact.centre import Inputs, Replaced, evaluate
 from oracles.formula.trace import Kind, Node

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from oracles.formula.contract import Contract
 from oracles.formula.trace import Node, Outputs
 from oracles.op import Op
-from oracles.ops import fused_add_rms_norm, rms_norm
+from oracles.ops import rms_norm
 from oracles.problem import Problem
 from oracles.rounding import STORAGE
 
@@ -26,10 +26,11 @@ def added_and_scaled(
     x: Node, residual: Node, weight: Node | None = None, *, eps: Node, weight_offset: Node | float = 0.0
 ) -> Outputs:
     """Return the outputs of fused_add_rms_norm."""
-    return fused_add_rms_norm.fused_add_rms_norm(x, residual, weight, eps=eps, weight_offset=weight_offset)
+    return rms_norm.fused_add_rms_norm(x, residual, weight, eps=eps, weight_offset=weight_offset)
 
 
-SCALED, ADDED = replace(rms_norm.OP, formula=scaled), replace(fused_add_rms_norm.OP, formula=added_and_scaled)
+SCALED = replace(rms_norm.RMS_NORM, formula=scaled)
+ADDED = replace(rms_norm.FUSED_ADD_RMS_NORM, formula=added_and_scaled)
 IN_X = {"h": "input", "w": "input", "y": "input"}
 LLAMA = Contract("f32", points={"h": "input"})
 CONTRACTS: Mapping[str, Contract] = {

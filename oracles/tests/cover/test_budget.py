@@ -27,7 +27,7 @@ from oracles.budget import CONFIDENCE, RANDOM_LIMIT, sum_budget
 from oracles.dtypes import form
 from oracles.problem import Problem
 from oracles.rounding import STORAGE
-from oracles.simulated.orders import total
+from oracles.simulated.roundings import total
 from oracles.tests.common.judged import kernel, results, returned
 from oracles.truth import Truth
 

@@ -10,10 +10,9 @@ import pytest
 from mpmath import mpf
 from numpy.typing import NDArray
 
-from oracles.doubledouble import ULP, DoubleDouble
+from oracles.doubledouble import ULP, DoubleDouble, ExtendedDouble
 from oracles.elementary.function import Elementary
 from oracles.elementary.functions import function
-from oracles.extendeddouble import ExtendedDouble
 from oracles.formula.contract import Contract
 from oracles.formula.exact import extended
 from oracles.formula.exact.arithmetic import Double, Precise

@@ -8,7 +8,6 @@ import numpy as np
 
 from oracles.algorithm import traced
 from oracles.formula.contract import Contract
-from oracles.formula.numbers import of_numbers
 from oracles.formula.trace import Node, Outputs, greatest, where
 from oracles.op import Op
 from oracles.operand import Operand
@@ -17,6 +16,7 @@ from oracles.problem import Problem
 from oracles.tests.common.judged import X
 from oracles.tests.common.tiers import disagreements
 from oracles.tiers import joined
+from oracles.tiers.prepared import of_numbers
 from oracles.tiers.problem import FormulaProblem
 from oracles.truth import Truth
 

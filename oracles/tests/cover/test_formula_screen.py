@@ -26,7 +26,7 @@ from oracles.tests.common.adversary import probes
 from oracles.tests.common.formulas import HARD
 from oracles.tests.common.judged import kernel, known, problem, returned
 from oracles.tests.common.whole import WHOLE
-from oracles.tiers import centres, grouping, relative, screen
+from oracles.tiers import centres, joined, screen
 from oracles.tiers.joined import Received
 from oracles.truth import OracleDisagreement, OutputCheck, Truth, settle
 
@@ -149,7 +149,7 @@ def test_a_problem_of_many_rows_is_screened_in_parts_that_say_the_same(monkeypat
     asked = _asked(np.random.default_rng(10), 48)
     about = [(truth.op, truth.problem.structured, queries) for truth, queries in asked]
     whole = screen.certain(about)
-    monkeypatch.setattr(grouping, "JOINED_ELEMENTS", 1)
+    monkeypatch.setattr(joined, "JOINED_ELEMENTS", 1)
     in_parts = screen.certain(about)
     assert in_parts == whole
     numbers = [[None if a is None else [(w.centre, w.width) for w in a] for a in each] for each in (*in_parts, *whole)]
@@ -168,7 +168,7 @@ def test_problems_are_screened_together_whatever_outputs_and_roundings_they_have
             contract = Contract(points=points) if points != {"added": "sum"} or "sum" in of.outputs else Contract()
             queries.append((contract, truth.receive(returned(of, kernel(of, contract, rng)))))
         asked.append((truth.op, of.structured, queries))
-    assert len(list(grouping.groups_of(asked))) <= 2
+    assert len(list(joined.groups_of(asked))) <= 2
     assert sum(answer is None for answers in screen.certain(asked) for answer in answers) <= 2
 
 
@@ -246,8 +246,8 @@ def _near(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _width(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it allows."""
-    spread = relative.RowBounds.spread
-    monkeypatch.setattr(relative.RowBounds, "spread", lambda self, node, last: spread(self, node, last) + 2.0**-22)
+    spread = screen.RowBounds.spread
+    monkeypatch.setattr(screen.RowBounds, "spread", lambda self, node, last: spread(self, node, last) + 2.0**-22)
 
 
 @pytest.mark.some(1)

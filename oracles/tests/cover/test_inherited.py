@@ -15,7 +15,7 @@ from oracles.algorithm import traced
 from oracles.formula.contract import INHERITED, INHERITING, wider
 from oracles.formula.exact.arithmetic import Precise
 from oracles.formula.exact.centre import Inputs, evaluate
-from oracles.formula.inherited import EXPRESSIONS, inherited
+from oracles.formula.expansion import EXPRESSIONS, inherited
 from oracles.problem import Problem
 from oracles.simulated.simulation import simulate
 from oracles.tests.common.elementary import FUNCTIONS

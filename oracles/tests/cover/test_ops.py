@@ -17,12 +17,8 @@ from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.formula.trace import Trace, trace
 from oracles.op import Op
 from oracles.ops import OPS as KNOWN
-from oracles.ops.layer_norm import OP as LAYER_NORM
-from oracles.ops.layer_norm_backward import OP as LAYER_NORM_BACKWARD
-from oracles.ops.log_softmax import OP as LOG_SOFTMAX
-from oracles.ops.log_softmax_backward import OP as LOG_SOFTMAX_BACKWARD
-from oracles.ops.softmax import OP as SOFTMAX
-from oracles.ops.softmax_backward import OP as SOFTMAX_BACKWARD
+from oracles.ops.layer_norm import LAYER_NORM, LAYER_NORM_BACKWARD
+from oracles.ops.softmax import LOG_SOFTMAX, LOG_SOFTMAX_BACKWARD, SOFTMAX, SOFTMAX_BACKWARD
 from oracles.problem import Problem
 from oracles.tests.common.gradients import gradient
 from oracles.truth import Truth

@@ -14,10 +14,9 @@ from mpmath import mpf
 from numpy.typing import NDArray
 
 from oracles import Contract, NumericsError
-from oracles.doubledouble import DoubleDouble
+from oracles.doubledouble import DoubleDouble, ExtendedDouble
 from oracles.elementary import FormulaError
 from oracles.enclosure import compare
-from oracles.extendeddouble import ExtendedDouble
 from oracles.formula import trace as f
 from oracles.formula.contract import Denormals
 from oracles.formula.exact.arithmetic import Double, Float64

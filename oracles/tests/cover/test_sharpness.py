@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from oracles import Contract, Lanes
 from oracles.problem import Problem
 from oracles.rounding import STORAGE
-from oracles.simulated.orders import total
+from oracles.simulated.roundings import total
 from oracles.tests.common.adversary import store
 from oracles.tests.common.judged import simulated
 from oracles.truth import Truth

@@ -9,7 +9,7 @@ import pytest
 
 from oracles.budget import CONFIDENCE
 from oracles.dtypes import form
-from oracles.simulated.orders import total
+from oracles.simulated.roundings import total
 from oracles.summation import Lanes, Pairwise, Sequential, Summation, Tiles
 
 ORDERS = (

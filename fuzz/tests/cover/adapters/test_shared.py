@@ -15,8 +15,8 @@ import pytest
 
 import fuzz
 from fuzz.core.adapters.pack import PackError, load
+from fuzz.core.adapters.prototyped_kernel import SharedKernel
 from fuzz.core.adapters.registry import expand
-from fuzz.core.adapters.shared_kernel import SharedKernel
 from fuzz.core.adapters.target import Attestation, NotRun, Target
 from fuzz.core.base.capability import DeclarationError
 from fuzz.core.base.case import Case, Output, Tensor, contiguous

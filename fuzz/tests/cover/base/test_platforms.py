@@ -15,7 +15,7 @@ from fuzz.core.adapters.target import Target
 from fuzz.core.adapters.toolchain import Host
 from fuzz.core.base.acceptance import ACCEPTED, TABLES
 from fuzz.core.base.kernel import Kernel
-from fuzz.core.base.platform import FlushesBf16, Inherited, operations
+from fuzz.core.base.platform import Inherited, May, operations
 from fuzz.core.base.platforms import FACTS, PLATFORMS, platform_of
 from fuzz.report.platforms import platforms_table, taken_lines
 from oracles.formula.contract import INHERITING, stated
@@ -91,7 +91,7 @@ def test_each_place_has_its_own_facts() -> None:
 def test_where_two_platforms_are_one_place_both_hold() -> None:
     found = PLATFORMS["torch@cuda"]
     for name in ("torch@cpu", "triton@cuda"):
-        assert {each for each in PLATFORMS[name].facts if not isinstance(each.value, FlushesBf16)} <= {*found.facts}
+        assert {each for each in PLATFORMS[name].facts if each.value is not May.FLUSH_BF16} <= {*found.facts}
         assert all(found.accuracy[each].wider(bound) == found.accuracy[each] for each, bound in
                    PLATFORMS[name].accuracy.items())  # fmt: skip
 
@@ -164,7 +164,7 @@ def test_each_row_has_a_source_and_is_about_something_that_there_is() -> None:
         assert each.platform in {*PLATFORMS, *TABLES}
         assert not isinstance(each.value, Inherited) or each.about in INHERITING, each
         assert not isinstance(each.value, Within | Besides) or each.about in stated(), each
-        assert not isinstance(each.value, FlushesBf16) or each.about in ("dot", *stated()), each
+        assert each.value is not May.FLUSH_BF16 or each.about in ("dot", *stated()), each
     kinds = [(each.platform, each.about, type(each.value)) for each in (*FACTS, *ACCEPTED)]
     assert len({*kinds}) == len(kinds), "one row for each fact"
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import fuzz
+from fuzz.core.adapters.prototyped_kernel import SharedKernel
 from fuzz.core.adapters.python_kernel import PythonKernel
 from fuzz.core.adapters.registry import expand
-from fuzz.core.adapters.shared_kernel import SharedKernel
 from fuzz.core.adapters.toolchain import this_host
 from fuzz.core.base.capability import Capabilities
 from fuzz.core.base.kernel import Kernel

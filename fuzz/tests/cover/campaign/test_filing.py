@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from fuzz.campaign.nightly.filing import Filing
 from fuzz.campaign.nightly.opening import begin_slice, open_night
+from fuzz.campaign.nightly.results import Filing
 from fuzz.campaign.nightly.sharing import Slice
 from fuzz.core.adapters.python_kernel import PythonKernel
 from fuzz.core.base.verdict import Verdict

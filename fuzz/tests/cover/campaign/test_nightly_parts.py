@@ -18,7 +18,7 @@ import pytest
 from sqlalchemy import create_engine, event
 
 from fuzz.campaign.nightly.night import Night, NightTriage
-from fuzz.campaign.nightly.remembered import Recorder
+from fuzz.campaign.nightly.opening import Recorder
 from fuzz.campaign.nightly.results import notified
 from fuzz.campaign.nightly.sharing import (
     FLOOR,

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from fuzz.campaign.nightly.night import NightTriage
-from fuzz.campaign.nightly.opening import begin_slice, open_night
-from fuzz.campaign.nightly.remembered import Recorder
+from fuzz.campaign.nightly.opening import Recorder, begin_slice, open_night
 from fuzz.campaign.nightly.sharing import Slice
 from fuzz.campaign.search.deadline import Stopping
 from fuzz.core.adapters.pack import built_in, load

@@ -46,7 +46,7 @@ def _filled(*arguments: str) -> _Outer:
 
     app = typer.Typer()
     app.callback()(lambda: None)
-    options.add_verbs(app, {"verb": verb})
+    options.add_verbs(app, [verb])
     assert app(["verb", *arguments], standalone_mode=False) == 5
     return given[0]
 

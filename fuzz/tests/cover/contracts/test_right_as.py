@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fuzz.campaign.measured import right_as
 from fuzz.contracts.runs import TargetRun
-from fuzz.contracts.second_look import right_as
 from fuzz.core.base.outcome import Outcome, Status
 from fuzz.tests.common.handmade import a_case, dense
 from oracles.formula.contract import Contract

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from fuzz.contracts.record import Measured, SumOrder
+from fuzz.contracts.measuring import Measured, SumOrder
 from fuzz.core.generate.given import VALUES
 from fuzz.core.generate.menus import FACTORS, recipes
 from fuzz.tests.conftest import CHECKOUT

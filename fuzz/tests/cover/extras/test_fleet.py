@@ -82,7 +82,7 @@ def test_turns_that_were_taken_twice_count_once_and_under_an_old_token_never() -
 
 def test_that_no_worker_is_left_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search that counts cases waits for one for as long as it takes."""
-    monkeypatch.setattr("fuzz.extras.fleet.executor.workers_of", lambda client: {})
+    monkeypatch.setattr("fuzz.extras.fleet.cluster.workers_of", lambda client: {})
     campaign = Campaign("", False, "", (("c-k@native:gcc-O2",),), False, False, None, None)
     executor = DaskExecutor(
         "dask://somewhere:8786", campaign, [frozenset()], SearchScope(()), client=cast(Any, object())
@@ -125,7 +125,7 @@ def test_a_worker_that_is_silent_at_the_start_is_left_out(monkeypatch: pytest.Mo
     heard, now = iter(range(1000)), iter(range(0, 10000, 5))
     there: dict[str, dict[str, Any]] = {"silent": {"last_seen": 1.0, "nthreads": 2}, "busy": {"nthreads": 2}}
     monkeypatch.setattr(
-        "fuzz.extras.fleet.executor.workers_of",
+        "fuzz.extras.fleet.cluster.workers_of",
         lambda client: {**there, "busy": {**there["busy"], "last_seen": float(next(heard))}},
     )
     monkeypatch.setattr("fuzz.extras.fleet.executor.time.monotonic", lambda: float(next(now)))
@@ -137,7 +137,7 @@ def test_a_worker_that_is_silent_at_the_start_is_left_out(monkeypatch: pytest.Mo
     assert [*executor._workers] == ["busy"]
     assert executor.words.startswith("1 worker of Dask, 1 more silent at the start and left out, ")
     there["busy"]["nthreads"] = 1
-    monkeypatch.setattr("fuzz.extras.fleet.executor.workers_of", lambda client: {"busy": {"last_seen": 1.0}})
+    monkeypatch.setattr("fuzz.extras.fleet.cluster.workers_of", lambda client: {"busy": {"last_seen": 1.0}})
     with pytest.raises(UsageError, match=r"^--engine dask://s: the worker busy is silent for 120 s at its start$"):
         executor._started("busy", cast(Any, _Pending()))
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fuzz.quality import centres
+from fuzz.quality import oracle as measured
 from fuzz.quality.__main__ import app
-from fuzz.quality.centres import compared
+from fuzz.quality.oracle import compared
 from fuzz.tests.conftest import Cli
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.centre import Exact
@@ -48,7 +48,7 @@ def test_a_function_that_is_off_is_noticed(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_command_says_what_it_compared(cli_here: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(centres, "BATCH", 10)
+    monkeypatch.setattr(measured, "BATCH", 10)
     words = ("centres", "--op", "softmax*", "--elements", "30", "-j", "2", "--markdown")
     done = cli_here(*words, app=app)
     assert done.returncode == 0, done.stderr

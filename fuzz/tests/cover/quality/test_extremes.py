@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fuzz.core.adapters.pack import load
-from fuzz.quality.calibrate.extremes import accused, case_of, ends_of, problems
+from fuzz.quality.calibrate.contracts import accused, case_of, ends_of, problems
 from fuzz.tests.common.other_ops import write_other_ops
 from fuzz.tests.common.own_dims import write_dims_pack
 from fuzz.tests.common.own_pack import unknown_afterwards

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from fuzz.quality.calibrate import nearest
-from fuzz.quality.calibrate.nearest import accused, accused_of, accused_of_formulas
+from fuzz.quality.calibrate import verb
+from fuzz.quality.calibrate.verb import accused, accused_of, accused_of_formulas
 from fuzz.tasks.check.reference import read
 from fuzz.tasks.check.request import GivenData
 from oracles.formula.contract import Contract
@@ -74,7 +74,7 @@ def test_the_nearest_result_is_right_of_a_reference(reference: Callable[..., Any
 
 
 def test_what_fixes_extents_that_take_minutes_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nearest, "nearest", lambda problem: pytest.fail(f"{problem.sizes}"))
+    monkeypatch.setattr(verb, "nearest", lambda problem: pytest.fail(f"{problem.sizes}"))
     found = read(third, GivenData("x=... n, y=... n"))
     given = {name: np.ones((24, 1280), np.float32) for name in "xy"}
     [output] = found.derived.op.outputs

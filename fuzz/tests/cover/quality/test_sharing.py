@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fuzz.campaign.nightly.sharing import FLOOR
 from fuzz.quality.detection import PlantedBugs
-from fuzz.quality.sharing import Recorded, RecordedTurn, SharedNight, SharingOptions, compared, recorded
+from fuzz.quality.throughput import Recorded, RecordedTurn, SharedNight, SharingOptions, compared, recorded
 from fuzz.tests.common.hunting import PACK
 
 DRY = tuple(RecordedTurn(1.0, 0) for _ in range(100))

@@ -8,9 +8,8 @@ import pytest
 
 from fuzz.quality.__main__ import app
 from fuzz.quality.impact import trophies
-from fuzz.quality.shipped.answer import ABSENT, ShippedAnswer
 from fuzz.quality.shipped.judging import all_answers
-from fuzz.quality.shipped.rows import ShippedOp, shipped_ops
+from fuzz.quality.shipped.rows import ABSENT, ShippedAnswer, ShippedOp, shipped_ops
 from fuzz.quality.shipped.verb import deviations, new_deviations, reasons, shares
 from fuzz.tasks.comparison import FORMULA, OPEN, REPLAY, RIGHT, WRONG
 from fuzz.tests.common.trophies import DOCS

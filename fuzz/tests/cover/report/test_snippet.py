@@ -9,7 +9,7 @@ import pytest
 
 from fuzz.core.base.case import Case
 from fuzz.explain.explanation import Explanation
-from fuzz.report.snippet import snippet
+from fuzz.report.filing import snippet
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.told import NOTHING
 from fuzz.tests.cover.findings.test_codec import FULL

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from fuzz.findings.tally import Tally, TargetTally, WorstPass
 from fuzz.report.console import results
-from fuzz.report.table import bar, kernel_lines, print_kernels
+from fuzz.report.totals import bar, kernel_lines, print_kernels
 
 _DTYPES = ("f64", "f32", "f16", "bf16", "e4m3fn", "e5m2", "int64", "int8")
 

@@ -20,8 +20,7 @@ from fuzz.core.base.case import Case, contiguous
 from fuzz.core.generate.search import Search
 from fuzz.references.replay.cases import meant_of
 from fuzz.references.replay.recipe import given
-from fuzz.tasks.judge.bugs import line_in
-from fuzz.tasks.judge.inputs import expression_of
+from fuzz.tasks.judge.bugs import expression_of, line_in
 from fuzz.tasks.judge.ruling import schema
 from fuzz.tests.common.planted import a_case
 from fuzz.tests.conftest import CHECKOUT, run_cli

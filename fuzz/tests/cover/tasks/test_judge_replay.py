@@ -11,9 +11,9 @@ import jsonschema
 import numpy as np
 import pytest
 
+from fuzz.core.base.capability import stray_places
 from fuzz.core.base.case import Tensor, contiguous
 from fuzz.core.base.outcome import Outcome, Status
-from fuzz.core.base.places import stray_places
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.judge.judge import Judge
 from fuzz.references.replay.cases import meant_of

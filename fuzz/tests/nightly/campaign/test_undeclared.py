@@ -10,7 +10,7 @@ from fuzz.campaign.search.stopping import Interruption
 from fuzz.campaign.selftest import hunt
 from fuzz.core.adapters.pack import built_in, load
 from fuzz.core.base.kernel import Mutant
-from fuzz.quality.calibrate.nearest import without
+from fuzz.quality.calibrate.verb import without
 from fuzz.report import console
 from oracles.ops import OPS
 

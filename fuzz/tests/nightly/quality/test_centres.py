@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fuzz.quality.centres import compared
+from fuzz.quality.oracle import compared
 from oracles.ops import OPS
 
 _ELEMENTS = 20_000

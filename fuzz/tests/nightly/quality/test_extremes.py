@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from fuzz.core.adapters.pack import load
-from fuzz.quality.calibrate.contracts import SimulatedPack, contracts
-from fuzz.quality.calibrate.extremes import accused, problems
+from fuzz.quality.calibrate.contracts import SimulatedPack, accused, contracts, problems
 from fuzz.quality.calibrate.measure import Work, measured
 from fuzz.tests.common.other_ops import write_other_ops
 from fuzz.tests.common.own_dims import write_dims_pack

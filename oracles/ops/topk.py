@@ -1,4 +1,6 @@
-"""Op `topk_softmax`: the k largest probabilities of each row of logits, and their places, as tokens choose experts."""
+"""Softmax of the largest logits of each row, taken before or after the softmax."""
+
+from __future__ import annotations
 
 from oracles.formula.trace import Node, Outputs, exp, extent, floor, greatest, topk, total, where
 from oracles.op import Op
@@ -29,8 +31,24 @@ def topk_softmax(x: Node, *, renormalise: Node | float = 0.0) -> Outputs:
     return {"weight": where(renormalise > 0.0, largest / kept, largest), "expert": places}
 
 
-OP = Op(
+TOPK_SOFTMAX = Op(
     topk_softmax, inputs=(LOGITS,), outputs=(WEIGHT, EXPERT), parameters=(RENORMALISE,), least={"n": 1},
     algorithms={"p": {"reciprocal": lambda e, mass: e * (1.0 / mass)}, "mass": ONLINE}, shapes=MODELS,
     summary="the largest probabilities of rows of logits, and their places",
+)  # fmt: skip
+
+
+def softmax_of_topk(x: Node) -> Outputs:
+    """weight = exp(v - max(v)) / sum(exp(v - max(v))) for the k largest elements v of x, the largest first, and their
+    places. Of equal elements the one at the lowest place comes first."""
+    largest, places = topk(x, chosen(), "n", ties="first")
+    e = exp(largest - greatest(largest, "k"))
+    mass = total(e, "k")
+    return {"weight": e / mass, "expert": places}
+
+
+SOFTMAX_OF_TOPK = Op(
+    softmax_of_topk, inputs=(LOGITS,), outputs=(WEIGHT, EXPERT), least={"n": 1},
+    algorithms={"weight": {"reciprocal": lambda e, mass: e * (1.0 / mass)}}, shapes=MODELS,
+    summary="softmax of the largest logits of rows, the first of equal ones first, and their places",
 )  # fmt: skip
