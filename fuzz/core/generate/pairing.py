@@ -192,7 +192,7 @@ class Pairing:
             every = [each for each, holding in self._shapes if holding & mask == mask]
             deep = [each for each in every if len(each[0]) > 1] if is_deep else []
             fitting = self._fitting[mask, is_deep] = deep or every
-        outer, axis, n = fitting[dice.below(1 + dice.below(len(fitting)))]  # preferably a small one
+        outer, axis, n = fitting[dice.below(1 + dice.below(1 + dice.below(len(fitting))))]  # preferably a small one
         return replace(sketch, n=n, rows=math.prod(outer), rank=len(outer) + 1, axis=axis, outer=outer)
 
 
