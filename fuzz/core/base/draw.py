@@ -136,7 +136,13 @@ class Draw:
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of a tensor that is not stacked."""
-        return OPS[self.op].shape(name, self.grid, self.axis, self.extents)
+        if name not in self._shapes:
+            self._shapes[name] = OPS[self.op].shape(name, self.grid, self.axis, self.extents)
+        return self._shapes[name]
+
+    @lazy
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        return {}
 
     def block(self, name: str) -> tuple[int, int]:
         """Return the number of rows of a tensor that is not stacked, and their length."""

@@ -3,6 +3,7 @@ Also which pairs of conditions have held together."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -31,6 +32,14 @@ SHAPE = frozenset(("n", "rows", "row remainder", "next to a power", "axis", "ran
 """The kinds of conditions that the shape of a case decides."""
 
 
+def _words(low: int, high: int | None) -> str:
+    return str(low) if low == high else f"{low} to {high}" if high is not None else f"{low} or more"
+
+
+SPANS = {_words(*each): (each[0], each[1] or math.inf) for each in (*_SIZES, *_ROWS)}
+"""The smallest and the largest extent for which each condition on an extent holds."""
+
+
 @lru_cache(1 << 14)  # ops share most labels
 def of_label(label: tuple[Feature, Any]) -> tuple[Condition, ...]:
     """Return the conditions that follow from a coverage label, or () if there are none."""
@@ -54,9 +63,7 @@ def of_label(label: tuple[Feature, Any]) -> tuple[Condition, ...]:
 def _of_extent(kind: Feature, extent: int) -> Iterator[Condition]:
     if extent == 0:
         return  # no other condition holds for a case without elements
-    classes = _SIZES if kind == N else _ROWS
-    low, high = next(each for each in classes if each[1] is None or extent <= each[1])
-    yield kind, str(low) if low == high else f"{low} to {high}" if high is not None else f"{low} or more"
+    yield kind, _words(*next(each for each in (_SIZES if kind == N else _ROWS) if extent <= (each[1] or extent)))
     if kind == N:
         left = ((m, extent % m) for m, wanted in _MODULI.items() if extent % m in wanted)
         yield from ((Feature("row remainder", operand=m), str(residue)) for m, residue in left)

@@ -114,9 +114,9 @@ def _published(sketch: Sketch, dice: Dice) -> Sketch:
 
 def has_room(sketch: Sketch, wished: Extents) -> bool:
     """Return whether the wished extents, with the other extents of the sketch, keep every step within `USUAL_WORK`
-    terms. Always true if no extents are wished."""
+    terms."""
     extents = Decisions(fitted(sketch), Dice(Stream(0)), USUAL_WORK)
-    return not wished or extents.op.work({**extents.drawn, **wished}) <= USUAL_WORK
+    return extents.op.work({**extents.drawn, **wished}) <= USUAL_WORK
 
 
 def fitted(sketch: Sketch) -> Sketch:

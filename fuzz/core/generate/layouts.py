@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import pairwise
 
 from fuzz.core.base.case import Guard, Layout, contiguous
@@ -47,6 +48,7 @@ _OF_THREE = (BROADCAST.name, PERMUTED.name, TRANSPOSED_EACH.name)
 """The classes that are others again with a single axis beside the row's."""
 
 
+@cache
 def classes_of(rank: int) -> tuple[str, ...]:
     """Return the names of the classes that differ for tensors of that rank. If there is only one axis besides the
     row's, sharing a slice along that axis is the same as sharing a row, so 'broadcast' is left out."""

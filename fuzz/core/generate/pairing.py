@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations, combinations_with_replacement
+from itertools import combinations, combinations_with_replacement, count
 from typing import Any
 
 import numpy as np
@@ -19,23 +19,27 @@ from fuzz.core.base.draw import Draw
 from fuzz.core.base.feature import Feature, Kind, Label, label_words
 from fuzz.core.base.stream import Dice
 from fuzz.core.generate.capabilities import dtype_pairs
-from fuzz.core.generate.conditions import SAME, SHAPE, Condition, Pair, Together, conditions_of, of_label
+from fuzz.core.generate.conditions import SAME, SHAPE, SPANS, Condition, Pair, Together, conditions_of, of_label
 from fuzz.core.generate.coverage import frame_labels, length_labels
 from fuzz.core.generate.drawing import zeroed
 from fuzz.core.generate.gaps import PARTS, corners_of
 from fuzz.core.generate.layouts import OVERLAPPING, classes_of
 from fuzz.core.generate.shapes import Extents, table_of
-from fuzz.core.generate.sketch import ROWS, Sketch
+from fuzz.core.generate.sketch import ROWS, N, Sketch
 from fuzz.core.generate.space import space_of
 from fuzz.core.generate.steering import steer_as_shaped
 from oracles.operand import OUTER
 from oracles.ops import OPS, remembered
 
 _BARRED_BY: Mapping[Kind, Sequence[Kind]] = {
-    "alias": ("presence", "layout"), "dtype": ("dtype",), "layout": ("rank",), "recipe": ("parameter",),
-    "stack": ("rank", "rows"),
+    "alias": ("presence", "layout", "dtype"), "dtype": ("dtype",), "layout": ("rank",), "recipe": ("parameter",),
+    "stack": ("rank", "rows"), "extent": ("rows",), "equal extents": ("extent", "n", "rows"),
 }  # fmt: skip
 """The kinds of conditions that those of a kind may make impossible; an absent tensor may do this to any."""
+
+
+_DEEP = {*classes_of(3)} - {*classes_of(2)}
+"""The layouts that need two axes besides that of rows."""
 
 
 class Pairing:
@@ -44,7 +48,7 @@ class Pairing:
     def __init__(self, capability: Capability) -> None:
         self.capability, self._conditions = capability, conditions_of(capability.op)
         self._shapes = [(each, self._conditions.holding(_labels_of(each))) for each in table_of(capability)]
-        self._fitting: dict[int, Sequence[Extents]] = {}
+        self._fitting: dict[tuple[int, bool], Sequence[Extents]] = {}
         self._labels: dict[Condition, list[Label]] = {}
         """For each condition, the coverage labels from which it follows, except conditions on the shape."""
         for kind, values in space_of([capability]).items():
@@ -52,9 +56,12 @@ class Pairing:
                 for condition in of_label((kind, value)):
                     if condition[0].kind not in SHAPE:
                         self._labels.setdefault(condition, []).append((kind, value))
-        self._kinds: dict[Feature, list[Condition]] = {}
+        kinds = dict[Feature, list[Condition]]()
         for condition in self._labels:
-            self._kinds.setdefault(condition[0], []).append(condition)
+            kinds.setdefault(condition[0], []).append(condition)
+        # Kinds with few conditions meet by chance. A wish for an address excludes most layouts.
+        self._kinds = sorted(kinds.values(), key=lambda each: (each[0][0].kind == "address", -len(each)))
+        self._prime = _prime_from(max(map(len, (self._kinds, *self._kinds))))
         together = Together()
         for _, holding in self._shapes:
             together.see(holding)
@@ -101,7 +108,14 @@ class Pairing:
         if kind.kind == "alias" and isinstance(value, tuple):
             if second.kind == "presence":
                 return about in value and its == "no"
+            if second.kind == "dtype":
+                both = frozenset.intersection(*(frozenset(dtype_pairs(self.capability, each)) for each in value))
+                if second == Feature("dtype"):
+                    return its not in {main for _, main in both}
+                return about in value and its not in {SAME if own == main else own for own, main in both}
             return second.kind == "layout" and (about == value[0] or (about == value[1] and its in OVERLAPPING))
+        if kind.kind in ("extent", "equal extents"):
+            return self._excludes(name, value, second, its)
         if kind.kind == "dtype" and name and second == Feature("dtype"):
             wanted = its if value == SAME else value
             return (wanted, its) not in dtype_pairs(self.capability, name) or (value != SAME and value == its)
@@ -111,6 +125,20 @@ class Pairing:
         if kind == Feature("recipe", op.main):
             return second.kind == "parameter" and about in zeroed(self.capability, value) and float(its) != 0
         return kind.kind == "stack" and value == "many" and other in ((ROWS, "1"), (Feature("rank"), "1"))
+
+    def _excludes(self, name: str, value: Any, second: Feature, its: Any) -> bool:
+        """Whether a condition on the extent of the dimension `name`, or for '' that two extents are equal and above 1,
+        makes another condition on extents impossible. There are at least as many rows as elements along each dimension
+        that they are counted over."""
+        op = OPS[self.capability.op]
+        counted = op.inner[:-1]
+        if not name:
+            dims = counted if second == ROWS else (op.row,) if second == N else (second.subject,)
+            return its == "1" and not {*dims}.isdisjoint(value)
+        if name not in counted or second != ROWS:
+            return False
+        alone = counted == (name,) and OUTER not in op.operand(op.main).axes
+        return value != its if alone else SPANS[value][0] > SPANS[its][1]
 
     def part(self, turn: int) -> int:
         """Return the number of pairs in the part that a turn aims at."""
@@ -142,24 +170,35 @@ class Pairing:
         at = turn % PARTS + number * PARTS
         return self._every[self._ones[at]], self._every[self._others[at]]
 
-    def draw(self, sketch: Sketch, pair: Pair, turn: int, dice: Dice, more: Dice) -> Draw:
+    def draw(self, sketch: Sketch, pair: Pair, turn: int, number: int, dice: Dice, more: Dice) -> Draw:
         """Return a draw in which the pair holds. The conditions of all other kinds are random, so other pairs are
         visited too. `more` is a second dice, since one has too few rolls for everything."""
         first = [more.pick(self._labels[each]) for each in pair if each[0].kind not in SHAPE]
-        others = [more.pick(self._labels[more.pick(of_kind)]) for of_kind in self._kinds.values()]
-        start = more.below(len(others))
-        gaps = corners_of(self.capability).gaps(0, 0)
-        wanted = [*first, *others[start:], *others[:start]]
-        return steer_as_shaped(self._shape(sketch, pair, more), self.capability, gaps, wanted, turn, dice)
+        rounds, at = divmod(number, self._prime)
+        others = [
+            more.pick(self._labels[of_kind[(at + rounds * column) % self._prime % len(of_kind)]])
+            for column, of_kind in enumerate(self._kinds)
+        ]
+        wanted, gaps = [*first, *others], corners_of(self.capability).gaps(0, 0)
+        is_deep = any(kind.kind == "layout" and answer in _DEEP for kind, answer in wanted)
+        return steer_as_shaped(self._shape(sketch, pair, is_deep, more), self.capability, gaps, wanted, turn, dice)
 
-    def _shape(self, sketch: Sketch, pair: Pair, dice: Dice) -> Sketch:
-        """Return the sketch with a shape that meets the pair's conditions on shapes."""
+    def _shape(self, sketch: Sketch, pair: Pair, is_deep: bool, dice: Dice) -> Sketch:
+        """Return the sketch with a shape that meets the pair's conditions on shapes, with two axes besides that of rows
+        if it `is_deep` and the conditions allow that."""
         mask = sum(self._conditions.bits[each] for each in pair if each[0].kind in SHAPE)
-        fitting = self._fitting.get(mask)
+        fitting = self._fitting.get((mask, is_deep))
         if fitting is None:
-            fitting = self._fitting[mask] = [each for each, holding in self._shapes if holding & mask == mask]
-        outer, axis, n = fitting[dice.below(1 + dice.below(len(fitting)))]  # preferably a small one
+            every = [each for each, holding in self._shapes if holding & mask == mask]
+            deep = [each for each in every if len(each[0]) > 1] if is_deep else []
+            fitting = self._fitting[mask, is_deep] = deep or every
+        outer, axis, n = fitting[dice.below(1 + dice.below(1 + dice.below(len(fitting))))]  # preferably a small one
         return replace(sketch, n=n, rows=math.prod(outer), rank=len(outer) + 1, axis=axis, outer=outer)
+
+
+def _prime_from(least: int) -> int:
+    """Return the smallest prime number that is at least `least`, or 2."""
+    return next(n for n in count(max(2, least)) if all(n % divisor for divisor in range(2, n)))
 
 
 def _labels_of(extents: Extents) -> Sequence[Label]:

@@ -131,7 +131,8 @@ class Search:
             ahead = -(-SHARDS // len(self.capabilities))
             capability = self.capabilities[place]
             sources = [kernel.numbers for kernel in self._kernels if kernel.capability == capability]
-            self._makers[place] = TurnMaker(capability, place * ahead, self.sequences, in_turn(sources))
+            alone, numbers = len(self.capabilities) == 1, in_turn(sources)
+            self._makers[place] = TurnMaker(capability, place * ahead, self.sequences, numbers, alone=alone)
         return self._makers[place]
 
     def _rank(self, turn: Turn) -> int:

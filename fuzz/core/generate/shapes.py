@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from fuzz.core.base.capability import Capability
 from fuzz.core.base.stream import Dice, Stream, dice_of
-from fuzz.core.generate.dims import fitted
+from fuzz.core.generate.dims import fitted, possible
 from fuzz.core.generate.models import MODELS, model_shape
 from fuzz.core.generate.sketch import ENOUGH_ROWS, Sketch, fitting_n, simplest
 from oracles.ops import OPS, remembered
@@ -123,6 +123,7 @@ def table_of(capability: Capability) -> Sequence[Extents]:
     found = dict[Extents, int]()
     for dice in dice_of(Stream(0).child("shapes"), _TABLE):
         shaped = dice.pick((_any, _any, _any, _any, _related, _related, _related, _wide))(plainest, dice)
+        shaped = shaped and possible(shaped)
         if shaped is not None and shaped.n:
             found[shaped.outer, shaped.axis, shaped.n] = shaped.rows * shaped.n
     return sorted(found, key=lambda each: (found[each], each))

@@ -33,7 +33,7 @@ from fuzz.core.generate.sketch import (
 )
 from oracles.op import Op
 from oracles.operand import OUTER
-from oracles.ops import OPS
+from oracles.ops import OPS, remembered
 
 _T = TypeVar("_T")
 Wish = dict[Feature, Any]
@@ -48,6 +48,7 @@ _ROWS = SMALL.rows
 _GRID_ROWS = 6
 """The number of rows of a tensor whose layout a gap asks for: 2 by 3, or fewer if 6 rows would not be small."""
 _AXIS, _USUAL_AXIS = Feature("axis"), (1, 2)
+_OF_SHAPE = frozenset((N, ROWS, _AXIS))
 _NEARBY = 8
 """The largest change of a row length, in steps, to fill a coverage gap."""
 _EQUAL = 15
@@ -63,10 +64,11 @@ def steer(
     `sketch` and `turn` decide what the gaps leave open. Gaps that depend on values (the position of a spike) or on
     shared memory ("memory") are not filled by the draw itself, which only makes them possible."""
     wish: Wish = {}
+    asking = _Asking(capability, OPS[capability.op], gaps, wish, turn)
     for gap in wanted if wanted[0][0] != ALONE else wanted[:1]:
         if N in wish and gap[0].kind in ("n", "tail"):
             continue  # the length of rows is decided already
-        asked = _Asking(capability, gaps, wish, turn).asked(*gap)
+        asked = asking.asked(*gap)
         if asked is not None and _goes_with(asked, wish):
             wish.update(asked)
     return draw_from(_shaped(sketch, capability, wish), wish, dice)
@@ -78,15 +80,19 @@ def steer_as_shaped(
     """Return a draw with the sketch's own shape that fills the first of the `wanted` gaps, and others that are
     compatible with it. The gaps' own wishes for a shape are ignored."""
     wish: Wish = {}
+    asking = _Asking(capability, OPS[capability.op], gaps, wish, turn)
     for gap in wanted:
-        asked = _Asking(capability, gaps, wish, turn).asked(*gap) or {}
-        for of_shape in (N, ROWS, _AXIS):
-            asked.pop(of_shape, None)
-        agrees = all(wish.get(key, value) == value for key, value in asked.items())
-        wished = {key.subject: size for key, size in {**wish, **asked}.items() if key.kind == "extent"}
-        if agrees and has_room(sketch, wished):
+        asked = {key: value for key, value in (asking.asked(*gap) or {}).items() if key not in _OF_SHAPE}
+        if all(wish.get(key, value) == value for key, value in asked.items()) and _has_room(sketch, wish, asked):
             wish.update(asked)
     return draw_from(_valued(sketch, capability, wish), wish, dice)
+
+
+def _has_room(sketch: Sketch, wish: Wish, asked: Wish) -> bool:
+    """Whether the extents that are asked for have room beside the wished ones, which have."""
+    if not any(key.kind == "extent" for key in asked):
+        return True
+    return has_room(sketch, {key.subject: size for key, size in {**wish, **asked}.items() if key.kind == "extent"})
 
 
 def _goes_with(asked: Wish, wish: Wish) -> bool:
@@ -150,13 +156,11 @@ class _Asking:
     """Makes the wishes that fill coverage gaps, besides existing ones. Methods return None if none can fill the gap."""
 
     capability: Capability
+    op: Op
     gaps: Gaps
     wish: Wish
+    """The wishes so far, to which those that are made are added if they agree."""
     turn: int
-
-    @property
-    def op(self) -> Op:
-        return OPS[self.capability.op]
 
     def asked(self, kind: Feature, answer: Any) -> Wish | None:
         """Return the wish that fills one gap."""
@@ -242,11 +246,14 @@ class _Asking:
             return {Feature("dtype", self.op.main): answer}
         return {**self.alone(kind.subject), **self.typed(kind.subject, answer[0], answer[2])}
 
-    def of_alignment(self, kind: Feature, byte: int) -> Wish:
-        name, dtype, wished = kind.subject, str(kind.operand), self.wish.get(Feature("dtype", self.op.main))
-        fitting = [main for own, main in dtype_pairs(self.capability, name) if own == dtype]
+    def of_alignment(self, kind: Feature, byte: int) -> Wish | None:
+        name, dtype, layout = kind.subject, str(kind.operand), Feature("layout", kind.subject)
+        if self.wish.get(layout, "contiguous") != "contiguous":
+            return None
+        wished = self.wish.get(Feature("dtype", self.op.main))
+        fitting = _mains(self.capability, name, dtype)
         typed = self.typed(name, dtype, wished if wished in fitting else self.pick(fitting))
-        return {**self.alone(name), **typed, Feature("byte", name): byte, Feature("layout", name): "contiguous"}
+        return {**self.alone(name), **typed, Feature("byte", name): byte, layout: "contiguous"}
 
     def of_alias(self, _: Feature, answer: str | tuple[str, str]) -> Wish:
         """Return the wish for an output in the memory of an input. Both are present with the same dtype, and no
@@ -268,11 +275,7 @@ class _Asking:
 
     def there(self, name: str) -> Wish:
         """Return the wish that a tensor is present, and with it the tensors without which it has no meaning."""
-        found: Wish = {}
-        while name:
-            found[Feature("presence", name)] = "yes"
-            name = self.op.operand(name).only_with
-        return found
+        return dict.fromkeys(_needed(self.op.name, name), "yes")
 
     def alone(self, name: str) -> Wish:
         """Return the wish that a tensor is present. If it is an output, it is in no input's memory, since it would have
@@ -283,16 +286,16 @@ class _Asking:
         """Return the wish for the dtype of a tensor, and for the dtypes of other tensors on which it depends."""
         op, capability = self.op, self.capability
         typed: Wish = {Feature("dtype", op.main): main, Feature("dtype", name): dtype}
-        others = [there for there in typings(capability, name, main) if dtype in capability.dtypes_of(name, there)]
+        others, following = _depending(capability, name, dtype, main)
         followed = op.operand(name).dtype
         if others and followed in others[0]:
             wanted = Feature("dtype", followed)
             wished = [there for there in others if there.get(followed) == self.wish.get(wanted)]
             typed[wanted] = (wished or others)[0][followed]
-        for other in op.operands:
-            its = self.wish.get(Feature("dtype", other.name)) if other.dtype == name else None
-            if its is not None and its not in capability.dtypes_of(other.name, {op.main: main, name: dtype}):
-                typed[Feature("dtype", other.name)] = dtype  # this contradicts the wish
+        for other in following:
+            its = self.wish.get(other)
+            if its is not None and its not in capability.dtypes_of(other.subject, {op.main: main, name: dtype}):
+                typed[other] = dtype  # this contradicts the wish
         return typed
 
     def of_one_dtype(self, name: str, source: str) -> Wish:
@@ -302,6 +305,28 @@ class _Asking:
         there = {**self.there(name), **self.there(source), Feature("dtype", self.op.main): main}
         own = {Feature("dtype", source): dtype, Feature("layout", source): "contiguous", Feature("dtype", name): dtype}
         return {**there, **own}
+
+
+@remembered(1024)
+def _needed(op: str, name: str) -> Sequence[Feature]:
+    """Return the features of the presence of a tensor, '' for none, and of those without which it has no meaning."""
+    return (Feature("presence", name), *_needed(op, OPS[op].operand(name).only_with)) if name else ()
+
+
+@remembered(4096)
+def _mains(capability: Capability, name: str, dtype: str) -> Sequence[str]:
+    """Return the dtypes that the first input may have beside a tensor of this dtype."""
+    return [main for own, main in dtype_pairs(capability, name) if own == dtype]
+
+
+@remembered(1 << 14)
+def _depending(
+    capability: Capability, name: str, dtype: str, main: str
+) -> tuple[Sequence[Mapping[str, str]], Sequence[Feature]]:
+    """Return the dtypes of other tensors beside which a tensor may have this dtype, see `typings`, and the features for
+    dtypes of tensors that have its dtype by default."""
+    others = [there for there in typings(capability, name, main) if dtype in capability.dtypes_of(name, there)]
+    return others, [Feature("dtype", other.name) for other in OPS[capability.op].operands if other.dtype == name]
 
 
 def _key(op: Op, dim: str) -> Feature:

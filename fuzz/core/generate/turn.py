@@ -53,6 +53,11 @@ PAIRED, PAIRED_LATER = 1, 6
 """The number of cases, the last of a turn, in which two conditions hold that never held together in their shard: in the
 first PARTS turns for the capability, and later. Of 4,000 cases for anything, with 4 later ones 5.2% of the pairs of
 attention and 4.4% of those of matmul were left out, and with 6 they are 4.1% and 2.8%. With 8, cases are larger."""
+SHARED, SHARED_LATER = 4, 8
+"""The same numbers if several capabilities share the turns, so that each has few. With three of matmul, 1 and 6 leave
+out 9% of its pairs in 4,000 cases, and 4 and 8 leave out 5%."""
+STEERED_SHARED = 8
+"""The number of cases that fill coverage gaps if several capabilities share the turns. It leaves room for pairs."""
 SEQUENCE_EVERY = 2
 """One in this many turns of a capability begins with a call sequence, in place of its first fan."""
 TILED_EVERY = 2
@@ -110,13 +115,18 @@ class _Waiting:
 class TurnMaker:
     """A maker of the turns of one capability. A turn depends only on its place, its rank and the state of its shard."""
 
-    def __init__(self, capability: Capability, ahead: int, sequences: bool, numbers: Sequence[int] = ()) -> None:
-        """`ahead` is in turns; `numbers` are those in the sources of the capability's kernels."""
+    def __init__(
+        self, capability: Capability, ahead: int, sequences: bool, numbers: Sequence[int] = (), *, alone: bool = True
+    ) -> None:
+        """`ahead` is in turns; `numbers` are those in the sources of the capability's kernels; `alone` says that no
+        other capability has turns."""
         self.capability, self.sequences = capability, sequences
         self._ahead = ahead
         """The number of turns by which the sweep over the gaps is shifted, which differs between capabilities."""
         self._outside = out_of_capability([capability])
-        self._steered_first = STEERED - (not has_rows_alone(OPS[capability.op]))
+        self._filling = STEERED if alone else STEERED_SHARED
+        self._filling_first = self._filling - (not has_rows_alone(OPS[capability.op]))
+        self._paired = (PAIRED, PAIRED_LATER) if alone else (SHARED, SHARED_LATER)
         self._corners, self._pairing = corners_of(capability), pairing_of(capability)
         self._limits = Limits(capability, numbers)
 
@@ -125,12 +135,13 @@ class TurnMaker:
         that the shard has visited."""
         visited, turn = int.from_bytes(state, "little"), rank + self._ahead
         gaps, pairs = self._corners.gaps(visited, turn), visited >> self._corners.size
-        dice = dice_of(stream, BATCH + PAIRED_LATER)
+        dice = dice_of(stream, BATCH + self._paired[1])
         begins = self.sequences and rank % SEQUENCE_EVERY == 0
         sketches = list(self._sketches(stream, dice, rank, by_hypothesis=begins))
         made = _calls(unit, sketches[0], dice[0], rank // SEQUENCE_EVERY) if begins else []
         gaps = self._left(gaps, made)
-        steered, paired = (self._steered_first, PAIRED) if rank < PARTS else (STEERED_LATER, PAIRED_LATER)
+        first, later = self._paired
+        steered, paired = (self._filling_first, first) if rank < PARTS else (STEERED_LATER, later)
         waiting = list[_Waiting]()
         for index in range(len(made), BATCH):
             number, sketch = unit.first + index, sketches[index]
@@ -141,10 +152,10 @@ class TurnMaker:
                 each = _Waiting(laid(limit, unit.shard, number), self.capability, dice[index])
             elif left <= 0 and sketch.capability is self.capability:
                 pair = self._pairing.wanted(turn, pairs, turn // PARTS * paired - left)
-                draw = self._pairing.draw(sketch, pair, turn, dice[index], dice[BATCH - left])
+                draw = self._pairing.draw(sketch, pair, turn, turn * later - left, dice[index], dice[BATCH - left])
                 each = _Waiting(laid(draw, unit.shard, number), self.capability, dice[index])
             elif own and left <= steered:
-                at = turn * STEERED + steered - left
+                at = turn * self._filling + steered - left
                 each = self._steered(sketch, dice[index], gaps, gaps.wanted(at), at, unit.shard, number)
             elif own and left == steered + 1 and (empty := _empty(gaps, rank)):
                 each = self._steered(sketch, dice[index], gaps, empty, turn, unit.shard, number)
