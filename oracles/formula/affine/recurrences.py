@@ -8,6 +8,10 @@ and one addition at each place between; a tree has one more addition at each of 
     E(t) = |a(t)| E(t - 1) + (error of a) |h(t - 1)| + (error of b) + 2 u M(t),  and at last log2(t) u M(t) more.
 
 This is the worst case, since rounding errors that repeat are not random. All errors are each element's own.
+
+Where a and the share s of the term x in b = s x add up to one, as in (1 - s) h + s x, a step may also be h + s (x - h):
+both are the sum of h, -s h and s x, for contracts in which terms are added in any order. The difference, its product
+with s, and a constant s may be rounded, so b is off by 3 u (|s h(t - 1)| + |b(t)|) more.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from oracles.formula.affine.setting import SettledProblem
 from oracles.formula.affine.sums import any_along
 from oracles.formula.exact.arithmetic import Float64
 from oracles.formula.exact.rigorous import along_axis, places_of
+from oracles.formula.expansion import ONE
 from oracles.formula.trace import Node
 from oracles.lazy import lazy
 from oracles.summation import Sequential
@@ -47,7 +52,9 @@ def recurrence(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     shape[axis] = count
     if not count:
         return Form(np.zeros(shape), dtype, dtype.precision)
-    steps = _Steps(a, b, start, dtype, u, adds, one_by_one, axis, shape)
+    steps = _Steps(
+        a, b, start, dtype, u, adds, one_by_one, axis, shape, here.contract.addend == "any" and _is_mean(node)
+    )
     with np.errstate(all="ignore"):
         kept = steps.centre[1:], steps.size[1:], steps.error, steps.most
         centre, size, error, most = (along_axis(each, axis) for each in kept)
@@ -84,6 +91,8 @@ class _Steps:
     axis: int
     shape: Sequence[int]
     """The shape of the result."""
+    is_mean: bool
+    """Whether a step may be made from the state towards the term."""
 
     @lazy
     def centre(self) -> F64:
@@ -109,6 +118,9 @@ class _Steps:
         """Return bounds E(t) on the errors of h(t), see the module's docstring; shape (places, ...)."""
         before, centre = np.abs(self.centre[:-1]), np.abs(self.centre[1:])
         grown, more = self._wide, self._of(self.a.spread) * before + self._of(self.b.spread)
+        if self.is_mean:
+            share = self._of(np.abs(1.0 - self.a.centre) + self.a.spread)
+            more = more + 3 * self.u * (share * before + self._of(np.abs(self.b.centre) + self.b.spread))
         if self.one_by_one:  # the rounding of a product, and of the sum of all that it and the term may be
             twice = np.where(self.adds, 1 + self.u, 1.0)
             more = (more + self.u * grown * before) * twice + np.where(self.adds, self.u * centre, 0.0)
@@ -154,6 +166,30 @@ class _Steps:
         found = np.empty((self.shape[self.axis] + 1, *self.shape[: self.axis], 1, *self.shape[self.axis + 1 :]))
         found[0] = first
         return found
+
+
+def _is_mean(node: Node) -> bool:
+    """Whether the factor of a recurrence and a factor of its addend add up to one."""
+    factor, value, _ = node.args
+    return _rest(factor) is not None or any(
+        _rest(each) is factor
+        or (each.kind == factor.kind == "constant" and each.value > 0 and abs(each.value + factor.value - 1) < ONE)
+        for each in _factors(value)
+    )
+
+
+def _rest(node: Node) -> Node | None:
+    """Return the s of 1 - s; None for other values."""
+    if node.kind not in ("add", "subtract") or not (node.args[0].kind == "constant" and node.args[0].value == 1.0):
+        return None
+    if node.kind == "subtract":
+        return node.args[1]
+    sign, *others = _factors(node.args[1])
+    return others[0] if len(others) == 1 and sign.kind == "constant" and sign.value == -1.0 else None
+
+
+def _factors(node: Node) -> Sequence[Node]:
+    return [each for arg in node.args for each in _factors(arg)] if node.kind == "multiply" else [node]
 
 
 def _settled(args: Sequence[Form], shape: Sequence[int], axis: int, dtype: Format) -> Mask:

@@ -9,13 +9,15 @@ from dataclasses import replace as fields_replaced
 
 import numpy as np
 
+from oracles.budget import CONFIDENCE
 from oracles.doubledouble import F64
 from oracles.formula.affine.errors import Rounding, either, marked, more, rounded, taken
 from oracles.formula.affine.forms import DUST, Form, Symbol, replace, shared
 from oracles.formula.affine.operations import added, function
-from oracles.formula.affine.reductions import dotted, greatest, total
+from oracles.formula.affine.reductions import are_alike, dotted, greatest, total
 from oracles.formula.affine.setting import SettledProblem
 from oracles.formula.affine.sums import any_along, sums_of_products
+from oracles.formula.exact.contraction import Axes
 from oracles.formula.trace import FormulaError, Node, exp, exponential_of
 from oracles.summation import Sequential, rescalings
 
@@ -151,11 +153,20 @@ def updated(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     errors are to first order
 
         of the mean          u ((h + 1) (|mean| + s) + 8 s sqrt(C / n))
-        of any part's mean   E = u ((h + 1) |mean| + (2 sqrt(h + 1) + 8 sqrt(C / n)) sqrt(S))
-        of the squares       (2 h + 6) u S + 4 E sqrt(C S) + 4 C E^2
+        of any part's mean   E = (t' + u) |mean| + u (2 sqrt(h + 1) + 8 sqrt(C / n)) sqrt(S), see below
 
-    since each c d^2 is rounded 6 times, and twice in each later update, and d is off by at most 2 E. Each update lets
-    the errors themselves grow by at most 5 u.
+    A mean that a part p rounds by e changes the squares by 2 n_p (mean_p - mean) e, however the part is joined later:
+    they are those of p, those of all others, and those between. Parts of one level of additions are disjoint, so their
+    n_p (mean_p - mean)^2 add up to at most S, and their n_p |mean_p - mean| to sqrt(n S). So the errors
+
+        of the squares       4 t S + u (10 sqrt(h + 1) + 10) S + (2 t' + 2 u + 4 u sqrt(C / n)) |mean| sqrt(n S)
+
+    come from the two additions of each update and from what means differ (t S each), from w d (8 sqrt(h) u S), from
+    the 6 roundings of each c d^2, from Welford's product of d and the new difference, and from means as large as their
+    own, by t' and locally. t is h u, or the statistical error of a sum, and so is t' where terms do not drift. Where
+    they do, it is h u: once w d is less than half an ulp of a large mean, the mean stays where it is, and all of its
+    errors have one sign. At last 4 C E^2 is for what is not of first order. Each update lets the errors themselves grow
+    by at most 5 u. With kappa = sqrt(1 + mean^2 n / S) this is the n u kappa of Chan, Golub and LeVeque (1983).
     """
     (terms,) = args
     axes, n, dtype = here.inputs.axes(node), here.inputs.number(node), here.dtype(node)
@@ -185,9 +196,15 @@ def updated(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
         errors = growth * u * (chain * (np.abs(mean) + given + each) + 8 * math.sqrt(joined) * each)
         centre, errors, top = mean, errors + given + 3 * chain * unit, largest + apart
     else:
-        each = growth * u * (chain * (np.abs(mean) + given) + (2 * math.sqrt(chain) + 8 * math.sqrt(joined)) * root)
+        theta, worst, _ = here.sum_errors(node, here.structures is True)
+        random = ~are_alike(away, axes, dtype, here.inputs) & np.logical_not(here.structures)
+        own = 4 * np.where(random, theta, worst) + (10 * math.sqrt(chain) + 10) * u
+        still = np.logical_not(here.structures) & (_drift(terms.centre - mean, axes) <= CONFIDENCE * root)
+        once = np.where(still, theta, worst) + u
+        each = growth * (once * (np.abs(mean) + given) + u * (2 * math.sqrt(chain) + 8 * math.sqrt(joined)) * root)
         each = each + 3 * chain * unit
-        errors = (2 * chain + 6) * u * growth * root**2 + 4 * each * math.sqrt(joined * n) * root
+        far = (2 * once + 4 * u * math.sqrt(joined)) * (np.abs(mean) + given) + 12 * chain * unit * math.sqrt(joined)
+        errors = growth * (own * root + far * math.sqrt(n)) * root
         errors = errors + (4 * each**2 + 4 * unit) * joined * n + lost
         centre, top, least = squares, np.maximum(largest, apart) ** 2 * n, np.zeros((1,) * mean.ndim)
     finite = np.isfinite(centre)
@@ -198,3 +215,12 @@ def updated(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     found = Form(centre, dtype, dtype.precision, rest=errors, may=may, least=least)
     uncertain = np.zeros(centre.shape, bool)
     return rounded(found, Rounding(underflow=0.0, top=top, certain=uncertain), here.contract)
+
+
+def _drift(away: F64, axes: Axes) -> F64:
+    """Return the largest magnitude of a sum of successive deviations from the mean; for random ones it is a few times
+    the root of their squares."""
+    sums = np.moveaxis(away, axes, range(-len(axes), 0))
+    sums = np.cumsum(sums.reshape(*sums.shape[: -len(axes)], -1), -1)
+    found: F64 = sums.max(-1, initial=0.0) - sums.min(-1, initial=0.0)
+    return np.asarray(np.expand_dims(found, axes))
