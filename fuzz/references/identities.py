@@ -39,9 +39,9 @@ IDENTITIES = (
              "x * f.where(1.0 < x / d + c / d, 1.0, f.where(x / d + c / d < 0.0, 0.0, x / d + c / d))", True),
     Identity("by slope", "x * f.where(x + c < 0.0, 0.0, f.where(d < x + c, d, x + c)) / d",
              "x * f.where(1.0 < x / d + c / d, 1.0, f.where(x / d + c / d < 0.0, 0.0, x / d + c / d))", True),
-    Identity("welford", "f.avg((x - f.avg(x, d)) * (x - f.avg(x, d)), d)",
-             "f.welford_squares(x, d) / f.extent(d)", True),
-    Identity("welford", "f.total((x - f.avg(x, d)) * (x - f.avg(x, d)), d)", "f.welford_squares(x, d)", True),
+    *(Identity("welford", f"f.{reduced}({away.format(mean)} * {away.format(mean)}, d)", text, False)
+      for reduced, text in (("avg", "f.welford_squares(x, d) / f.extent(d)"), ("total", "f.welford_squares(x, d)"))
+      for mean in ("f.avg(x, d)", "f.total(x, d) / f.extent(d)") for away in ("(x - {})", "({} - x)", "abs(x - {})")),
     Identity("share", "(m - n) / m", "1.0 - n / m", True),
     Identity("by exp", "f.expm1(u)", "f.exp(u) - 1.0", True),
     Identity("by exp", "f.where(x > 0.0, x, f.expm1(u))", "f.where(x > 0.0, x, f.exp(u) - 1.0)", True),

@@ -28,7 +28,7 @@ _COUNTED: Sequence[Kind] = "constant", "extent", "position"
 _MOST = 16
 """The most terms into which one value is multiplied out: a product of sums has a term for each combination of their
 terms. The number was chosen, not measured."""
-_ONE = 2.0**-50
+ONE = 2.0**-50
 """The distance from one that the sum of two constant shares may have, since each share was rounded to float64."""
 
 
@@ -213,7 +213,7 @@ def _shares_of(terms: Sequence[_Term]) -> tuple[Node, Sequence[Node]] | None:
     if len(terms) != 2 or any(term.less for term in terms) or [len(some) for some in numbers] != [1, 1]:
         return None
     [whole, *more] = _summed([_Term(False, number) for [number] in numbers])
-    if more or abs(whole.node.value - 1.0) > _ONE:
+    if more or abs(whole.node.value - 1.0) > ONE:
         return None
     return whole.node, [number for [number] in numbers]
 

@@ -9,6 +9,10 @@ the magnitudes M(t) = |a(t)| M(t - 1) + |b(t)|, in which nothing cancels, the er
     E(t) = |a(t)| E(t - 1) + (error of a) |h(t - 1)| + (error of b) + 2 u M(t),  and at last log2(t) u M(t) more.
 
 This is the worst case, since rounding errors that repeat are not random. All errors are each element's own.
+
+Where a and the share s of the term x in b = s x add up to one, as in (1 - s) h + s x, a step may also be h + s (x - h):
+both are the sum of h, -s h and s x, for contracts in which terms are added in any order. The difference, its product
+with s, and a constant s may be rounded, so b is off by 3 u (|s h(t - 1)| + |b(t)|) more.
 """
 
 from __future__ import annotations
@@ -21,16 +25,19 @@ from typing import Any
 
 import numpy as np
 
+from oracles.budget import CONFIDENCE
 from oracles.doubledouble import F64
 from oracles.dtypes import Format
 from oracles.formula.affine.errors import Rounding, either, marked, more, rounded, taken
 from oracles.formula.affine.forms import DUST, Form, Mask, Symbol, dust, replace, shared, upwards
 from oracles.formula.affine.operations import added, function
-from oracles.formula.affine.reductions import dotted, greatest, total
+from oracles.formula.affine.reductions import are_alike, dotted, greatest, total
 from oracles.formula.affine.setting import SettledProblem
 from oracles.formula.affine.sums import any_along, sums_of_products
 from oracles.formula.exact.arithmetic import Float64
+from oracles.formula.exact.contraction import Axes
 from oracles.formula.exact.rigorous import along_axis, places_of
+from oracles.formula.expansion import ONE
 from oracles.formula.trace import FormulaError, Node, exp, exponential_of
 from oracles.lazy import lazy
 from oracles.summation import Sequential, rescalings
@@ -52,7 +59,9 @@ def recurrence(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     shape[axis] = count
     if not count:
         return Form(np.zeros(shape), dtype, dtype.precision)
-    steps = _Steps(a, b, start, dtype, u, adds, one_by_one, axis, shape)
+    steps = _Steps(
+        a, b, start, dtype, u, adds, one_by_one, axis, shape, here.contract.addend == "any" and _is_mean(node)
+    )
     with np.errstate(all="ignore"):
         kept = steps.centre[1:], steps.size[1:], steps.error, steps.most
         centre, size, error, most = (along_axis(each, axis) for each in kept)
@@ -89,6 +98,8 @@ class _Steps:
     axis: int
     shape: Sequence[int]
     """The shape of the result."""
+    is_mean: bool
+    """Whether a step may be made from the state towards the term."""
 
     @lazy
     def centre(self) -> F64:
@@ -114,6 +125,9 @@ class _Steps:
         """Return bounds E(t) on the errors of h(t), see the module's docstring; shape (places, ...)."""
         before, centre = np.abs(self.centre[:-1]), np.abs(self.centre[1:])
         grown, more = self._wide, self._of(self.a.spread) * before + self._of(self.b.spread)
+        if self.is_mean:
+            share = self._of(np.abs(1.0 - self.a.centre) + self.a.spread)
+            more = more + 3 * self.u * (share * before + self._of(np.abs(self.b.centre) + self.b.spread))
         if self.one_by_one:  # the rounding of a product, and of the sum of all that it and the term may be
             twice = np.where(self.adds, 1 + self.u, 1.0)
             more = (more + self.u * grown * before) * twice + np.where(self.adds, self.u * centre, 0.0)
@@ -159,6 +173,30 @@ class _Steps:
         found = np.empty((self.shape[self.axis] + 1, *self.shape[: self.axis], 1, *self.shape[self.axis + 1 :]))
         found[0] = first
         return found
+
+
+def _is_mean(node: Node) -> bool:
+    """Whether the factor of a recurrence and a factor of its addend add up to one."""
+    factor, value, _ = node.args
+    return _rest(factor) is not None or any(
+        _rest(each) is factor
+        or (each.kind == factor.kind == "constant" and each.value > 0 and abs(each.value + factor.value - 1) < ONE)
+        for each in _factors(value)
+    )
+
+
+def _rest(node: Node) -> Node | None:
+    """Return the s of 1 - s; None for other values."""
+    if node.kind not in ("add", "subtract") or not (node.args[0].kind == "constant" and node.args[0].value == 1.0):
+        return None
+    if node.kind == "subtract":
+        return node.args[1]
+    sign, *others = _factors(node.args[1])
+    return others[0] if len(others) == 1 and sign.kind == "constant" and sign.value == -1.0 else None
+
+
+def _factors(node: Node) -> Sequence[Node]:
+    return [each for arg in node.args for each in _factors(arg)] if node.kind == "multiply" else [node]
 
 
 def _settled(args: Sequence[Form], shape: Sequence[int], axis: int, dtype: Format) -> Mask:
@@ -324,11 +362,20 @@ def updated(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     errors are to first order
 
         of the mean          u ((h + 1) (|mean| + s) + 8 s sqrt(C / n))
-        of any part's mean   E = u ((h + 1) |mean| + (2 sqrt(h + 1) + 8 sqrt(C / n)) sqrt(S))
-        of the squares       (2 h + 6) u S + 4 E sqrt(C S) + 4 C E^2
+        of any part's mean   E = (t' + u) |mean| + u (2 sqrt(h + 1) + 8 sqrt(C / n)) sqrt(S), see below
 
-    since each c d^2 is rounded 6 times, and twice in each later update, and d is off by at most 2 E. Each update lets
-    the errors themselves grow by at most 5 u.
+    A mean that a part p rounds by e changes the squares by 2 n_p (mean_p - mean) e, however the part is joined later:
+    they are those of p, those of all others, and those between. Parts of one level of additions are disjoint, so their
+    n_p (mean_p - mean)^2 add up to at most S, and their n_p |mean_p - mean| to sqrt(n S). So the errors
+
+        of the squares       4 t S + u (10 sqrt(h + 1) + 10) S + (2 t' + 2 u + 4 u sqrt(C / n)) |mean| sqrt(n S)
+
+    come from the two additions of each update and from what means differ (t S each), from w d (8 sqrt(h) u S), from
+    the 6 roundings of each c d^2, from Welford's product of d and the new difference, and from means as large as their
+    own, by t' and locally. t is h u, or the statistical error of a sum, and so is t' where terms do not drift. Where
+    they do, it is h u: once w d is less than half an ulp of a large mean, the mean stays where it is, and all of its
+    errors have one sign. At last 4 C E^2 is for what is not of first order. Each update lets the errors themselves grow
+    by at most 5 u. With kappa = sqrt(1 + mean^2 n / S) this is the n u kappa of Chan, Golub and LeVeque (1983).
     """
     (terms,) = args
     axes, n, dtype = here.inputs.axes(node), here.inputs.number(node), here.dtype(node)
@@ -358,9 +405,15 @@ def updated(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
         errors = growth * u * (chain * (np.abs(mean) + given + each) + 8 * math.sqrt(joined) * each)
         centre, errors, top = mean, errors + given + 3 * chain * unit, largest + apart
     else:
-        each = growth * u * (chain * (np.abs(mean) + given) + (2 * math.sqrt(chain) + 8 * math.sqrt(joined)) * root)
+        theta, worst, _ = here.sum_errors(node, here.structures is True)
+        random = ~are_alike(away, axes, dtype, here.inputs) & np.logical_not(here.structures)
+        own = 4 * np.where(random, theta, worst) + (10 * math.sqrt(chain) + 10) * u
+        still = np.logical_not(here.structures) & (_drift(terms.centre - mean, axes) <= CONFIDENCE * root)
+        once = np.where(still, theta, worst) + u
+        each = growth * (once * (np.abs(mean) + given) + u * (2 * math.sqrt(chain) + 8 * math.sqrt(joined)) * root)
         each = each + 3 * chain * unit
-        errors = (2 * chain + 6) * u * growth * root**2 + 4 * each * math.sqrt(joined * n) * root
+        far = (2 * once + 4 * u * math.sqrt(joined)) * (np.abs(mean) + given) + 12 * chain * unit * math.sqrt(joined)
+        errors = growth * (own * root + far * math.sqrt(n)) * root
         errors = errors + (4 * each**2 + 4 * unit) * joined * n + lost
         centre, top, least = squares, np.maximum(largest, apart) ** 2 * n, np.zeros((1,) * mean.ndim)
     finite = np.isfinite(centre)
@@ -371,3 +424,12 @@ def updated(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     found = Form(centre, dtype, dtype.precision, rest=errors, may=may, least=least)
     uncertain = np.zeros(centre.shape, bool)
     return rounded(found, Rounding(underflow=0.0, top=top, certain=uncertain), here.contract)
+
+
+def _drift(away: F64, axes: Axes) -> F64:
+    """Return the largest magnitude of a sum of successive deviations from the mean; for random ones it is a few times
+    the root of their squares."""
+    sums = np.moveaxis(away, axes, range(-len(axes), 0))
+    sums = np.cumsum(sums.reshape(*sums.shape[: -len(axes)], -1), -1)
+    found: F64 = sums.max(-1, initial=0.0) - sums.min(-1, initial=0.0)
+    return np.asarray(np.expand_dims(found, axes))
