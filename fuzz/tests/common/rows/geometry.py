@@ -53,7 +53,7 @@ def _of(reference, shapes, **more):
 
 
 checks_grouped = _of(grouped, "x=b 2c n, w=2m c k")
-checks_dilated = _of(dilated, "x=b c h w, w=m c 3 3")
+checks_dilated = _of(dilated, "x=b c h w, w=m c k k, k=3")
 checks_transposed = _of(transposed, "x=b c n, w=c m k")
 checks_averaged = _of(averaged, "x=b c n")
 checks_largest = _of(largest, "x=b c h w")
@@ -142,6 +142,6 @@ def reflected_with_the_end(x):
     return np.pad(x, ((0, 0), (0, 0), (2, 2)), mode="symmetric")
 
 
-@wrong("the last column has no right neighbour, and the whole weight", _of(sampled, "x=b c h w, grid=b p q 2"))
+@wrong("the last column has no right neighbour, and the whole weight", _of(sampled, "x=b c h w, grid=b p q xy, xy=2"))
 def sampled_with_border(x, grid):
     return fn.grid_sample(x, grid, padding_mode="border", align_corners=False)

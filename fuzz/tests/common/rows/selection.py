@@ -83,12 +83,11 @@ def found_by_count(edges, x):
 
 
 @right(checks_order)
-def order_by_rank(x):
-    n = x.shape[-1]
-    before = (x[..., None, :] < x[..., :, None]) | ((x[..., None, :] == x[..., :, None]) & np.tri(n, k=-1, dtype=bool))
-    at = np.empty(x.shape, np.int64)
-    np.put_along_axis(at, before.sum(-1), np.broadcast_to(np.arange(n), x.shape).copy(), -1)
-    return at
+def order_by_python(x):
+    """Python's own sort is stable."""
+    rows = x.reshape(-1, x.shape[-1])
+    at = [sorted(range(len(row)), key=row.tolist().__getitem__) for row in rows]
+    return np.array(at, np.int64).reshape(x.shape)
 
 
 @wrong("picks an element again if fewer than three are above minus infinity", checks_top)

@@ -21,6 +21,8 @@ class Tried:
     """What is wrong, as its author says it; '' for a right kernel."""
     drawn: bool
     """Whether the check draws its inputs by a seed."""
+    rare: bool = False
+    """Whether it is known that some seeds do not find it."""
 
     @property
     def row(self) -> str:
@@ -42,11 +44,11 @@ def right(check: Check, *, drawn: bool = True) -> Callable[[Kernel], Kernel]:
     return wrong("", check, drawn=drawn)
 
 
-def wrong(bug: str, check: Check, *, drawn: bool = True) -> Callable[[Kernel], Kernel]:
+def wrong(bug: str, check: Check, *, drawn: bool = True, rare: bool = False) -> Callable[[Kernel], Kernel]:
     """Return a decorator that notes a kernel with a bug."""
 
     def noted(kernel: Kernel) -> Kernel:
-        TRIED.append(Tried(kernel, check, bug, drawn))
+        TRIED.append(Tried(kernel, check, bug, drawn, rare))
         return kernel
 
     return noted
