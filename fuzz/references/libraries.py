@@ -56,4 +56,4 @@ def _used(reference: Any, deep: int) -> Iterator[str]:
 def _library(value: Any) -> str:
     module = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None) or ""
     found = "numpy" if isinstance(value, np.ufunc) else str(module).partition(".")[0]
-    return {"jaxlib": "jax", "scipy": "numpy"}.get(found, found)
+    return {"jaxlib": "jax", "scipy": "numpy", "ml_dtypes": "numpy"}.get(found, found)

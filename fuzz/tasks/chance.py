@@ -42,10 +42,13 @@ class RandomCheck:
     kept: int
     share: float
     """The share that should be kept."""
+    within: tuple[float, float]
+    """The least and the largest share of all elements that would have passed: more calls know it better."""
 
     def __str__(self) -> str:
         share = self.kept / self.seen if self.seen else math.nan
-        return f"{counted(self.calls, 'call')}, {share:.4%} of {self.seen:,} elements kept, stated {self.share:.4%}"
+        kept = f"{share:.4%} of {self.seen:,} elements kept, stated {self.share:.4%}"
+        return f"{counted(self.calls, 'call')}, {kept}; {self.within[0]:.2%} to {self.within[1]:.2%} pass"
 
 
 def check_random(
@@ -72,7 +75,8 @@ def check_random(
     if not 0 <= share <= 1 or calls < 2:
         raise CheckError("share must be from 0 to 1, and calls at least 2")
     runs = _Runs(kernel, named, seed)
-    seeds = random.Random(0).sample(range(1 << 31), calls - 1)
+    begun = random.Random(0).sample(range(1 << 30), calls // 2)
+    seeds = [each + by for each in begun for by in (0, 1)][: calls - 1]  # of each pair one is the next of the other
     first = runs.output(seeds[0])
     if gradient and not hasattr(first, "requires_grad"):
         raise CheckError("gradient=True: the output must be a tensor of torch")
@@ -84,10 +88,11 @@ def check_random(
         raise CheckFailed(f"two calls with the same seed differ: {element('output', at)} = {both}")
     masks = [judge.masks(each) for each in outputs[1:]]
     kept, seen = (np.array(each) for each in zip(*masks, strict=True))
-    _check(list(_looks(kept, seen, share)))
+    _check(looks := list(_looks(kept, seen, share)))
     if gradient:
         _check_gradient(runs, judge, seeds[0])
-    return RandomCheck(calls, int(seen.sum()), int(kept.sum()), share)
+    within = _within(int(seen.sum()), share, math.log(2 * len(looks) / ODDS))
+    return RandomCheck(calls, int(seen.sum()), int(kept.sum()), share, within)
 
 
 @dataclass(frozen=True)
@@ -159,6 +164,23 @@ class _Judge:
         return kept & ~dropped, kept ^ dropped
 
 
+def _entropy(part: NDArray[np.float64], share: float) -> NDArray[np.float64]:
+    """Return the relative entropy of shares that were seen to the one that should be: how unlikely an element is."""
+    with np.errstate(all="ignore"):
+        one, other = (
+            np.where(seen > 0, seen * np.log(seen / stated), 0.0)
+            for seen, stated in ((part, np.float64(share)), (1 - part, np.float64(1 - share)))
+        )
+    return one + other
+
+
+def _within(count: int, share: float, limit: float) -> tuple[float, float]:
+    """Return the least and the largest part of `count` elements whose entropy is within a limit, to 0.01%."""
+    parts = np.arange(10_001) / 10_000
+    near = parts[count * _entropy(parts, share) <= limit]
+    return (float(near[0]), float(near[-1])) if near.size else (share, share)
+
+
 @dataclass(frozen=True)
 class _Look:
     """How often something happens, in groups that are each looked at alone."""
@@ -175,11 +197,7 @@ class _Look:
         hits, counts = (each.reshape(-1).astype(np.float64) for each in (self.hits, self.counts))
         with np.errstate(all="ignore"):
             part = hits / counts
-            far = sum(
-                np.where(one > 0, one * np.log(one / other), 0.0)
-                for one, other in ((part, np.float64(self.share)), (1 - part, np.float64(1 - self.share)))
-            )
-            far = np.where(counts > 0, counts * far, 0.0)
+            far = np.where(counts > 0, counts * _entropy(part, self.share), 0.0)
         at = int(np.argmax(far)) if far.size else 0
         if not far.size or far[at] <= math.log(2 * far.size / odds):
             return None
@@ -201,14 +219,17 @@ def _looks(kept: Mask, seen: Mask, share: float) -> Iterator[_Look]:
         yield look(f"kept at place {{}} of {name}", kept, seen, share, tuple(each for each in every if each != axis))
     same = share**2 + (1 - share) ** 2
     flat, known = kept.reshape(len(kept), -1), seen.reshape(len(seen), -1)
-    pairs = len(flat) // 2
-    if pairs:  # each call is in one pair, so that pairs are independent
-        one, other = flat[: 2 * pairs : 2], flat[1 : 2 * pairs : 2]
-        both = known[: 2 * pairs : 2] & known[1 : 2 * pairs : 2]
-        yield look("alike in two calls with other seeds, pair {}", one == other, both, same, (1,))
-    size = flat.shape[1]
+    pairs, size = len(flat) // 2, flat.shape[1]  # each call is in one pair, so that pairs are independent
+    (one, other), (seen_one, seen_other) = ([each[at : 2 * pairs : 2] for at in (0, 1)] for each in (flat, known))
+    if pairs:
+        yield look("alike in two calls with other seeds, pair {}", one == other, seen_one & seen_other, same, (1,))
     lags = {1 << power for power in range(size.bit_length())} | {kept.shape[-1]}
     for lag in sorted(each for each in lags if 2 * each <= size):
+        moved = f"alike {counted(lag, 'element')} {{}} in a call with seed s and one with seed s + 1"
+        if pairs:
+            first, second = one[:, lag:] == other[:, :-lag], one[:, :-lag] == other[:, lag:]
+            yield look(moved.format("back"), first, seen_one[:, lag:] & seen_other[:, :-lag], same, None)
+            yield look(moved.format("on"), second, seen_one[:, :-lag] & seen_other[:, lag:], same, None)
         whole = size // (2 * lag) * 2 * lag  # in blocks, so that each element is in one pair
         blocks, all_known = (each[:, :whole].reshape(len(flat), -1, 2, lag) for each in (flat, known))
         alike, both = blocks[:, :, 0] == blocks[:, :, 1], all_known[:, :, 0] & all_known[:, :, 1]

@@ -19,6 +19,8 @@ from fuzz.explain.trial.trial import Trials
 from oracles.doubledouble import F64, head
 from oracles.enclosure import compare
 from oracles.formula.contract import Contract
+from oracles.formula.exact.arithmetic import Float64
+from oracles.formula.exact.centre import Inputs, evaluate
 from oracles.op import Op
 from oracles.ops import OPS
 from oracles.tiers.problem import FormulaProblem
@@ -182,3 +184,29 @@ def other_values(tensor: Tensor, where: tuple[slice | int, ...] = (), by: float 
 
 def with_tensor(case: Case, name: str, tensor: Tensor) -> Case:
     return replace(case, inputs={**case.inputs, name: tensor})
+
+
+def chosen_gap(run: TargetRun) -> float | None:
+    """Return the largest relative gap between a chosen value and the right one; None if an output chooses none."""
+    problem, widest = Truth(problem_of(run.case), confirms=False).op, 0.0
+    trace = problem.plain.trace
+    found = evaluate(Inputs(trace, problem.tensors, problem.parameters), Float64())
+    for name, node in trace.outputs.items():
+        if node.kind != "place":
+            return None
+        table, axis, layout = found[node.args[0]], trace.dims.index(node.label), run.case.outputs[name]
+        shape = np.broadcast_shapes(np.take(table, [0], axis).shape, found[node].shape)
+        each = [
+            problem.returned(name, np.broadcast_to(np.take(table, [place], axis), shape))
+            for place in range(table.shape[axis])
+        ]
+        got = numbers(run.outcome.outputs[name], layout.dtype, layout.layout.shape).astype(np.int64)
+        places = problem.returned(name, np.broadcast_to(found[node], shape)).astype(np.int64)
+        if got.min(initial=0) < 0 or got.max(initial=0) >= len(each):
+            return None
+        values = np.stack(each)
+        mine, right = (np.take_along_axis(values, some[None], 0)[0] for some in (got, places))
+        with np.errstate(all="ignore"):
+            apart = np.where(mine == right, 0.0, np.abs(mine - right) / np.maximum(np.abs(mine), np.abs(right)))
+        widest = max(widest, float(apart.max(initial=0.0)))
+    return widest

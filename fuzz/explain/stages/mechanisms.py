@@ -4,6 +4,7 @@ have a bounded number of runs and come before any search, so that a case is desc
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -14,16 +15,15 @@ import numpy as np
 from fuzz.contracts.runs import TargetRun
 from fuzz.core.base.case import Case, CaseError, Layout, Tensor, contiguous
 from fuzz.core.base.draw import Frame, Placement
-from fuzz.core.base.dtypes import numbers
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.generate import variations as vary
 from fuzz.core.generate.layouts import nearer
-from fuzz.core.judge.values import problem_of
 from fuzz.explain.explanation import Mechanism
 from fuzz.explain.stages.bench import (
     TELLING,
     Bench,
     allowed,
+    chosen_gap,
     exact,
     is_finite,
     other_values,
@@ -41,15 +41,11 @@ from oracles.dtypes import FORMATS
 from oracles.elementary import FormulaError
 from oracles.enclosure import compare
 from oracles.formula.contract import Contract
-from oracles.formula.exact.arithmetic import Float64
-from oracles.formula.exact.centre import Inputs, evaluate
-from oracles.formula.node import Node
-from oracles.formula.trace import REDUCTIONS, Trace
+from oracles.formula.trace import REDUCTIONS
 from oracles.op import Op
 from oracles.operand import OUTER, Operand
 from oracles.rounding import round_to
 from oracles.summation import NumericsError
-from oracles.truth import Truth
 
 _LONGEST = 128
 """The longest dimension along which an input is changed index by index. Chosen, not measured."""
@@ -391,10 +387,7 @@ def _lossy(bench: Bench, case: Case) -> str:
     first is always among them. Cases in which something overflows say nothing about the steps of other cases."""
     drawn = [replace(draw, seed=seed) for draw in (bench.draw, bench.elsewhere) for seed in _SEEDS]
     runs = bench.ran([case, bench.case, *map(vary.made, drawn)])
-    known = [each for each in bench.trials.known.values() if each is not None]
-    known = [*known[:1], *sorted(known, key=lambda each: -each.ratio)]
-    failed = (TargetRun.failed(each.of, each) for each in known if isinstance(each.of, Case))
-    runs += [run for run in islice(failed, _KNOWN) if run is not None and run.case.elements <= _LARGEST]
+    runs += _failing(bench)
     contract = replace(bench.trials.target.contract, nonfinite="ieee", denormals="flush")
     for form in SAME if runs else ():
         for other in rewritten(bench.op, form):
@@ -410,6 +403,14 @@ def _lossy(bench: Bench, case: Case) -> str:
     return ""
 
 
+def _failing(bench: Bench) -> list[TargetRun]:
+    """Return some failing cases that are known: the first that was found, and then those that are off by most."""
+    known = [each for each in bench.trials.known.values() if each is not None]
+    known = [*known[:1], *sorted(known, key=lambda each: -each.ratio)]
+    failed = (TargetRun.failed(each.of, each) for each in known if isinstance(each.of, Case))
+    return [run for run in islice(failed, _KNOWN) if run is not None and run.case.elements <= _LARGEST]
+
+
 def _told(run: TargetRun, other: Op, contract: Contract) -> str:
     """Return the step of another op in which the value is lost."""
     got, truth = received(run), run.judge.oracle.truth.op
@@ -419,35 +420,11 @@ def _told(run: TargetRun, other: Op, contract: Contract) -> str:
         return lost_step(truth_of(run, other), within, wrong, got, truth.settled(contract).compute)
 
 
-def _nodes(case: Case) -> tuple[Trace, Mapping[Node, F64]]:
-    """Return the formula of a case, and the values of all its steps."""
-    problem = Truth(problem_of(case), confirms=False).op
-    trace = problem.plain.trace
-    return trace, evaluate(Inputs(trace, problem.tensors, problem.parameters), Float64())
-
-
 def _tied(bench: Bench) -> Mechanism | None:
-    """Return the largest gap between a chosen value and the right one, if all are equal except for rounding."""
-    problem, (trace, found), widest = Truth(problem_of(bench.case), confirms=False).op, _nodes(bench.case), 0.0
-    runs = bench.ran([bench.case])
-    for name, node in trace.outputs.items() if runs else ():
-        if node.kind != "place":
-            return None
-        table, axis, layout = found[node.args[0]], trace.dims.index(node.label), bench.case.outputs[name]
-        shape = np.broadcast_shapes(np.take(table, [0], axis).shape, found[node].shape)
-        each = [
-            problem.returned(name, np.broadcast_to(np.take(table, [place], axis), shape))
-            for place in range(table.shape[axis])
-        ]
-        got = numbers(runs[0].outcome.outputs[name], layout.dtype, layout.layout.shape).astype(np.int64)
-        places = problem.returned(name, np.broadcast_to(found[node], shape)).astype(np.int64)
-        if got.min(initial=0) < 0 or got.max(initial=0) >= len(each):
-            return None
-        values = np.stack(each)
-        mine, right = (np.take_along_axis(values, some[None], 0)[0] for some in (got, places))
-        with np.errstate(all="ignore"):
-            apart = np.where(mine == right, 0.0, np.abs(mine - right) / np.maximum(np.abs(mine), np.abs(right)))
-        widest = max(widest, float(apart.max(initial=0.0)))
+    """Return the largest gap between a chosen value and the right one, if in all failing cases that are known all are
+    equal except for rounding. In a single case they may be so by chance, as where all elements are near each other."""
+    gaps = [chosen_gap(run) for run in [*bench.ran([bench.case]), *_failing(bench)]]
+    widest = max((math.inf if gap is None else gap for gap in gaps), default=0.0)
     return Mechanism("tie", "", limit=widest) if 0.0 < widest <= _TIED else None
 
 

@@ -50,6 +50,7 @@ from fuzz.tasks.check.results import (
     passed_line,
     report,
     told,
+    told_first,
     width,
 )
 from fuzz.tasks.check.setup import GIVEN, PATIENCE_S, Checked, CheckSetup, Seed, origin_words, running_test
@@ -240,7 +241,7 @@ def _tell(task: CheckTask, results: CheckResults) -> None:
         again = _AGAIN if driven.again and not book.errors else ""
         meant = meant_words(book) if task.measures else ""
         notes = "\n".join(filter(None, [results.compared, again, changed, meant, *about]))
-        told_of = [each.told for each in book.buckets.values()] if replay is None else replay.failures(book)
+        told_of = [each.told for each in told_first(book)] if replay is None else replay.failures(book)
         text = "\n".join(filter(None, [wrong, wrapped_text(notes, width())]))
         raise CheckFailed(text, [] if book.errors else told_of)
     line = passed_line(task.kernel.name, targets, tally, setup, len(results.earlier), results.seconds)

@@ -439,16 +439,18 @@ def of_numpy(function: Callable[..., Any], made: Maker) -> Callable[..., Any]:
 
 
 def of_triton(kernel: Callable[..., Any]) -> Sequence[Any]:
-    """Return the Triton functions in the module of a kernel's function, and in modules that it imports."""
-    near = [*getattr(inspect.unwrap(kernel), "__globals__", {}).values()]
-    for module in [each for each in near if isinstance(each, ModuleType)]:
-        if module.__name__.partition(".")[0] not in ("torch", "triton"):  # they have functions of their own
-            near += vars(module).values()
+    """Return the Triton functions that a kernel's function can reach, and those of modules that its module imports."""
+    from fuzz.core.transport.python.tuning import reached_by
+
+    near = [*reached_by(kernel)]
+    for each in getattr(inspect.unwrap(kernel), "__globals__", {}).values():
+        if isinstance(each, ModuleType) and each.__name__.partition(".")[0] not in ("torch", "triton"):
+            near += vars(each).values()  # torch has Triton functions of its own
     return [each for each in near if type(each).__module__.startswith("triton.")]
 
 
 def spared(target: Target, kernel: Callable[..., Any]) -> Target:
-    """Return the target, limited to small cases if Triton's interpreter runs functions of the kernel's module: each
+    """Return the target, limited to small cases if Triton's interpreter runs functions that the kernel calls: each
     program takes milliseconds there. Raises CheckError if the interpreter cannot be used here."""
     if not (triton := of_triton(kernel)):
         return target

@@ -387,7 +387,7 @@ def lengthened(declaration: PythonKernel, function: Function, found: ReadReferen
 
 
 def _interpreter_faults(kernel: Callable[..., Any]) -> Mapping[str, str]:
-    """Return why Triton's interpreter gets some dtypes wrong, by dtype, if it runs functions of the kernel's module.
+    """Return why Triton's interpreter gets some dtypes wrong, by dtype, if it runs functions that the kernel calls.
     These dtypes are not tried."""
     return interpreted_faults(triton) if (triton := of_triton(kernel)) else {}
 

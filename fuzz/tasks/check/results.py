@@ -125,7 +125,7 @@ def report(
     if book.errors:
         return "\n".join(book.errors)
     if book.buckets:
-        texts = [_text(each, setup, pack_option, 0 if at else _NAMED) for at, each in enumerate(book.buckets.values())]
+        texts = [_text(each, setup, pack_option, 0 if at else _NAMED) for at, each in enumerate(told_first(book))]
         return "\n\n".join([*texts, *([book.trouble] if book.trouble else [])])
     broken = [
         (target.kernel.name, target.id, status.reason, status.broken)
@@ -140,6 +140,11 @@ def report(
     if outcome.code is Exit.NOTHING_RAN:
         return f"{outcome.ending}: {targets[0].id}: {_why_nothing(tally, pool)}"
     return "" if outcome.passed else f"{outcome.ending}: {'; '.join(remarks(outcome))}; {setup.command}"
+
+
+def told_first(book: FindingBook) -> list[Bucket]:
+    """Return the failures, those that are explained before those that no time was left for: one bug may make both."""
+    return sorted(book.buckets.values(), key=lambda each: not each.is_explained)
 
 
 def passed_line(

@@ -146,28 +146,32 @@ def _told(configs: Sequence[Mapping[str, str]], place: int) -> Iterator[tuple[st
 
 
 def tuners_of(function: Callable[..., Any]) -> tuple[Any, ...]:
-    """Return the autotuners with several configurations that a function can reach by the names in its code, and in the
-    code of the functions that it calls. Installed libraries are not searched."""
+    """Return the autotuners with several configurations that a function can reach."""
     if _MODULE not in sys.modules:
         return ()
     from triton.runtime.autotuner import Autotuner
 
-    found, seen, waiting = list[Any](), set[int](), [function]
+    return tuple(each for each in reached_by(function) if isinstance(each, Autotuner) and len(each.configs) > 1)
+
+
+def reached_by(function: Callable[..., Any]) -> Iterator[Any]:
+    """Yield what a function can reach by the names in its code, and in the code of the functions that it calls.
+    Installed libraries are not searched."""
+    seen, waiting = set[int](), [function]
     while waiting and len(seen) < _MOST_SEEN:
         each: Any = waiting.pop()
-        if id(each) in seen:
-            continue
-        seen.add(id(each))
-        if isinstance(each, Autotuner) and len(each.configs) > 1:
-            found.append(each)
-        waiting += reversed([*_reached(each)])
-    return tuple(found)
+        if id(each) not in seen:
+            seen.add(id(each))
+            yield each
+            waiting += reversed([*_reached(each)])
 
 
 def _reached(value: Any) -> Iterator[Any]:
     """Yield what the code of a function, or of the methods of a class, refers to, and the object that a value wraps."""
     if isinstance(value, partial):
         yield value.func
+    elif isinstance(value, (dict, list, tuple)):
+        yield from value.values() if isinstance(value, dict) else value
     elif inspect.ismethod(value):
         yield value.__func__
         yield value.__self__

@@ -253,6 +253,14 @@ def test_a_near_tie_and_a_wrong_choice() -> None:
     assert near in _headline(coarse, first, "x=b n")
     assert near not in _headline(lambda x: torch.argmin(x, -1), first, "x=b n")
 
+    def of_blocks(x: Any) -> Any:
+        """Places of later blocks are those in the block, also where all elements are near each other."""
+        blocks = x.split(8, -1)
+        best = torch.stack([each.amax(-1) for each in blocks], -1).argmax(-1, keepdim=True)
+        return torch.stack([each.argmax(-1) for each in blocks], -1).gather(-1, best)[..., 0]
+
+    assert near not in _headline(of_blocks, first, "x=b n")
+
 
 @pytest.mark.whole
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_a_right_kernel_passes(kernel: Callable[..., Any], reference: Callable[.
     found = fuzz.check_random(kernel, reference, inputs, share=_SHARE)
     assert found.calls == 16
     assert found.kept < found.seen <= 16 * _X.size
-    assert abs(found.kept / found.seen - _SHARE) < 0.01
+    assert found.within[0] <= found.kept / found.seen <= found.within[1]
 
 
 def test_right_kernels_pass_with_any_share_and_few_elements() -> None:
@@ -103,6 +103,10 @@ def _pairs(x: Any, seed: int) -> Any:
     return _dropped(x, np.repeat(_mask((len(x), x.shape[1] // 2), seed), 2, axis=1))
 
 
+def _rows(x: Any, seed: int) -> Any:
+    return _dropped(x, np.stack([_mask(x.shape[1:], seed + at) for at in range(len(x))]))
+
+
 _CALLS = [0]
 
 
@@ -122,6 +126,7 @@ _WRONG: dict[str, tuple[Callable[..., Any], str]] = {
     "tiles": (_tile, "alike 64 elements apart"),
     "tail": (_tail, "kept at place 25. of the last axis: 720 of 720"),
     "two at a time": (_pairs, "alike 1 element apart"),
+    "seed + row": (_rows, "alike 256 elements back in a call with seed s and one with seed s \\+ 1"),
     "nothing": (lambda x, seed: np.zeros_like(x), "kept: 0 of"),
 }
 
@@ -132,6 +137,17 @@ def test_a_wrong_kernel_is_told_how_it_is_wrong(name: str) -> None:
     kernel, said = _WRONG[name]
     with pytest.raises(fuzz.CheckFailed, match=said):
         fuzz.check_random(kernel, dropout, [_X], share=_SHARE)
+
+
+def test_what_passes_of_shares_is_told_and_more_calls_see_less() -> None:
+    def other(x: Any, seed: int) -> Any:
+        return _dropped(x, _mask(x.shape, seed, _SHARE - 0.003))
+
+    few, many = (fuzz.check_random(_right, dropout, [_X], share=_SHARE, calls=calls) for calls in (4, 256))
+    assert few.within[0] < _SHARE - 0.003 < many.within[0]
+    fuzz.check_random(other, dropout, [_X], share=_SHARE, calls=4)
+    with pytest.raises(fuzz.CheckFailed, match="kept: "):
+        fuzz.check_random(other, dropout, [_X], share=_SHARE, calls=256)
 
 
 def test_torch_rounds_the_factor_of_bf16_before_it_multiplies() -> None:

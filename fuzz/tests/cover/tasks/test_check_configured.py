@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import fuzz
 from oracles.tests.common.whole import WHOLE
 
@@ -59,6 +61,30 @@ except fuzz.CheckFailed as failed:
     print(failed)
 check(wrong.sums, targets=["*BLOCK=16"])
 """
+
+
+_BESIDE = """
+import fuzz, right
+
+def mine(x):
+    return 2 * x
+
+fuzz.check(mine, reference=lambda x: 2 * x, shapes="x=b n", seed=1)
+fuzz.check(lambda x: right.sums(x), reference=lambda x: x.sum(-1), shapes="x=b n", seed=1, max_cases=4)
+"""
+
+
+@pytest.mark.whole
+def test_a_function_beside_one_in_triton_is_given_large_cases(tmp_path: Path) -> None:
+    """Whether the interpreter runs a kernel is seen in what it calls, not in what stands in its module."""
+    (tmp_path / "right.py").write_text(SUMS)
+    (tmp_path / "checks.py").write_text(f"{SUMS}\n{_BESIDE}")
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(Path(fuzz.__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "checks.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "larger cases" not in done.stderr.partition("sums passed")[0]
 
 
 def test_each_configuration_is_checked_in_the_process_of_a_test(tmp_path: Path) -> None:

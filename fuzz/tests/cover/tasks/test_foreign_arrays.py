@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 import torch
@@ -64,6 +65,10 @@ def _back(x: Any) -> Any:
     return x.new_tensor(_by_numpy(x.numpy()))
 
 
+def _of_types(x: Any) -> Any:
+    return x.astype(ml_dtypes.float8_e5m2)
+
+
 class _Called:
     def __call__(self, x: Any) -> Any:
         return _by_numpy(x)
@@ -73,6 +78,7 @@ class _Called:
     ("kernel", "arrays"),
     [
         (_by_numpy, "numpy"), (lambda x: _by_numpy(x), "numpy"), (_inside, "numpy"), (_by_methods, "numpy"),
+        (_of_types, "numpy"),
         (partial(_by_numpy), "numpy"), (_Called(), "numpy"), (_back, "torch"), (lambda x: x + x, "torch"),
         (lambda x: torch.from_numpy(_by_numpy(x.numpy())), "torch"), (torch.nn.Softmax(-1), "torch"),
     ],
