@@ -288,6 +288,11 @@ class Mechanism:
         "unless",
         "unordered",
         "tie",
+        "power",
+        "linear",
+        "bins",
+        "impulses",
+        "coarse",
     ]
     about: str
     """The name of the tensor, or the other formula; '' for all tensors."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fuzz.core.base.outcome import MisuseError
 from fuzz.references.arrays import as_tensors
 from fuzz.references.asked import Shapes
 from fuzz.references.dims import parsed
@@ -74,15 +75,19 @@ class Parted:
         at = dict(zip(self.names, self.names if {*self.names} <= {*own} else own, strict=False))
         taken = [at[name] for name in self.complexes if name in at and f"{at[name]}{REAL}" not in own]
         made = [each.removesuffix(REAL) for each in outputs if f"{each.removesuffix(REAL)}{IMAG}" in outputs]
-        count = len(outputs) - len(made)
+        of_halves = {half: name for name in made for half in _names(name)}
+        wholes = [*dict.fromkeys(of_halves.get(each, each) for each in outputs)]
 
         def split(returned: Any) -> Any:
-            several = returned if isinstance(returned, (tuple, list)) else [returned]
-            if returned is not None and not isinstance(returned, Mapping) and len(several) == count:
-                wholes = [each for each in outputs if not each.endswith(IMAG) or each.removesuffix(IMAG) not in made]
-                for name, value in zip(wholes, several, strict=True):
-                    if name.removesuffix(REAL) in made and not is_complex(value):
-                        raise TypeError(f"it returns real numbers for {name.removesuffix(REAL)}, which is complex")
+            several = returned if isinstance(returned, (tuple, list, Mapping)) else [returned]
+            if returned is None or not wholes or {*wholes} & {*own} or len(several) == len(outputs):
+                return in_halves(returned)
+            if len(several) != len(wholes):
+                what = f"a {type(returned).__name__} of {len(several)}" if several is returned else "one tensor"
+                raise MisuseError(f"it returned {what}: return ({', '.join(wholes)}), or a dict with these names")
+            for name, value in zip(wholes, several, strict=True) if not isinstance(returned, Mapping) else ():
+                if name in made and not is_complex(value):
+                    raise TypeError(f"it returns real numbers for {name}, which is complex")
             return in_halves(returned)
 
         return _in_parts(kernel, [*taken, *(each for each in made if each in own)], own, split, writes=True)

@@ -126,6 +126,17 @@ _MECHANISMS = {
         "right until {about} {be} about {limit} from {origin}{step}",
         "with {about} as far apart, but nearer to {origin}, it passes",
     ),
+    "power": ("right only where {dim} is a power of two", "ordinary values pass there, and fail at lengths between"),
+    "linear": ("is not linear", "each unit impulse passes, and the results of a sum are not the sums of theirs"),
+    "bins": (
+        "wrong in {count} of {of} results of a row{step}", "of each unit impulse all are right but {about} at {places}"
+    ),
+    "impulses": (
+        "wrong factors at {count} of {of} places of {about}", "unit impulses at {places} are wrong, all others right"
+    ),
+    "coarse": (
+        "has coarse factors, off by {limit}", "unit impulses, which show each factor alone, are that far off"
+    ),
     "tie": ("chooses otherwise at a near tie", "the two values that decide differ by {limit} of themselves"),
 }  # fmt: skip
 """The words for what a kernel does wrong, and for the experiment that showed it, by kind."""

@@ -46,6 +46,10 @@ class LeftOutError(BaseException):
     `Exception`, so that no `except Exception` in a kernel catches it."""
 
 
+class MisuseError(Exception):
+    """Raised around a kernel that cannot be called or read as declared. The message says what to write instead."""
+
+
 @dataclass(frozen=True)
 class Fault:
     """A signal caught in the kernel. `byte` counts from the nearest end of the tensor's storage."""

@@ -1,4 +1,4 @@
-"""A law: what may change about a case, and what the outputs of the changed case must be, bit for bit."""
+"""A law: what may change about a case, and what the outputs of the changed case must be, bit for bit or nearly so."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ class Leeway:
     """Whether zeros may have either sign."""
     elements: Mapping[str, Mask] = field(default_factory=dict)
     """The elements of the twin that may have any value, by output."""
+    within: float = 0.0
+    """How far from the expected value each element may be."""
 
 
 STRICT = Leeway()
@@ -146,13 +148,16 @@ class Difference:
     """The expected and the actual element, as values and bits."""
     count: int
     size: int
+    within: float = 0.0
+    """How far apart the law allows them to be."""
 
     def __str__(self) -> str:
         index = ", ".join(str(i) for i in self.index)
         elements = counted(self.size, f"element of {self.output} differs", f"elements of {self.output} differ")
+        by = f"within {self.within:.2g}" if self.within else "from the case itself"
         return (
             f"{self.count} of {elements}, first {self.output}[{index}] of the twin: "
-            f"got {self.got}, expected {self.expected} from the case itself"
+            f"got {self.got}, expected {self.expected} {by}"
         )
 
 
@@ -172,10 +177,13 @@ def first_difference(
             differing &= ~(_is_zero(wanted) & _is_zero(found))
         if name in leeway.elements:
             differing &= ~leeway.elements[name].reshape(differing.shape)
+        if leeway.within:
+            differing &= ~(np.abs(found.astype(np.float64) - wanted.astype(np.float64)) <= leeway.within)
         count = int(differing.sum())
         if count:
             index = tuple(int(i) for i in np.unravel_index(int(differing.argmax()), differing.shape))
-            return Difference(name, index, _shown(wanted, index), _shown(found, index), count, math.prod(found.shape))
+            shown = _shown(wanted, index), _shown(found, index)
+            return Difference(name, index, *shown, count, math.prod(found.shape), leeway.within)
     return None
 
 

@@ -17,6 +17,7 @@ _HOME = {
     "rerun": "values", "row_permutation": "slices", "batch_subset": "slices", "batch_append": "slices",
     "scaling": "scaling", "sign_flip": "values", "layout": "placement", "in_place": "placement",
     "surroundings": "placement", "alignment": "placement", "threads": "values",
+    "impulse": "transforms",
     **dict.fromkeys(PROBES, "probes"),
 }  # fmt: skip
 """The module of each law, which is imported when the law is first needed."""

@@ -18,6 +18,7 @@ from fuzz.core.base.draw import Frame, Placement
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.generate import variations as vary
 from fuzz.core.generate.layouts import nearer
+from fuzz.core.laws.transforms import IMPULSE
 from fuzz.explain.explanation import Mechanism
 from fuzz.explain.stages.bench import (
     TELLING,
@@ -35,6 +36,7 @@ from fuzz.explain.stages.bench import (
     with_tensor,
 )
 from fuzz.explain.stages.forms import OTHERS, SAME, lost_step, read, rewritten, roundings
+from fuzz.explain.stages.transforms import of_transform
 from fuzz.explain.trial.trial import OutOfTimeError, Trials
 from oracles.doubledouble import F64, head
 from oracles.dtypes import FORMATS
@@ -430,7 +432,8 @@ def _tied(bench: Bench) -> Mechanism | None:
 
 _Experiment = Callable[[Bench], Mechanism | None]
 TABLE: tuple[_Experiment, ...] = (
-    _laid_out, _ignored, _lost, _of_another_form, _tied, _taken, _narrow, _inside, _until, _step, _unless, _unordered,
+    _laid_out, _ignored, _lost, of_transform, _of_another_form, _tied, _taken, _narrow, _inside, _until, _step,
+    _unless, _unordered,
 )  # fmt: skip
 """The experiments, the plainest mechanism first."""
 LOSSY = (_step,)
@@ -441,7 +444,9 @@ def mechanism(trials: Trials, case: Case, known: tuple[_Experiment, ...] = TABLE
     """Return what the kernel does wrong, if an experiment of the table shows it on the smallest case. If the case is
     large, or does not fail by its values, only its strides are tried."""
     family = trials.family
-    if trials.fresh or family.law is not None or family.name == "accepted invalid":
+    if family.law is not None and family.law.name == IMPULSE.name:
+        known = (of_transform,)
+    elif trials.fresh or family.law is not None or family.name == "accepted invalid":
         return None
     if not Frame(case).fits() or not case.elements or any(each.alias for each in case.inputs.values()):
         return None
@@ -449,7 +454,7 @@ def mechanism(trials: Trials, case: Case, known: tuple[_Experiment, ...] = TABLE
         if found := next(_found(_bench(trials, case), [each for each in known if each is _laid_out]), None):
             return found
         small = case if case.elements <= _LARGEST else _smallest(trials)
-        if family.name == "values" and small is not None:
+        if (family.name == "values" or family.law is not None) and small is not None:
             return next(_found(_bench(trials, small), [each for each in known if each is not _laid_out]), None)
     return None
 

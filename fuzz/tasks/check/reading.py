@@ -145,8 +145,9 @@ def _task_of_function(
         called, constants = read.called(kernel), read.constants(kernel)
     declaration, function = declared(kernel, op, promises, request.calling, called, constants)
     if read is not None:
-        from fuzz.tasks.check.reference import lengthened
+        from fuzz.tasks.check.reference import lengthened, with_laws
 
+        declaration = with_laws(declaration, read) if request.promises.contract is None else declaration
         declaration = lengthened(declaration, function, read)
         function = replace(function, widens=read.derived.widens - {name for name, _ in declaration.able.mixed})
     kept = f"kept as in {GIVEN_INPUTS}: {words_of(kept_by(OPS[op]))}" if kept_by(OPS[op]) else ""

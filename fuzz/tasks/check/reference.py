@@ -13,18 +13,21 @@ from types import ModuleType
 from typing import Any
 
 from fuzz.contracts.accepts import DTYPES, Accepts, accepts, usually
+from fuzz.contracts.bench import UnmeasurableError, template
 from fuzz.core.adapters.configured import usual
 from fuzz.core.adapters.pack import make_known
 from fuzz.core.adapters.python_kernel import PythonKernel
 from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.capability import Capabilities
-from fuzz.core.base.case import Case
+from fuzz.core.base.case import Case, CaseError, Layout
 from fuzz.core.base.errors import error_line
 from fuzz.core.base.platform import operations
 from fuzz.core.base.platforms import platform_of
 from fuzz.core.base.verdict import Verdict
+from fuzz.core.generate.variations import extended, made
 from fuzz.core.judge.values import problem_of
+from fuzz.core.laws.transforms import IMPULSE, Impulses, is_kept, is_transform
 from fuzz.core.transport.python.attest import interpreted_faults
 from fuzz.references.derive import ANY, FINITE, Derived, derive
 from fuzz.references.dims import MisnamedError, NotTakenError, UnreadableError
@@ -107,11 +110,14 @@ class ReadReference:
 
         # The device "meta" is avoided: torch would import its compiler for it, and no drawn case takes long on the CPU.
         operand = self.derived.op.operand
-        tensors = {
-            name: torch.zeros(each.layout.shape, dtype=torch.int64 if operand(name).index else
-                              torch.bool if operand(name).integers else torch.float32)
-            for name, each in case.inputs.items()
-        }  # fmt: skip
+
+        def zeros(name: str, layout: Layout) -> Any:
+            of = operand(name)
+            dtype = torch.int64 if of.index else torch.bool if of.integers else torch.float32
+            at = layout.alignment(1) % 2  # in elements: `view_as_complex` takes even places alone
+            return torch.zeros(layout.size + at, dtype=dtype)[at:].view(layout.shape)
+
+        tensors = {name: zeros(name, each.layout) for name, each in case.inputs.items()}
         with warnings.catch_warnings(), suppress(Exception):  # whatever the reference raises
             warnings.simplefilter("ignore")
             self.derived.reference(**tensors)
@@ -384,6 +390,34 @@ def lengthened(declaration: PythonKernel, function: Function, found: ReadReferen
         if answer in ("returns another dtype", "raises", "refuses", *wrong):
             return declaration
     return longer
+
+
+_LONG = 101
+"""The length of the rows in which the reference itself must keep the law of impulses: one written with angles that are
+no longer exact in f32 does not, and a kernel like it is right."""
+
+
+def with_laws(declaration: PythonKernel, found: ReadReference) -> PythonKernel:
+    """Return the declaration of a kernel of a transform with the law of impulses, if it calculates in f32 and the
+    reference keeps the law in long rows, too."""
+    own, able = found.derived, declaration.able
+    if not is_transform(own.op) or SINGLE.name not in able.dtypes:
+        return declaration
+    inputs, outputs = frozenset(each.name for each in own.op.inputs), tuple(each.name for each in own.op.outputs)
+    plain = replace(declaration, capabilities=Capabilities(dtypes=(SINGLE.name,)), framework="torch")
+    target = usual(expand([plain]))[0]
+    with suppress(CaseError, UnmeasurableError, ValueError):
+        draw = template(target, SINGLE.name).draw
+        case = made(extended(draw, {own.op.row: _LONG} if own.op.row not in own.op.fixed else {}))
+        impulses = Impulses(case)
+        if not impulses.are_few:
+            return declaration
+        cases = [impulses.at(name, [size - 1] * impulses.batch) for name, size in impulses.sizes.items()]
+        here = OwnProcess([target], Function(own.reference, inputs, {}, outputs, ""), found.takes)
+        runs = [each.get(target.id) for each in here.submit(cases).outcomes()]
+        if all(run is not None and is_kept(each, run.outputs) for each, run in zip(cases, runs, strict=True)):
+            return replace(declaration, laws=(*declaration.laws, IMPULSE.name))
+    return declaration
 
 
 def _interpreter_faults(kernel: Callable[..., Any]) -> Mapping[str, str]:

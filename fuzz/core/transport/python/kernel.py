@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import oracles
-from fuzz.core.base.outcome import LeftOutError
+from fuzz.core.base.outcome import LeftOutError, MisuseError
 from fuzz.core.transport.python.foreign import maker, opened
 from fuzz.core.transport.python.module import loaded
 from oracles.operand import AXIS
@@ -272,7 +272,7 @@ def misuse_of(error: BaseException, *, wrapper: str, interpreter: str) -> str:
         return f"it cannot be called by keyword: {said}; wrap it: {wrapper}"
     if isinstance(error, RuntimeError) and said.startswith(_NO_DRIVER):
         return f"Triton finds no GPU here: {interpreter}"
-    return ""
+    return str(error) if isinstance(error, MisuseError) else ""
 
 
 _COMPILER_ERRORS = {"CppCompileError", "InvalidCxxCompiler"}

@@ -165,6 +165,20 @@ def test_a_kernel_that_returns_real_numbers_is_told_so() -> None:
         check("product", lambda z, w: (z * w).real)
 
 
+def test_a_kernel_that_returns_too_few_is_told_the_names_of_complex_tensors() -> None:
+    given: dict[str, Any] = {"reference": lambda z: {"p": z * z, "q": z * 2}, "shapes": "z=b n", "max_cases": 6}
+    for returned, said in ((lambda z: z, "one tensor"), (lambda z: (z, z, z), "a tuple of 3")):
+        with pytest.raises(fuzz.CheckError, match=rf"it returned {said}: return \(p, q\), or"):
+            fuzz.check(returned, dtypes={"z": "complex64"}, **given)
+
+
+def test_a_kernel_that_is_its_reference_is_right_at_odd_places_of_storage() -> None:
+    def turned(x: Any) -> Any:
+        return torch.view_as_real(torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2)) * 1j).flatten(-2)
+
+    fuzz.check(turned, reference=turned, shapes="x=b 2n", max_cases=32, seed=1)
+
+
 def test_strides_of_complex_tensors_are_drawn() -> None:
     seen = set[bool]()
 
