@@ -14,9 +14,8 @@ from itertools import product
 
 import numpy as np
 
-from fuzz.contracts.bench import Arrays, SumBench, UnmeasurableError
+from fuzz.contracts.bench import SUMS, Arrays, SumBench, UnmeasurableError
 from fuzz.contracts.orders import Tree, known
-from fuzz.contracts.sums import SUMS
 from fuzz.core.base.case import Case
 from oracles.doubledouble import F64
 from oracles.dtypes import SINGLE, form

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from fuzz.contracts.bench import SumBench, UnmeasurableError, template
+from fuzz.contracts.bench import SUMS, Carrier, SumBench, UnmeasurableError, carriers, template
 from fuzz.contracts.guessing import guesses
 from fuzz.contracts.orders import Tree
 from fuzz.contracts.runs import TargetRun
-from fuzz.contracts.sums import SUMS, Carrier, carriers
 from fuzz.core.adapters.target import Target
 from fuzz.core.execute.batch import Pool
 from oracles.doubledouble import F64

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fuzz.core.adapters import toolchain
 from fuzz.core.adapters.build import Builder, BuildError
-from fuzz.core.adapters.command_kernel import CommandKernel, command_kernel
+from fuzz.core.adapters.command_kernel import CommandKernel
 from fuzz.core.adapters.export import Script
 from fuzz.core.adapters.target import NO_PROGRAM, Adapter, Attestation, AttestationError, Target, TargetId, sandbox_of
 from fuzz.core.adapters.toolchain import Host, Tool
@@ -38,10 +38,10 @@ class CommandAdapter(Adapter):
         return next((tool.missing for tool in self.tools(target) if tool.missing is not None), None)
 
     def tools(self, target: Target) -> tuple[Tool, ...]:
-        return tuple(toolchain.program(word) for word in command_kernel(target.kernel).interpreter[:1])
+        return tuple(toolchain.program(word) for word in CommandKernel.of(target.kernel).interpreter[:1])
 
     def program(self, target: Target, builder: Builder) -> CommandProgram:
-        known = command_kernel(target.kernel)
+        known = CommandKernel.of(target.kernel)
         if not known.interpreter and not os.access(known.source, os.X_OK):
             raise BuildError(
                 f"{known.source} is not executable: chmod +x, or name what runs it with interpreter=(...,)"
@@ -52,10 +52,10 @@ class CommandAdapter(Adapter):
         raise UsageError(f"--script: {target.kernel.name} is a program itself: use repro alone")
 
     def definition(self, kernel: Kernel) -> str:
-        return command_kernel(kernel).source.name
+        return CommandKernel.of(kernel).source.name
 
     def files(self, kernel: Kernel) -> Mapping[Path, str]:
-        known = command_kernel(kernel)
+        known = CommandKernel.of(kernel)
         return {known.source.resolve(): _digest(known)}
 
 

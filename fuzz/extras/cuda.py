@@ -21,7 +21,7 @@ from fuzz.core.adapters.build import COPIES, Builder, BuildError, digest_of, edi
 from fuzz.core.adapters.c_build import below
 from fuzz.core.adapters.cuda import capability, no_cuda_device
 from fuzz.core.adapters.export import Script, python_script
-from fuzz.core.adapters.prototyped_kernel import CudaKernel, cuda_kernel
+from fuzz.core.adapters.prototyped_kernel import CudaKernel
 from fuzz.core.adapters.python import PythonAdapter
 from fuzz.core.adapters.python_kernel import FRAMEWORKS, DevicePlacement, Framework, PythonKernel
 from fuzz.core.adapters.python_program import PythonAttestation, PythonProgram
@@ -207,7 +207,7 @@ class CudaAdapter(PythonAdapter):
         return () if no_cuda_device() is not None or compiler() is not None else (tool,)
 
     def program(self, target: Target, builder: Builder) -> CudaProgram:
-        known = cuda_kernel(target.kernel)
+        known = CudaKernel.of(target.kernel)
         cubin = CudaBuild(known).made(builder)
         text = launching(known, f"{str(cubin.path)!r}, {cubin.symbol!r}")
         made = super().program(replace(target, kernel=_launcher(known, text)), builder)
@@ -215,7 +215,7 @@ class CudaAdapter(PythonAdapter):
         return CudaProgram(**{**vars(made), "sandbox": sandbox}, cubin=cubin)
 
     def export(self, target: Target, script: Script, about: Sequence[str], name: str) -> str:
-        known = cuda_kernel(target.kernel)
+        known = CudaKernel.of(target.kernel)
         texts = {path.name: text for path, text in CudaBuild(known).texts.items()}
         folders = {path.parent for path in CudaBuild(known).texts}
         if len(folders) > 1 or known.include:
@@ -231,10 +231,10 @@ class CudaAdapter(PythonAdapter):
         return python_script(caller, known.op, {}, "cuda", script, said, _WORKER, beside=[*texts.items()])
 
     def definition(self, kernel: Kernel) -> str:
-        return cuda_kernel(kernel).function.name
+        return CudaKernel.of(kernel).function.name
 
     def files(self, kernel: Kernel) -> Mapping[Path, str]:
-        return {path.resolve(): text for path, text in CudaBuild(cuda_kernel(kernel)).texts.items()}
+        return {path.resolve(): text for path, text in CudaBuild(CudaKernel.of(kernel)).texts.items()}
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from fuzz.core.adapters.build import Builder, BuildError
 from fuzz.core.adapters.c import CAdapter, CAttestation, CProgram
 from fuzz.core.adapters.isa import ISAS
 from fuzz.core.adapters.linking import Library
-from fuzz.core.adapters.prototyped_kernel import SharedKernel, shared_kernel
+from fuzz.core.adapters.prototyped_kernel import SharedKernel
 from fuzz.core.adapters.sites import Site, sites
 from fuzz.core.adapters.target import AttestationError, Target, TargetId
 from fuzz.core.adapters.toolchain import Host
@@ -43,7 +43,7 @@ class SharedAdapter(CAdapter):
     not matter, so there is one target for each site."""
 
     def targets(self, kernel: Kernel, host: Host) -> Iterator[Target]:
-        known = shared_kernel(kernel)
+        known = SharedKernel.of(kernel)
         arch = _arch(known)
         found = [each for each in sites(known.isa, known.beside, host) if each.arch == arch]
         for site in found or [Site(ISAS[known.isa].arch or host.arch)]:
@@ -56,7 +56,7 @@ class SharedAdapter(CAdapter):
     kind = "shared"
 
     def unavailable(self, target: Target) -> str | None:
-        known = shared_kernel(target.kernel)
+        known = SharedKernel.of(target.kernel)
         try:
             library = _library(known)
         except BuildError:
@@ -69,17 +69,17 @@ class SharedAdapter(CAdapter):
         return f"{library.path.name} is {what}, and a worker here is 64-bit code for {target.arch}"
 
     def program(self, target: Target, builder: Builder) -> SharedProgram:
-        library = _library(shared_kernel(target.kernel))
+        library = _library(SharedKernel.of(target.kernel))
         if not library.shared:
             raise BuildError(f"{library.path} is no shared library")
         made = super().program(target, builder)
         return SharedProgram(**vars(made), library=library)
 
     def definition(self, kernel: Kernel) -> str:
-        return shared_kernel(kernel).function.name
+        return SharedKernel.of(kernel).function.name
 
     def files(self, kernel: Kernel) -> Mapping[Path, str]:
-        known = shared_kernel(kernel)
+        known = SharedKernel.of(kernel)
         return {path.resolve(): linking.library(path, known.compiled.binaries).digest for _, path in known.paths}
 
 

@@ -19,13 +19,12 @@ from fuzz.references import (
 )  # fmt: skip
 from fuzz.references.jaxprs import elementwise as jax_elementwise
 from fuzz.references.jaxprs import moves as jax_moves
-from fuzz.references.jaxprs import places as jax_places
 from fuzz.references.jaxprs import reductions as jax_reductions
 from fuzz.references.scope import Rule
 
 _REGISTERED = (
     complexes, gradients, moves, pieces, products, recurrences, reductions, scatter, selection,
-    windows, jax_elementwise, jax_moves, jax_places, jax_reductions,
+    windows, jax_elementwise, jax_moves, jax_reductions,
 )  # fmt: skip
 assert all(_REGISTERED), "imported for their rules"
 RULES: Mapping[str, Rule] = elementwise.RULES

@@ -69,9 +69,3 @@ class CommandKernel(Kernel):
     @property
     def paths(self) -> Iterator[tuple[str, Path]]:
         yield "program", self.source
-
-
-def command_kernel(kernel: Kernel) -> CommandKernel:
-    """Return the kernel, which must be a CommandKernel."""
-    assert isinstance(kernel, CommandKernel)
-    return kernel

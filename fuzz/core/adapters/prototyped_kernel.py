@@ -200,12 +200,6 @@ class Shim(CKernel):
     sysroot: Path | None = None
 
 
-def shared_kernel(kernel: object) -> SharedKernel:
-    """Return the kernel, which must be a SharedKernel."""
-    assert isinstance(kernel, SharedKernel)
-    return kernel
-
-
 Size = str | int | tuple[str | int, ...]
 """A size as authors write it: 256, "rows", "(n + 255) // 256, rows" or ("rows", 4)."""
 FUNCTIONS = ("cdiv", "min", "max")
@@ -334,9 +328,3 @@ class CudaKernel(PrototypedKernel):
             "block": expressions("block", self.block, names),
             "shared": expressions("shared", self.shared, names, most=1),
         }
-
-
-def cuda_kernel(kernel: Kernel) -> CudaKernel:
-    """Return the kernel, which must be a CudaKernel."""
-    assert isinstance(kernel, CudaKernel)
-    return kernel

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fuzz.core.adapters.python_kernel import Framework, python_kernel
+from fuzz.core.adapters.python_kernel import Framework, PythonKernel
 from fuzz.core.adapters.signature import belonging
 from fuzz.core.adapters.target import Adapter, Target, TargetId
 from fuzz.core.adapters.toolchain import Host, Tool, program
@@ -35,7 +35,7 @@ class PythonAdapter(Adapter):
 
     def targets(self, kernel: Kernel, host: Host) -> Iterator[Target]:
         places = {place.device: place for place in self.framework.places}
-        for device in python_kernel(kernel).devices or places:
+        for device in PythonKernel.of(kernel).devices or places:
             place, cuda = places[device], device == "cuda"
             target = Target(
                 TargetId(kernel.kind, kernel.name, device), kernel, self, (("device", device),),
@@ -47,7 +47,7 @@ class PythonAdapter(Adapter):
 
     def _configured(self, target: Target) -> Iterator[Target]:
         """Yield a target for each configuration of its kernel; the target itself where there is only one."""
-        kernel = python_kernel(target.kernel)
+        kernel = PythonKernel.of(target.kernel)
         tunes = kernel.tuned is None and "torch" in self.framework.packages and self._names_autotuners(kernel)
         if not (kernel.configs or tunes or kernel.tuned):
             yield target
@@ -71,7 +71,7 @@ class PythonAdapter(Adapter):
         missing = self.missing_package()
         if missing is None and target.name.site == "cuda":
             missing = _no_cuda()
-        lacking = [each for each in python_kernel(target.kernel).imported if not _is_installed(each)]
+        lacking = [each for each in PythonKernel.of(target.kernel).imported if not _is_installed(each)]
         missing = missing or (f"{lacking[0]} is not installed" if lacking else None)
         missing = missing or (_no_tool(target.sanitizer) if target.sanitizer else None)
         return missing or next((tool.missing for tool in self.tools(target) if tool.missing), None)
@@ -80,7 +80,7 @@ class PythonAdapter(Adapter):
         """Return the programs that the kernel needs; none if packages are missing, or on a GPU, which needs none."""
         if target.name.site == "cuda" or self.missing_package() is not None:
             return ()
-        return tuple(program(name) for name in python_kernel(target.kernel).programs)
+        return tuple(program(name) for name in PythonKernel.of(target.kernel).programs)
 
     def program(self, target: Target, builder: Builder) -> PythonProgram:
         from fuzz.core.adapters.python_program import program_for
@@ -97,7 +97,7 @@ class PythonAdapter(Adapter):
     def export(self, target: Target, script: Script, about: Sequence[str], name: str) -> str:
         from fuzz.core.adapters.export import python_script
 
-        kernel = python_kernel(target.kernel)
+        kernel = PythonKernel.of(target.kernel)
         said = [*about, "", f"It exits with 1 where the kernel fails:  python {shlex.quote(name)}"]
         place, maker = target.name.site, kernel.arrays or self.framework.makers.get(target.name.site, "")
         library = "torch" if place == "cuda" or "torch" in self.framework.packages else "numpy"
@@ -106,7 +106,7 @@ class PythonAdapter(Adapter):
         return python_script(kernel, kernel.function, options, place, script, said, library, maker, own)
 
     def definition(self, kernel: Kernel) -> str:
-        return python_kernel(kernel).shown or f"def {python_kernel(kernel).function}"
+        return PythonKernel.of(kernel).shown or f"def {PythonKernel.of(kernel).function}"
 
     def files(self, kernel: Kernel) -> Mapping[Path, str]:
         """Return the kernel's files, with files that belong to it and modules in its folder that its source names."""

@@ -315,9 +315,3 @@ def _pairs(environment: object) -> tuple[tuple[str, str], ...]:
         if name == "TRITON_INTERPRET":
             raise DeclarationError("environment: TRITON_INTERPRET follows from the target: declare devices=")
     return pairs
-
-
-def python_kernel(kernel: Kernel) -> PythonKernel:
-    """Return the kernel, which must be a PythonKernel."""
-    assert isinstance(kernel, PythonKernel)
-    return kernel

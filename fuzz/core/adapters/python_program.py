@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fuzz.core.adapters.build import Builder, BuildError, digest_of, edited_source
 from fuzz.core.adapters.cuda import VISIBLE, program_of
-from fuzz.core.adapters.python_kernel import FRAMEWORKS, Framework, python_kernel
+from fuzz.core.adapters.python_kernel import FRAMEWORKS, Framework, PythonKernel
 from fuzz.core.adapters.target import Attestation, AttestationError, Target, Unavailable
 from fuzz.core.adapters.toolchain import fault_watcher
 from fuzz.core.base.kernel import Kernel
@@ -68,7 +68,7 @@ def _apart(home: Path) -> str:
 def spec_of(target: Target, builder: Builder) -> tuple[Spec, str]:
     """Return the spec for a worker of `target`, and the digest of the code. The source is written to the cache, where
     Triton looks it up, with the files that it may import. Raise BuildError."""
-    kernel = python_kernel(target.kernel)
+    kernel = PythonKernel.of(target.kernel)
     texts = {**kernel.modules, kernel.source.name: edited_source(kernel)}
     digest, op = source_digest(texts), OPS[kernel.op]
     caches, compiled = ({}, Path(PRIVATE)) if kernel.untrusted else (os.environ, builder.cache)

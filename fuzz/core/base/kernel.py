@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import Field, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar, Self, get_args
 
 from fuzz.core.base.capability import Capabilities, Capability, DeclarationError, one_of
 from fuzz.core.base.numbers import in_turn, numbers_in
@@ -123,6 +123,12 @@ class Kernel:
         """The absent file if no command fetches it; None if no file is absent."""
         absent = None if self.fetch else self.absent
         return None if absent is None else f"{absent[0]}: {absent[1]} does not exist"
+
+    @classmethod
+    def of(cls, kernel: object) -> Self:
+        """Return the kernel, which must be of this kind."""
+        assert isinstance(kernel, cls)
+        return kernel
 
     def at(self, folder: Path) -> Kernel:
         """Return the kernel as declared by a pack in this folder, where relative paths start."""

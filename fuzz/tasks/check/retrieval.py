@@ -21,7 +21,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from fuzz.core.adapters.pack import Pack, PackError
-from fuzz.core.adapters.python_kernel import python_kernel
+from fuzz.core.adapters.python_kernel import PythonKernel
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.case import CaseError
 from fuzz.core.base.errors import UsageError
@@ -72,7 +72,7 @@ class Retrieved:
                     Path(folder, path.name).write_bytes(path.read_bytes())
             alone = Path(folder, source.name)
             alone.write_text(text, encoding="utf-8")
-            yield replace(target, kernel=replace(python_kernel(target.kernel), source=alone, entry=entry))
+            yield replace(target, kernel=replace(PythonKernel.of(target.kernel), source=alone, entry=entry))
 
 
 def command_of(named: Path) -> list[str]:

@@ -38,7 +38,7 @@ PLACES: Mapping[str, frozenset[str]] = {
     "core/base/acceptance.py": frozenset({"sin", "cos"}),  # the same
     "cli/__init__.py": frozenset({"gate"}),  # the verb
     "cli/gate.py": frozenset({"gate"}),  # the same
-    "contracts/sums.py": frozenset({"sum"}),  # a kind of node of a formula
+    "contracts/bench.py": frozenset({"sum"}),  # a kind of node of a formula
     "core/generate/properties.py": frozenset({"causal"}),  # a property of a matrix
     "core/generate/structure.py": frozenset({"sum"}),  # a kind of node of a formula
     "core/laws/reach.py": frozenset({"sum"}),  # the same

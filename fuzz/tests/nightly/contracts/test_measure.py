@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fuzz.contracts.bench import SumBench, UnmeasurableError, template
+from fuzz.contracts.bench import SUMS, SumBench, UnmeasurableError, template
 from fuzz.contracts.measuring import measured, orders_at
-from fuzz.contracts.sums import SUMS
 from fuzz.core.adapters.pack import built_in, load
 from fuzz.core.adapters.registry import expand
 from fuzz.core.base.kernel import Kernel
