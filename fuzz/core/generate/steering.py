@@ -250,7 +250,7 @@ class _Asking:
         name, dtype, layout = kind.subject, str(kind.operand), Feature("layout", kind.subject)
         if self.wish.get(layout, "contiguous") != "contiguous":
             return None
-        wished = self.wish.get(Feature("dtype", self.op.main))
+        wished: Any = self.wish.get(Feature("dtype", self.op.main))
         fitting = _mains(self.capability, name, dtype)
         typed = self.typed(name, dtype, wished if wished in fitting else self.pick(fitting))
         return {**self.alone(name), **typed, Feature("byte", name): byte, layout: "contiguous"}
