@@ -112,10 +112,13 @@ def _published(sketch: Sketch, dice: Dice) -> Sketch:
     return replace(sketch, n=n, rows=min(sketch.rows, max(ENOUGH_ROWS, USUAL_CASE // max(n, 1))))
 
 
-def has_room(sketch: Sketch, wished: Extents) -> bool:
-    """Return whether the wished extents, with the other extents of the sketch, keep every step within `USUAL_WORK`
-    terms."""
+def has_room(sketch: Sketch, wish: Mapping[Feature, Any], asked: Mapping[Feature, Any]) -> bool:
+    """Return whether the extents that are `asked` for, with those of the `wish` and of the sketch, keep every step
+    within `USUAL_WORK` terms. Always true if no extents are asked for."""
+    if not any(key.kind == "extent" for key in asked):
+        return True
     extents = Decisions(fitted(sketch), Dice(Stream(0)), USUAL_WORK)
+    wished = {key.subject: size for key, size in {**wish, **asked}.items() if key.kind == "extent"}
     return extents.op.work({**extents.drawn, **wished}) <= USUAL_WORK
 
 

@@ -152,13 +152,14 @@ def further(layout: Layout) -> Layout | None:
 
 
 def nearer(layout: Layout) -> Layout | None:
-    """Return the layout with all elements within 2^31 places, if they are not and another stride suffices."""
+    """Return the layout with all elements within 2^31 places, if they are not and another stride of one axis suffices.
+    None otherwise, as where two axes are far or where elements would share memory."""
     spans = [abs(stride) * (extent - 1) for extent, stride in zip(layout.shape, layout.strides, strict=True)]
-    far = max(spans, default=0)
-    if far < _BEYOND or layout.extent - far >= _BEYOND:
+    if layout.extent <= _BEYOND:
         return None
-    axis = spans.index(far)
-    near = (_BEYOND - (layout.extent - far)) // (layout.shape[axis] - 1) // _ALIGNED * _ALIGNED
+    axis = spans.index(max(spans))
+    rest = layout.extent - spans[axis]
+    near = (_BEYOND - rest) // (layout.shape[axis] - 1) // _ALIGNED * _ALIGNED
     strides = [*layout.strides]
     strides[axis] = near if strides[axis] > 0 else -near
-    return replace(layout, strides=tuple(strides))
+    return replace(layout, strides=tuple(strides)) if near >= rest else None

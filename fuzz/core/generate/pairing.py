@@ -61,7 +61,7 @@ class Pairing:
             kinds.setdefault(condition[0], []).append(condition)
         # Kinds with few conditions meet by chance. A wish for an address excludes most layouts.
         self._kinds = sorted(kinds.values(), key=lambda each: (each[0][0].kind == "address", -len(each)))
-        self._prime = _prime_from(max(map(len, (self._kinds, *self._kinds))))
+        self._prime = _prime_from(max(len(self._kinds), *map(len, self._kinds)))
         together = Together()
         for _, holding in self._shapes:
             together.see(holding)

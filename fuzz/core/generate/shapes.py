@@ -10,7 +10,7 @@ from fuzz.core.base.capability import Capability
 from fuzz.core.base.stream import Dice, Stream, dice_of
 from fuzz.core.generate.dims import fitted, possible
 from fuzz.core.generate.models import MODELS, model_shape
-from fuzz.core.generate.sketch import ENOUGH_ROWS, Sketch, fitting_n, simplest
+from fuzz.core.generate.sketch import ENOUGH_ROWS, Sketch, fitting, fitting_n, simplest
 from oracles.ops import OPS, remembered
 
 RELATED_ONE_IN = 6
@@ -120,10 +120,11 @@ _FEW = (1, 2, 3, 4, 5, 8, 9, 16)
 def table_of(capability: Capability) -> Sequence[Extents]:
     """Return shapes of every size and relation that the kernel takes, the smallest first."""
     plainest = simplest(capability, Dice(Stream(0)))
+    least = {dim: fitting(capability, dim, 1) for dim in OPS[capability.op].further}
     found = dict[Extents, int]()
     for dice in dice_of(Stream(0).child("shapes"), _TABLE):
         shaped = dice.pick((_any, _any, _any, _any, _related, _related, _related, _wide))(plainest, dice)
-        shaped = shaped and possible(shaped)
+        shaped = shaped and possible(replace(shaped, extents=least))
         if shaped is not None and shaped.n:
             found[shaped.outer, shaped.axis, shaped.n] = shaped.rows * shaped.n
     return sorted(found, key=lambda each: (found[each], each))

@@ -83,16 +83,9 @@ def steer_as_shaped(
     asking = _Asking(capability, OPS[capability.op], gaps, wish, turn)
     for gap in wanted:
         asked = {key: value for key, value in (asking.asked(*gap) or {}).items() if key not in _OF_SHAPE}
-        if all(wish.get(key, value) == value for key, value in asked.items()) and _has_room(sketch, wish, asked):
+        if all(wish.get(key, value) == value for key, value in asked.items()) and has_room(sketch, wish, asked):
             wish.update(asked)
     return draw_from(_valued(sketch, capability, wish), wish, dice)
-
-
-def _has_room(sketch: Sketch, wish: Wish, asked: Wish) -> bool:
-    """Whether the extents that are asked for have room beside the wished ones, which have."""
-    if not any(key.kind == "extent" for key in asked):
-        return True
-    return has_room(sketch, {key.subject: size for key, size in {**wish, **asked}.items() if key.kind == "extent"})
 
 
 def _goes_with(asked: Wish, wish: Wish) -> bool:
@@ -250,7 +243,7 @@ class _Asking:
         name, dtype, layout = kind.subject, str(kind.operand), Feature("layout", kind.subject)
         if self.wish.get(layout, "contiguous") != "contiguous":
             return None
-        wished = self.wish.get(Feature("dtype", self.op.main))
+        wished: Any = self.wish.get(Feature("dtype", self.op.main))
         fitting = _mains(self.capability, name, dtype)
         typed = self.typed(name, dtype, wished if wished in fitting else self.pick(fitting))
         return {**self.alone(name), **typed, Feature("byte", name): byte, layout: "contiguous"}

@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fuzz.core.base.case import Layout, contiguous
-from fuzz.core.generate.layouts import LAYOUT_CLASSES, OVERLAPPING, classes_of, lay_out, layout_class
+from fuzz.core.generate.layouts import (
+    LAYOUT_CLASSES,
+    OVERLAPPING,
+    classes_of,
+    further,
+    lay_out,
+    layout_class,
+    nearer,
+)
 
 SHAPES = st.lists(st.integers(1, 5), min_size=1, max_size=3).map(tuple)
 
@@ -102,3 +110,25 @@ def test_every_alignment_modulo_64_bytes_is_reachable(guard: str, itemsize: int)
         for offset in range(64 // itemsize)
     }
     assert len(seen) == 64 // itemsize
+
+
+@pytest.mark.parametrize("strides", [(2**31, 16, 1), (-(2**32), 16, 1), (16, 2**31, 1), (2**30 - 4, 16, 1)])
+def test_one_far_axis_is_brought_nearer(strides: tuple[int, ...]) -> None:
+    far = Layout((3, 4, 8), strides)
+    near = nearer(far)
+    assert near is not None
+    assert near.extent <= 2**31 < far.extent
+    changed = [(one, other) for one, other in zip(strides, near.strides, strict=True) if one != other]
+    assert [one * other > 0 for one, other in changed] == [True], "one stride, in the same direction"
+    assert len({*_offsets(near)}) == near.size
+
+
+def test_two_far_axes_and_near_ones_stay() -> None:
+    """With two far axes the stride of one would become negative, which is another layout."""
+    for strides in ((2**32, 2**31, 1), (2**31, -(2**32), 1), (3 * 2**30, 2**30, 1), (2**30, 2**30 - 8, 1)):
+        assert nearer(Layout((3, 4, 8), strides)) is None, strides
+    assert nearer(contiguous((3, 4, 8))) is nearer(Layout((), ())) is nearer(Layout((0, 3), (2**40, 1))) is None
+    apart = further(contiguous((3, 4, 8)))
+    assert apart is not None
+    assert apart.extent > 2**31
+    assert nearer(apart) is not None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from itertools import chain, islice
+from dataclasses import replace
+from itertools import chain, combinations, islice
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,11 @@ from fuzz.core.base.stream import Dice, Stream
 from fuzz.core.generate.capabilities import anything
 from fuzz.core.generate.conditions import Together, conditions_of, of_label
 from fuzz.core.generate.gaps import PARTS
+from fuzz.core.generate.menus import menus_of
 from fuzz.core.generate.pairing import held, pairing_of
 from fuzz.core.generate.realise import laid, realise
 from fuzz.core.generate.search import Search, batches
-from fuzz.core.generate.sketch import N, simplest
+from fuzz.core.generate.sketch import ROWS, N, simplest
 from fuzz.tests.common.other_ops import write_other_ops
 from fuzz.tests.common.own_pack import unknown_afterwards
 from oracles.ops import OPS
@@ -87,7 +89,7 @@ def test_a_draw_for_a_pair_meets_it(capability: Capability) -> None:
         mask = sum(conditions.bits[each] for each in pair)
         for turn in range(4):
             dice, more = (Dice(Stream(number).child(f"{turn} {which}")) for which in ("dice", "more"))
-            drawn = laid(pairing.draw(simplest(capability, dice), pair, turn, dice, more))
+            drawn = laid(pairing.draw(simplest(capability, dice), pair, turn, number, dice, more))
             if conditions.holding(drawn.labels) & mask == mask:
                 break
         else:
@@ -104,8 +106,57 @@ def test_what_contradicts_itself_is_no_pair() -> None:
     assert frozenset((("weight presence", "no"), ("weight recipe", "ones"))) not in pairs
     assert frozenset((("rows", "1"), ("extents", "rows are n"))) not in pairs
     assert frozenset((("rows", "65 or more"), ("n", "4096 or more"))) not in pairs, "no case is so large"
+    alias, same = ("alias", "y in x"), ("y dtype", "that of the first input")
+    assert frozenset((alias, same)) in pairs
+    assert frozenset((alias, ("y dtype", "f16"))) not in pairs, "memory has one dtype"
     plain = {frozenset(map(label_words, pair)) for pair in pairing_of(CAPABILITIES[0]).all}
     assert not any(condition in pair for pair in plain for condition in [("axis", "first"), ("x layout", "padded")])
+
+
+def test_extents_that_contradict_each_other_are_no_pair() -> None:
+    """Rows of `embedding` are its places, and those of `group_norm` all combinations of three extents."""
+    known = {op: {frozenset(pair) for pair in pairing_of(anything(op)).all} for op in ("embedding", "group_norm")}
+    few, some, many = "1", "5 to 16", "65 or more"
+    at, b = Feature("extent", "v"), Feature("extent", "b")
+    assert frozenset(((at, some), (ROWS, some))) in known["embedding"]
+    assert known["embedding"].isdisjoint(frozenset(((at, some), (ROWS, each))) for each in (few, many))
+    assert frozenset(((b, some), (ROWS, many))) in known["group_norm"]
+    assert known["group_norm"].isdisjoint(frozenset(((b, some), (ROWS, each))) for each in (few, "2 to 4"))
+    same = Feature("equal extents"), ("b", "g")
+    assert known["group_norm"].isdisjoint(frozenset((same, each)) for each in ((b, few), (ROWS, few)))
+    lengths = {answer for pair in pairing_of(anything("row_var")).all for kind, answer in pair if kind == N}
+    assert lengths >= {"2 to 16", "17 to 64"}
+    assert few not in lengths, "the variance of one element is not defined"
+
+
+@pytest.mark.some(2)
+@pytest.mark.parametrize("op", ["softmax", "embedding", "group_norm", "row_var", "rope", "linear_recurrence"])
+def test_what_is_no_pair_for_a_reason_never_holds(op: str) -> None:
+    """Pairs of shapes that a table of shapes lacks may."""
+    conditions, known = conditions_of(op), {frozenset(pair) for pair in pairing_of(anything(op)).all}
+    kinds = {"extent", "equal extents", "alias"}
+    for made in islice(chain.from_iterable(batches(Search(op, 2))), 300):
+        holding = conditions.holding(made.case.origin.labels)
+        here = [each for each, bit in conditions.bits.items() if bit & holding]
+        for one, other in combinations(here, 2):
+            if one[0] != other[0] and {one[0].kind, other[0].kind} & kinds and {one[0].kind, other[0].kind} & {
+                "dtype", "rows", "n"
+            }:  # fmt: skip
+                assert frozenset((one, other)) in known, (one, other)
+
+
+def test_draws_for_pairs_meet_every_two_values_once() -> None:
+    """In as many draws as the square of a prime number, each two recipes that are wished for come together."""
+    capability = anything("silu_mul")
+    pairing, menus = pairing_of(capability), menus_of(OPS["silu_mul"])
+    pair = next(each for each in pairing.all if {kind.kind for kind, _ in each} == {"n", "rows"})
+    met = Counter[tuple[str, ...]]()
+    for number in range(0, 31**2, 7):
+        dice, more = (Dice(Stream(number).child(which)) for which in ("dice", "more"))
+        drawn = pairing.draw(simplest(capability, dice), pair, 0, number, dice, more)
+        met[tuple(drawn.part(name).recipe for name in ("gate", "up"))] += 1
+    assert {*chain.from_iterable(met)} <= {*menus["gate"].names, *menus["up"].names}
+    assert len(met) > 0.9 * met.total(), met.most_common(5)
 
 
 def test_parts_have_each_pair_once_and_those_that_waited_first() -> None:
@@ -137,6 +188,21 @@ def test_four_thousand_cases_visit_nineteen_of_twenty_pairs(op: str) -> None:
         together.see(conditions.holding(made.case.origin.labels))
     found = held([anything(op)], together)
     assert found.share > 0.95, found.table
+
+
+@pytest.mark.some(1)
+@pytest.mark.whole
+@pytest.mark.parametrize("op", ["softmax", "rms_norm", "matmul", "cumsum"])
+def test_kernels_that_take_different_inputs_share_the_cases(op: str) -> None:
+    """Before draws for pairs were planned, 88 to 96% held together."""
+    rows = replace(anything(op), able=replace(anything(op).able, strides="rows", axis="last"))
+    search = Search(op, 1)
+    search.capabilities = (anything(op), rows, Capability(op, Capabilities(takes=(), params=())))
+    together, conditions = Together(), conditions_of(op)
+    for made in islice(chain.from_iterable(batches(search)), 4000):
+        together.see(conditions.holding(made.case.origin.labels))
+    found = held(search.capabilities, together)
+    assert found.share > (0.94 if op == "matmul" else 0.96), found.table
 
 
 def test_the_table_of_pairs_counts_each_once() -> None:

@@ -52,7 +52,7 @@ def _cases(seed: int, count: int) -> list[Case]:
 @pytest.fixture(scope="module")
 def made() -> Drawn:
     """What a search makes, in its order."""
-    return _made(1, 4000)
+    return _made(1, 4500)
 
 
 @pytest.fixture(scope="module")
