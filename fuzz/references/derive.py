@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -58,6 +59,8 @@ from oracles.operand import CODES, FLAGS, OUTER, Operand, OpError
 FINITE, ANY = "finite", "any"
 """Menus of values: the default one, and the one with which NaN, infinities and overflow are judged too."""
 
+_OPAQUE = re.compile(r"(^|_)(part|copy)\d*(_|$)|.{24}")
+"""The names of parts and copies of dimensions, and those that are cut off; see `_plain`."""
 _READ = 3
 """The most accepted calls for which a formula is read, if in each a number follows from extents in no known way."""
 _MORE = 4
@@ -263,10 +266,10 @@ def _read(
         identifier(name or asked.name, "reference"), [*asked.dims], reader.lines,
         dict(zip(names, map(reader.expression, outputs), strict=True)), summary,
     )  # fmt: skip
-    operands = _inputs(asked, dtypes, reader)
-    returned = tuple(
-        Operand(each, _dims_of(value), dtype=kind) for each, value, kind in zip(names, outputs, kinds, strict=True)
-    )
+    operands, plain = _inputs(asked, dtypes, reader), _plain(reader, names, outputs)
+    shown = shown.renamed(plain)
+    their = [" ".join(plain.get(axis[0].name, axis[0].name) for axis in value.axes) for value in outputs]
+    returned = tuple(Operand(each, own, dtype=kind) for each, own, kind in zip(names, their, kinds, strict=True))
     file = f"<formula of {asked.name}, {getattr(asked.reference, '__module__', '')}>"
     function, algorithms = shown.run(file, str(getattr(asked.reference, "__module__", "")))
     limits = {local: (FORMULA, LIMIT) for local, ways in algorithms.items() if LIMIT in ways}
@@ -403,8 +406,15 @@ def _made_of_places(op: Op) -> Sequence[str]:
     ]
 
 
-def _dims_of(value: Value) -> str:
-    return " ".join(axis[0].name for axis in value.axes)
+def _plain(reader: Reader, names: Sequence[str], outputs: Sequence[Value]) -> Mapping[str, str]:
+    """Return names for dimensions of outputs that are parts or copies of others: the output and the number of its axis,
+    as `y_axis1`, for those whose own names say nothing to a reader."""
+    named, taken = dict[str, str](), {dim.name for dim in reader.sizes}
+    for name, value in zip(names, outputs, strict=True):
+        for at, (dim,) in enumerate(value.axes):
+            if dim.name in reader.sizes.made and _OPAQUE.search(dim.name) and f"{name}_axis{at}" not in taken:
+                named.setdefault(dim.name, f"{name}_axis{at}")
+    return named
 
 
 def _of_dims(reader: Reader, value: Value) -> Value:

@@ -41,6 +41,21 @@ class Formula:
         """Return the `algorithms` argument of an op's declaration as text; "" if there are none."""
         return _dict({local: _dict(ways) for local, ways in self.ways.items()}) if self.ways else ""
 
+    def renamed(self, names: Mapping[str, str]) -> Formula:
+        """Return the formula with other names of dimensions, and of the locals that are called like them."""
+        if not names:
+            return self
+        found = re.compile(rf"\b({'|'.join(map(re.escape, names))})\b")
+
+        def new(text: str) -> str:
+            return found.sub(lambda each: names[each[0]], text)
+
+        first, *body = self.text.split("\n")
+        said = body[: body[0].startswith('    """')]
+        text = "\n".join([first, *said, *map(new, body[len(said) :])])
+        ways = {new(local): {way: new(each) for way, each in some.items()} for local, some in self.ways.items()}
+        return Formula(self.name, text, ways, [*map(new, self.points)])
+
     def run(self, file: str, module: str) -> tuple[Callable[..., Any], Mapping[str, Mapping[str, Callable[..., Any]]]]:
         """Return the function that the text defines, and its algorithms, with `module` and `file` as origin."""
         text = f"{self.text}\n\nALGORITHMS = {self.algorithms or {}}\n"

@@ -54,7 +54,7 @@ from fuzz.references.libraries import libraries_of
 from fuzz.references.parameters import name_of, optional_of
 from fuzz.tasks.check.request import Arrays, Calling, Promises
 from fuzz.tasks.check.results import CheckError, told
-from oracles.dtypes import FORMATS, NARROW
+from oracles.dtypes import DOUBLE, FORMATS, NARROW, SINGLE
 from oracles.formula.contract import Contract
 from oracles.op import Op
 from oracles.ops import OPS
@@ -91,6 +91,8 @@ class Function:
     """Returns the context in which each call is made: in it, Triton's autotuners take their configurations."""
     widens: frozenset[str] = frozenset()
     """The outputs that may be f32 although the inputs have 16 bits, as those of the reference are."""
+    shortens: bool = False
+    """Whether these may also be f32 if the inputs are f64: the reference casts to f32."""
 
     def takes(self, name: str) -> bool:
         """Return whether the function has a parameter of this name. An output without one is returned, not written."""
@@ -123,16 +125,16 @@ class Function:
             return returned
         first = next(iter(tensors.values()))
         if isinstance(returned, dict):
-            return {name: _as_short(each, first) if name in self.widens else each for name, each in returned.items()}
-        return _as_short(returned, first) if len(self.returns) == 1 else returned
+            return {name: self._as(each, first) if name in self.widens else each for name, each in returned.items()}
+        return self._as(returned, first) if len(self.returns) == 1 else returned
 
-
-def _as_short(found: Any, first: Any) -> Any:
-    """Return a result in f32 in the dtype of the first tensor, if that is a float of 16 bits; others unchanged."""
-    own, short = (str(getattr(each, "dtype", "")).removeprefix("torch.") for each in (found, first))
-    if own != "float32" or short not in {FORMATS[each].spelling for each in NARROW}:
-        return found
-    return found.to(first.dtype) if hasattr(found, "to") else found.astype(first.dtype)
+    def _as(self, found: Any, first: Any) -> Any:
+        """Return a result in f32 in the dtype of the first tensor, if it may be f32 beside that; others unchanged."""
+        own, given = (str(getattr(each, "dtype", "")).removeprefix("torch.") for each in (found, first))
+        beside = (*NARROW, *([DOUBLE.name] if self.shortens else []))
+        if own != SINGLE.spelling or given not in {FORMATS[each].spelling for each in beside}:
+            return found
+        return found.to(first.dtype) if hasattr(found, "to") else found.astype(first.dtype)
 
 
 def _words(error: Exception) -> str:

@@ -149,7 +149,8 @@ def _task_of_function(
 
         declaration = with_laws(declaration, read) if request.promises.contract is None else declaration
         declaration = lengthened(declaration, function, read)
-        function = replace(function, widens=read.derived.widens - {name for name, _ in declaration.able.mixed})
+        shorter = read.derived.widens - {name for name, _ in declaration.able.mixed}
+        function = replace(function, widens=shorter, shortens=read.derived.shortens)
     kept = f"kept as in {GIVEN_INPUTS}: {words_of(kept_by(OPS[op]))}" if kept_by(OPS[op]) else ""
     of_kernel, left_out = (read.said_of(kernel), read.left_out) if read is not None else (kept, "")
     named = {*OPS[op].params, *(each.name for each in OPS[op].operands), *function.called.values(), *function.constants}

@@ -349,7 +349,7 @@ def tried(
         kernel, found.op, Promises(found.contract, found.capabilities(able), laws=()), replace(calling, name=""),
         found.called(kernel), found.constants(kernel),
     )  # fmt: skip
-    function = replace(function, widens=found.derived.widens)
+    function = replace(function, widens=found.derived.widens, shortens=found.derived.shortens)
     targets = usual(expand([declaration]))
     if len(targets) != 1 or targets[0].unavailable() is not None:
         return None

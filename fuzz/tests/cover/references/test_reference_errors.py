@@ -72,7 +72,7 @@ def _unused_row(x: Any, i: Any) -> Any:
 @pytest.mark.parametrize(
     ("reference", "shapes", "said"),
     [
-        (lambda x, w: w[..., : x.shape[0] - x.shape[-1]], "x=b c s, w=c", "has no elements along 'c_part'"),
+        (lambda x, w: w[..., : x.shape[0] - x.shape[-1]], "x=b c s, w=c", "has no elements along 'y_axis0'"),
         (lambda x, i: x * 0 + torch.zeros_like(x).scatter_add(0, i, x), "x=b s, i=b t", "fewer places than elements"),
         (_between_ones, "x=b n", "y0 has the shape"),
         (lambda i, w: w[i[:, ::2] + 1], "i=b s, w=v d", r"aten.add \(test_reference_errors.py line \d+\) calculates"),

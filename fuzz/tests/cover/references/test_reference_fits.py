@@ -70,7 +70,7 @@ def test_a_number_is_read_as_what_it_follows_from(number: Callable[[int, int], f
 
 def test_an_axis_is_as_long_as_a_sum_of_others() -> None:
     found = derive(lambda x, y: torch.arange(x.shape[0] + 2 * y.shape[0] - 1) * x.sum() + y.sum(), "x=n, y=m")
-    assert 'f.position("part", f.extent("n") + f.extent("m") * 2.0 - 1.0)' in found.formula.text
+    assert 'f.position("out_axis0", f.extent("n") + f.extent("m") * 2.0 - 1.0)' in found.formula.text
 
 
 @pytest.mark.parametrize("count", [2, 4, 5])

@@ -109,7 +109,7 @@ def next_ones(x: Any, label: Any) -> Any:
 
 
 def test_labels_are_cut_as_other_tensors_are() -> None:
-    assert 'f.take(label, s_part + 1.0, "s")' in derive(next_ones, "x=b s n, label=b s").formula.text
+    assert 'f.take(label, y_axis1 + 1.0, "s")' in derive(next_ones, "x=b s n, label=b s").formula.text
 
 
 def both_ways(x: Any, w: Any) -> Any:

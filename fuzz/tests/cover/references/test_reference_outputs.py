@@ -43,7 +43,7 @@ def with_one_more(x: Any, first: Any) -> Any:
 @pytest.mark.parametrize(
     ("reference", "dims", "dtypes", "words"),
     [
-        (with_constants, {}, {}, "f.where(f.position(\"part\", 3.0) >= 0.0, 1.0, 0.0)"),
+        (with_constants, {}, {}, "f.where(f.position(\"y1_axis0\", 3.0) >= 0.0, 1.0, 0.0)"),
         (by_mask, {}, {}, "f.where(x < 0.0, 3.0, x)"),
         (by_rows, {"rows": "b"}, {"rows": "bool"}, "f.where(rows, 3.0, x)"),
         (hot, {"label": "b"}, {"label": "int64"}, "f.position(\"n\") == label"),
@@ -74,3 +74,15 @@ def picked(x: Any) -> Any:
 def test_it_is_refused(reference: Callable[..., Any], words: str) -> None:
     with pytest.raises(UnreadableError, match=words):
         derive(reference, {"x": "b n"})
+
+
+def columns(x: Any) -> Any:
+    """A part of x for each place."""
+    return torch.nn.functional.unfold(x, 3, padding=1)
+
+
+def test_parts_and_copies_of_dimensions_are_called_by_the_axis_of_the_output() -> None:
+    found = derive(columns, "x=b c h w")
+    assert [each.dims for each in found.op.outputs] == ["b y_axis1 h_w"]
+    assert "x[b, c, h, w] -> y[b, y_axis1, h_w]" in found.said
+    assert '    """A part of x for each place."""\n' in found.formula.text

@@ -97,3 +97,24 @@ def test_tensors_without_elements_are_judged_by_a_reference_only_if_that_is_said
     able = fuzz.Capabilities(dtypes=("f32", "f64"), empty=True)
     with pytest.raises(fuzz.CheckFailed, match="no elements"):
         fuzz.check(refuses_none, reference=total, shapes="x=b n", capabilities=able, max_cases=24, seed=1)
+
+
+def shortened(x: Any) -> Any:
+    h = x.float()
+    return h / (h * h).mean(-1, keepdim=True).add(1e-6).sqrt()
+
+
+@pytest.mark.parametrize("off", [0.0, 1e-5])
+def test_a_reference_that_casts_f64_to_f32_is_right_as_a_kernel(off: float) -> None:
+    """It was called wrong for the dtype of its output."""
+    given: dict[str, Any] = {"reference": shortened, "shapes": "x=b n", "max_cases": 12, "seed": 1}
+    able = fuzz.Capabilities(dtypes=("f32", "f64"))
+    if not off:
+        fuzz.check(lambda x: shortened(x), capabilities=able, **given)
+        return
+    with pytest.raises(fuzz.CheckFailed, match="wrong values"):
+        fuzz.check(lambda x: shortened(x) * (1 + off), capabilities=able, **given)
+    with pytest.raises(fuzz.CheckFailed, match="the dtype of y is float32, must be float64"):
+        fuzz.check(
+            lambda x: (x * 2).float(), reference=lambda x: x * 2, shapes="x=b n", capabilities=able, max_cases=12
+        )
