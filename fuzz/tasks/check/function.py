@@ -440,6 +440,8 @@ def of_numpy(function: Callable[..., Any], made: Maker) -> Callable[..., Any]:
 
 def of_triton(kernel: Callable[..., Any]) -> Sequence[Any]:
     """Return the Triton functions that a kernel's function can reach, and those of modules that its code names."""
+    if "triton" not in sys.modules:
+        return ()
     from fuzz.core.transport.python.tuning import reached_by
 
     near = [*reached_by(kernel)]
