@@ -135,6 +135,10 @@ def asked_of(
     by_place, shown, kept = not has_signature(reference), _shown(tensors), list[AskedReference]()
     read = ((each, (), ()) for each in found) if twice else chain(*map(_apart, found))
     for each, square, tied in read:
+        same = dict(fixed)
+        for one, other in square:  # axes of one name have its extent
+            same |= {other: same[one]} if one in same else {}
+        square, tied = _free(square, same), _free(tied, same)
         called = {identifier(name, f"x{at}"): name for at, name in enumerate(each)}
         if len(called) < len(each):
             raise UnreadableError(f"two of its tensors, {', '.join(each)}, have one name in small letters")
@@ -142,7 +146,7 @@ def asked_of(
         each, counts = related(each)
         asked = AskedReference(
             reference, {own[name]: some for name, some in each.items()},
-            {own[name]: dtype for name, dtype in known.items() if name in own}, constants, fixed, counts,
+            {own[name]: dtype for name, dtype in known.items() if name in own}, constants, same, counts,
             values if isinstance(values, str) else {own.get(name, name): menu for name, menu in values.items()},
             called=dict.fromkeys(called, "") if by_place else called, library="jax" if library == "jax" else "torch",
             shown={own[name]: some for name, some in shown.items() if name in own}, square=square, tied=tied,

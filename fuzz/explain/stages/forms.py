@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any
@@ -20,6 +21,7 @@ from oracles.formula.exact.centre import Inputs, Replaced, evaluate
 from oracles.formula.node import CONTRACTIONS, Node, ordered
 from oracles.formula.trace import Trace, elementary, extent, prod, total
 from oracles.op import Op
+from oracles.operand import OpError
 from oracles.rounding import round_to
 from oracles.summation import AnyOrder, Blocks, Lanes, Pairwise, Sequential, Summation, Tiles, VectorLanes
 from oracles.tiers.prepared import prepared
@@ -147,7 +149,8 @@ SAME = (
 
 
 def rewritten(op: Op, way: FormulaVariant) -> Iterator[Op]:
-    """Yield the op with all matching values replaced, and then with each of them replaced alone."""
+    """Yield the op with all matching values replaced, and then with each of them replaced alone. Leave out what is no
+    op: without the maxima of windows nothing says how many windows there are."""
     places = sum(node.operation == way.operation and way.made(node) is not None for node in read(op).nodes)
     for chosen in [range(places), *(([at] for at in range(places)) if places > 1 else ())] if places else ():
 
@@ -155,7 +158,8 @@ def rewritten(op: Op, way: FormulaVariant) -> Iterator[Op]:
         def formula(chosen: Sequence[int] = chosen, **given: Node) -> Mapping[str, Node]:
             return _replaced(op.formula(**given), way, chosen)
 
-        yield replace(op, formula=formula, algorithms={}, open_ways={})
+        with suppress(OpError):
+            yield replace(op, formula=formula, algorithms={}, open_ways={})
 
 
 def _replaced(outputs: Mapping[str, Node], way: FormulaVariant, chosen: Sequence[int]) -> Mapping[str, Node]:

@@ -441,11 +441,13 @@ def of_numpy(function: Callable[..., Any], made: Maker) -> Callable[..., Any]:
 
 
 def of_triton(kernel: Callable[..., Any]) -> Sequence[Any]:
-    """Return the Triton functions that a kernel's function can reach, and those of modules that its module imports."""
+    """Return the Triton functions that a kernel's function can reach, and those of modules that its code names."""
+    if "triton" not in sys.modules:
+        return ()
     from fuzz.core.transport.python.tuning import reached_by
 
     near = [*reached_by(kernel)]
-    for each in getattr(inspect.unwrap(kernel), "__globals__", {}).values():
+    for each in [*near]:
         if isinstance(each, ModuleType) and each.__name__.partition(".")[0] not in ("torch", "triton"):
             near += vars(each).values()  # torch has Triton functions of its own
     return [each for each in near if type(each).__module__.startswith("triton.")]

@@ -106,9 +106,9 @@ def grouped_as_one(x, w):
     return fn.conv1d(x[:, : x.shape[1] // 2], w)
 
 
-@wrong("the padding is 1, as if not dilated, and the rest is 0", checks_dilated)
-def dilated_with_less_padding(x, w):
-    return fn.pad(fn.conv2d(x, w, padding=1, dilation=2), (1, 1, 1, 1))
+@wrong("rows of the window are next to each other", checks_dilated)
+def dilated_along_rows(x, w):
+    return fn.conv2d(x, w, padding=(1, 2), dilation=(1, 2))
 
 
 @wrong("the window of the end is divided by 3 also where it has 2 elements", checks_averaged)

@@ -84,7 +84,7 @@ def seeded_by_sum(x, seed):
     return x * np.stack(rows) / np.float32(0.9)
 
 
-class _Dropped(torch.autograd.Function):
+class _Dropped(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(ctx, x):
         return x * (torch.rand_like(x) >= 0.1) / 0.9

@@ -148,7 +148,7 @@ def lion_of_next(p, m, g):
     return p - 1e-2 * torch.sign(m), m
 
 
-_kept: dict = {}
+_kept: dict[torch.Size, torch.Tensor] = {}
 
 
 @wrong("keeps the momentum of the first call with these extents", _steps(momentum, *_MOMENTUM))

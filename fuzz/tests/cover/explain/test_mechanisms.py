@@ -14,6 +14,7 @@ from torch.nn import functional
 
 import fuzz
 from fuzz.core.base.verdict import Verdict
+from fuzz.explain.stages.forms import SAME, rewritten
 from fuzz.report.words import PHRASES
 from fuzz.tasks.check.setup import GIVEN, Options
 from oracles.tests.common.whole import WHOLE
@@ -239,6 +240,12 @@ def test_a_window_that_is_cut_off_is_no_mean_by_one_less() -> None:
 
     told = _headline(by_three, lambda x: functional.avg_pool1d(x, 3, 2, ceil_mode=True), "x=b c n")
     assert "n - 1" not in told, told
+
+
+def test_a_form_that_does_not_say_how_many_windows_there_are_is_none() -> None:
+    """Explaining a wrong kernel of such a pooling ended in an internal error."""
+    op = fuzz.op_of(lambda x: functional.max_pool2d(x, 3, 2, 1, ceil_mode=True), "x=b c h w")
+    assert not [other for way in SAME for other in rewritten(op, way)]
 
 
 @pytest.mark.whole

@@ -196,3 +196,12 @@ def test_a_tensor_that_has_a_dimension_twice_is_square(reference: Any, shapes: s
         return
     found = derive(reference, shapes)
     assert (found.op.square, words in found.formula.text) == (square, True)
+
+
+def test_both_axes_of_a_square_have_the_extent_that_is_given() -> None:
+    """Cases with another extent of one of them ended in a KeyError."""
+    reference = torch.nn.functional.conv2d
+    op = derive(lambda x, w: reference(x, w), "x=b c h w, w=m c k k, k=3").op
+    assert {op.fixed[dim] for dim in op.operand("w").axes[2:]} == {3}
+    fuzz.check(lambda x, w: reference(x, w), reference=lambda x, w: reference(x, w),
+               shapes="x=b c h w, w=m c k k, k=3", seed=0, max_cases=8)  # fmt: skip
