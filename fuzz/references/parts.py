@@ -66,7 +66,7 @@ class Parted:
         """Return a reference as a function of the parts of its tensors that returns those of its results, by name."""
         plain = as_function(reference) if weights_of(reference) else as_tensors(reference)
         found = in_parts(
-            plain, self.complexes, self.names, lambda some: in_halves(some, returned_names(reference)),
+            plain, self.complexes, self.names, lambda some: _named_halves(some, returned_names(reference)),
             is_named=has_signature(plain),
         )  # fmt: skip
         found.__name__ = name_of(reference)
@@ -112,6 +112,16 @@ def parted_of(
         names = [*(parsed(shapes, twice=True)[0] if shapes is not None else several if len(several) > 1 else ["x"])]
     shown = {**_named(names, examples or ()), **(dtypes or {})}
     return Parted(names, [name for name in names if is_complex(shown.get(name))])
+
+
+def _named_halves(returned: Any, known: Sequence[str]) -> Any:
+    """Return results with parts in place of complex tensors, by the `known` names; "" is no name."""
+    several = [*returned] if isinstance(returned, (tuple, list)) else [returned]
+    if hasattr(returned, "_asdict") or not any(map(is_complex, several)):
+        return in_halves(returned)
+    names = known if len(known) == len(several) else [""] * len(several)
+    plain = [name or ("y" if len(several) == 1 else f"y{at}") for at, name in enumerate(names)]
+    return in_halves(dict(zip(plain, several, strict=True)))
 
 
 def _named(names: Sequence[str], examples: Examples) -> Mapping[str, Any]:

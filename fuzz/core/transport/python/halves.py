@@ -100,8 +100,8 @@ def in_parts(
     return called
 
 
-def in_halves(returned: Any, known: Sequence[str] | None = None) -> Any:
-    """Return results with their parts in place of complex tensors; by name, if names are `known`, or "" for some."""
+def in_halves(returned: Any) -> Any:
+    """Return results with their parts in place of complex tensors; by name, if they have names."""
     if isinstance(returned, Mapping) or hasattr(returned, "_asdict"):
         named = returned if isinstance(returned, Mapping) else returned._asdict()
         pairs = [
@@ -112,11 +112,7 @@ def in_halves(returned: Any, known: Sequence[str] | None = None) -> Any:
     several = [*returned] if isinstance(returned, (tuple, list)) else [returned]
     if not any(map(is_complex, several)):
         return returned
-    if known is None:
-        return tuple(half for each in several for half in (halves_of(each) if is_complex(each) else (each,)))
-    names = known if len(known) == len(several) else [""] * len(several)
-    plain = [name or ("y" if len(several) == 1 else f"y{at}") for at, name in enumerate(names)]
-    return in_halves(dict(zip(plain, several, strict=True)))
+    return tuple(half for each in several for half in (halves_of(each) if is_complex(each) else (each,)))
 
 
 def halves_of(value: Any) -> tuple[Any, Any]:
