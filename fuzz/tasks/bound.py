@@ -18,12 +18,12 @@ from fuzz.core.base.dtypes import numbers
 from fuzz.core.base.errors import error_line
 from fuzz.core.base.text import counted
 from fuzz.core.transport.python.arrays import NumpyArrays, TorchArrays, UnreadableArrayError
+from fuzz.core.transport.python.halves import in_halves
 from fuzz.references.derive import ANY, FINITE, Derived, derive
 from fuzz.references.dims import UnreadableError
 from fuzz.references.gpu import multiply_on_gpu
 from fuzz.references.layers import weights_of, with_weights
 from fuzz.references.parameters import has_signature, parameters_of
-from fuzz.references.parts import in_halves
 from fuzz.report.words import element
 from fuzz.tasks.check.function import held
 from fuzz.tasks.check.reference import contract_of, named_examples

@@ -29,13 +29,13 @@ from fuzz.core.generate.variations import extended, made
 from fuzz.core.judge.values import problem_of
 from fuzz.core.laws.transforms import IMPULSE, Impulses, is_kept, is_transform
 from fuzz.core.transport.python.attest import interpreted_faults
+from fuzz.core.transport.python.halves import is_complex
 from fuzz.references.derive import ANY, FINITE, Derived, derive
 from fuzz.references.dims import MisnamedError, NotTakenError, UnreadableError
 from fuzz.references.examples import GIVEN, keeping
 from fuzz.references.layers import remedy, weights_of
 from fuzz.references.libraries import library_of
 from fuzz.references.parameters import has_signature, name_of, parameters_of
-from fuzz.references.parts import is_complex
 from fuzz.references.reductions import WEAKER
 from fuzz.references.text import identifier
 from fuzz.tasks.check.function import Function, OwnProcess, declared, held, of_triton

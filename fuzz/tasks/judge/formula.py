@@ -34,7 +34,7 @@ from fuzz.core.generate.turn import Made
 from fuzz.core.judge.values import problem_of
 from fuzz.findings.tally import Tally
 from fuzz.references.derive import ANY, FINITE, Derived
-from fuzz.references.examples import samples_of, seen_in
+from fuzz.references.examples import seen_in
 from fuzz.report.brief import Provenance
 from fuzz.report.outline import session_outline
 from fuzz.report.totals import not_exercised
@@ -45,7 +45,7 @@ from fuzz.tasks.judge.replay import chosen, laws_of
 from fuzz.tasks.judge.ruling import NOT_SAT, Exam, JudgeResults, JudgeView, of_kernel, solution_ruling
 from fuzz.tasks.judge.score import CASES, AxisValue, drawn, sat, values_at_other_ranks
 from fuzz.tasks.judge.words import not_given
-from fuzz.tasks.judge.written import derived, held, write_pack
+from fuzz.tasks.judge.written import derived, held, samples_in_parts, tensors_of, write_pack
 from fuzz.tasks.readers.solution import Solutions, check_calls
 from fuzz.tasks.readers.statement import Statement, UnreadStatementError
 from fuzz.tasks.task import Data, Task, drive
@@ -196,7 +196,7 @@ def formula_judge(asked: Asked, problem: Statement, found: Derived, solutions: S
         name: others if "refuses" in each.ranks.values() else []
         for name, each in by_kernel.items() if each.multiple_of or each.max or "refuses" in each.ranks.values()
     }  # fmt: skip
-    always = {} if problem.draw is None else seen_in(found, samples_of(problem.draw))
+    always = {} if problem.draw is None else seen_in(found, samples_in_parts(problem, found))
     task = Task(chosen(asked, kernels), Data((), always, problem.source), measures=True)
     return FormulaJudge(asked, problem, solutions, found, folder, task, accepting, untried, refuses, plain, lost)
 
@@ -210,7 +210,7 @@ def _is_clean(tally: Tally) -> bool:
 
 
 def _written(asked: Asked, problem: Statement, found: Derived, solutions: Solutions) -> tuple[Path, tuple[Target, ...]]:
-    check_calls(solutions, problem, [*found.called], [each.name for each in found.op.outputs])
+    check_calls(solutions, problem, *tensors_of(found))
     folder = writable(asked.output) / problem.name
     own = {name: each for name, (_, each) in solutions.items()}
     with held(folder):  # others may judge solutions of the same problem now

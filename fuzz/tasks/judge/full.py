@@ -23,6 +23,7 @@ from fuzz.core.base.errors import UsageError
 from fuzz.core.base.outcome import Status
 from fuzz.core.base.text import printable
 from fuzz.core.laws.registry import Entry
+from fuzz.core.transport.python.halves import is_complex
 from fuzz.references.dims import UnreadableError
 from fuzz.references.gpu import has_gpu
 from fuzz.references.guard import first_difference
@@ -196,6 +197,8 @@ def _with_rows(task: _Task, seed: int, limits: SizeLimits) -> _Task:
     TaskError."""
     ends, ways = (0, 1 if task.ahead else task.count - 1), ways_of(task.problem.reference)
     outputs = ways.single(task.at(ends))
+    if any(map(is_complex, (*task.arrays.values(), *outputs))):
+        raise TaskError("it has complex numbers, which are judged at drawn sizes alone")
     if any(each.shape[:1] != (2,) for each in outputs):
         raise _TogetherError("its rows hang together: an output has no row for each")
     made = [(task.count, *each.shape[1:]) for each in outputs]

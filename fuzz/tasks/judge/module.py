@@ -8,11 +8,11 @@ from types import ModuleType
 from typing import Any
 
 from fuzz.core.base.capability import Capabilities
-from fuzz.references.derive import FINITE
+from fuzz.references.derive import FINITE, Derived
 from fuzz.tasks.check.check import CheckError, check
 from fuzz.tasks.check.reference import contract_of
 from fuzz.tasks.check.results import told
-from fuzz.tasks.judge.written import derived, floats_of
+from fuzz.tasks.judge.written import derived, floats_of, tensors_of
 from fuzz.tasks.readers.kernelbench import of_module
 from fuzz.tasks.readers.solution import calls_of
 from fuzz.tasks.readers.source import TaskError, identifier, signed
@@ -67,7 +67,7 @@ def check_module(
         _MADE[found.op.name] = found.op
         contract = contract_of(found, "torch", dtypes, strict=False)
         check(
-            _function(mine, problem, found.op), op=found.op, contract=contract, capabilities=capabilities,
+            _function(mine, problem, found), op=found.op, contract=contract, capabilities=capabilities,
             returns=outputs if len(outputs) > 1 else (), name=_name(mine), max_cases=max_cases, max_time=max_time,
             seed=seed,
         )  # fmt: skip
@@ -75,7 +75,7 @@ def check_module(
     raise CheckError(str(refusal))
 
 
-def _function(mine: Callable[..., Any], problem: Statement, op: Op) -> Callable[..., Any]:
+def _function(mine: Callable[..., Any], problem: Statement, of: Derived) -> Callable[..., Any]:
     """Return a function of the op's tensors, weights included, that calls a module of `mine`."""
     import torch
 
@@ -85,8 +85,8 @@ def _function(mine: Callable[..., Any], problem: Statement, op: Op) -> Callable[
         known[name := f"_given_{len(known)}"] = value
         return name
 
-    names = [each.name for each in op.inputs]
-    exec(calls_of(problem, names, [each.name for each in op.outputs], said), known)
+    op, (names, outputs) = of.op, tensors_of(of)
+    exec(calls_of(problem, names, outputs, said), known)
     made, before = known["_judged_model"](torch.zeros(()))
     assert problem.module is not None
     weights = {name: own for name, own in problem.module.weights.items() if name in names}
@@ -96,7 +96,8 @@ def _function(mine: Callable[..., Any], problem: Statement, op: Op) -> Callable[
             known["_judged_fill"](made, before, {own: torch.zeros(shape) for own, shape in shapes.items()})
     except RuntimeError as error:  # a weight has another shape
         raise CheckError(str(error)) from None
-    found = signed(known["judged"], _name(mine), names)
+    found = signed(known["judged"], _name(mine), [*names])
+    found = found if of.parted is None else of.parted.kernel(found, [each.name for each in op.outputs])
     vars(found)["training"] = made.training
     vars(found)["__wrapped__"] = type(made).forward  # reports show the lines of this function
     return found

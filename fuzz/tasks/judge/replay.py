@@ -21,6 +21,7 @@ from fuzz.core.base.probe import GHOST, STREAM
 from fuzz.core.base.text import counted
 from fuzz.core.generate.observed import words_of
 from fuzz.core.laws.registry import declared
+from fuzz.core.transport.python.halves import is_complex
 from fuzz.findings.tally import TargetTally, never_decided
 from fuzz.references.dims import shapes_text
 from fuzz.references.examples import samples_of
@@ -200,6 +201,10 @@ def replay_of(asked: Asked, problem: Statement, solutions: Solutions) -> Prepare
     for name, dtype in problem.dtypes.items():
         if dtype in stored and not problem.own:
             raise ReplayError(f"{name} is of {dtype}, which a replay does not draw")
+        if is_complex(dtype):
+            raise ReplayError(
+                f"{name} is complex, and a replay takes real numbers alone; fuzz.check(..., oracle='replay') takes both"
+            )
     meant = meant_of(
         problem.reference, problem.shapes, problem.numbers, problem.fixed, menus_of(problem, asked.values),
         floats_of(problem), problem.dtypes if problem.shapes else None, own=problem.own,

@@ -6,18 +6,22 @@ import fcntl
 import os
 import re
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from fuzz.core.base.errors import error_line
 from fuzz.core.base.files import write_whole
 from fuzz.core.base.probe import AUTOGRAD, CALLER, MODE, PROBES
+from fuzz.core.transport.python.halves import is_complex, part_dtype, wholes_of
 from fuzz.references.derive import ANY, Derived, derive
 from fuzz.references.dims import UnreadableError
 from fuzz.references.examples import keeping, samples_of
 from fuzz.references.named import unread
+from fuzz.references.parts import Parted
 from fuzz.tasks.check.reference import contract_of, is_replayable
 from fuzz.tasks.readers.solution import ENTRY, Solution
 from fuzz.tasks.readers.source import TaskError
@@ -55,22 +59,25 @@ def derived(problem: Statement, values: str, *, any_values: bool = False) -> Der
             dtypes=problem.dtypes if problem.shapes else None,
             values=values, name=name,
         )  # fmt: skip
-        if found.parted is not None:
-            raise TaskError(
-                f"{problem.name}: `judge` takes no complex numbers: use fuzz.check, or functions of their parts"
-            )
         examples = [{dim: size for dim, size in each.items() if dim in found.op.named} for each in problem.examples]
         op = replace(found.op, shapes=tuple(each for each in examples if each))
         found = replace(found, op=_typed(op, problem, found))
-        samples = samples_of(problem.draw) if problem.draw is not None else ()
+        samples = samples_in_parts(problem, found)
         return keeping(found, samples, problem.source, any_values=any_values) if samples else found
     except ImportError as error:
         raise TaskError(f"{problem.name}: it is read with torch: {error_line(error)}") from error
     except (OpError, SystemExit) as error:  # the exit code of a SystemExit would be taken for a verdict
         said = str(error) if problem.shapes else unread(error, problem.reference)
-        if isinstance(error, UnreadableError) and is_replayable(problem.reference, error):
+        replayable = isinstance(error, UnreadableError) and is_replayable(problem.reference, error)
+        if replayable and not any(map(is_complex, problem.dtypes.values())):
             raise UnreadStatementError(said, problem) from error
         raise TaskError(said) from error
+
+
+def samples_in_parts(problem: Statement, found: Derived) -> Sequence[Mapping[str, Any]]:
+    """Return examples that come with a problem, in parts where the op is one of parts."""
+    samples = samples_of(problem.draw) if problem.draw is not None else ()
+    return samples if found.parted is None else [found.parted.examples(each) for each in samples]
 
 
 def _typed(op: Op, problem: Statement, found: Derived) -> Op:
@@ -108,16 +115,58 @@ def write_pack(
     """Write the pack: the op, and for each solution a folder named like its kernel, with the solution's files. The
     function that calls a solution is appended to one of them. Earlier solutions of the same problem stay in the pack,
     as their findings do."""
-    write_solutions(folder, problem, solutions, [*found.called], [each.name for each in found.op.outputs])
+    write_solutions(folder, problem, solutions, *tensors_of(found), partial(_in_parts, found))
     head, kernels = _pack(problem, solutions, found, values=values, untrusted=untrusted)
     earlier = _earlier(folder / "pack.py", head, solutions)
     write_whole(folder / "pack.py", "\n".join([head, *earlier, *kernels, ")\n"]))
 
 
+def tensors_of(found: Derived) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the names of the inputs and outputs of solutions, which take and return complex tensors whole."""
+    inputs, outputs = [*found.called], [each.name for each in found.op.outputs]
+    return (inputs, outputs) if found.parted is None else (wholes_of(inputs), wholes_of(outputs))
+
+
+_IN_PARTS = """
+
+from fuzz.core.transport.python.halves import of_parts as _judged_of_parts
+
+_judged_whole = {entry}
+_judged_parts = _judged_of_parts({entry}, {own!r}, {inputs!r}, {complexes!r}, {outputs!r}, is_named=True)
+
+
+def {entry}({parts}):
+    return _judged_parts({parts})
+
+
+vars({entry}).update(vars(_judged_whole))
+"""
+"""What makes a solution with complex tensors a function of their parts."""
+
+
+def _in_parts(found: Derived, text: str) -> str:
+    """Return the text of a solution's file, whose function that is judged takes and returns parts."""
+    if found.parted is None:
+        return text
+    *_, names = re.findall(rf"^def {ENTRY}\((.*)\):$", text, re.MULTILINE)
+    parted, outputs = found.parted, [each.name for each in found.op.outputs]
+    made = Parted(names.split(", "), [*parted.complexes, *(each for each in wholes_of(outputs) if each not in outputs)])
+    return text + _IN_PARTS.format(
+        entry=ENTRY,
+        own=[*made.names],
+        inputs=[*parted.names],
+        complexes=[*parted.complexes],
+        outputs=outputs,
+        parts=", ".join(made.halves),
+    )
+
+
 def write_solutions(
-    folder: Path, problem: Statement, solutions: Mapping[str, Solution], inputs: Sequence[str], outputs: Sequence[str]
-) -> None:
-    """Write the folders of the solutions, each named like its kernel, as `write_pack` does."""
+    folder: Path, problem: Statement, solutions: Mapping[str, Solution], inputs: Sequence[str], outputs: Sequence[str],
+    changed: Callable[[str], str] = str,
+) -> None:  # fmt: skip
+    """Write the folders of the solutions, each named like its kernel, as `write_pack` does. The text of the file with
+    the function that calls the solution is `changed`."""
     for name, solution in solutions.items():
         for each, path in solution.beside.items():
             if path.is_dir():
@@ -127,7 +176,7 @@ def write_solutions(
             else:
                 shutil.copyfile(path, _there(folder / name) / each)
         for file, text in solution.written(problem, inputs, outputs).items():
-            write_whole(_there(folder / name) / file, text)
+            write_whole(_there(folder / name) / file, changed(text) if file == solution.file else text)
 
 
 def _there(folder: Path) -> Path:
@@ -174,7 +223,8 @@ def classes_of(contract: Contract) -> frozenset[str]:
 def floats_of(problem: Statement, first: str = "") -> Sequence[str]:
     """Return the dtype of `first`, which tensors without a dtype share, or those of the problem's tensors of floats in
     which kernels calculate."""
-    tensors = {name: dtype for name, dtype in problem.dtypes.items() if problem.shapes is None or problem.shapes[name]}
+    shapes = problem.shapes
+    tensors = {name: part_dtype(each) for name, each in problem.dtypes.items() if shapes is None or shapes[name]}
     there = [tensors[first]] if first in tensors else [*tensors.values()]
     known = FORMATS if first in tensors else COMPUTED
     return sorted({name for name in known if FORMATS[name].spelling in there} or {SINGLE.name})

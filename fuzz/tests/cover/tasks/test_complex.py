@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -135,14 +136,67 @@ def test_a_gradient_of_complex_numbers_is_refused_in_one_line() -> None:
         fuzz.check(lambda z, dy: dy, reference=fuzz.backward(lambda z: z * z), shapes="z=n", dtypes={"z": "complex64"})
 
 
-def test_judge_refuses_complex_numbers_in_one_line(cli_here: Cli, tmp_path: Path) -> None:
-    model = "import torch\nclass {}(torch.nn.Module):\n    def forward(self, z):\n        return z * z\n"
-    drawn = "def get_inputs():\n    return [torch.ones(3, 5) * 1j]\ndef get_init_inputs():\n    return []\n"
-    (tmp_path / "ref.py").write_text(model.format("Model") + drawn)
-    (tmp_path / "mine.py").write_text(model.format("ModelNew"))
-    found = cli_here("judge", "mine.py", "--against", "ref.py", "--trusted")
+_REFERENCE = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, z, w):
+        return {result}
+
+
+def get_inputs():
+    return [torch.randn(3, 5) * (1 + 2j), torch.randn(3, 5) * (1 - 1j)]
+
+
+def get_init_inputs():
+    return []
+"""
+_SOLUTION = """
+import torch
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, z, w):
+        a, b, c, d = z.real, z.imag, w.real, w.imag
+        return torch.complex(a * c {sign} b * d, a * d + b * c)
+"""
+
+
+def test_judge_takes_complex_numbers_and_tells_their_parts(cli_here: Cli, tmp_path: Path) -> None:
+    (tmp_path / "ref.py").write_text(_REFERENCE.format(result="z * w"))
+    (tmp_path / "wrong.py").write_text(_SOLUTION.format(sign="+"))
+    (tmp_path / "numpy_one.py").write_text("import numpy as np\n\n\ndef kernel(z, w):\n    return np.multiply(z, w)\n")
+    found = cli_here(
+        "judge", "wrong.py", "numpy_one.py", "--against", "ref.py", "--trusted", "--max-cases", "8",
+        "--no-shrink", "--seed", "1", "--json",
+    )  # fmt: skip
+    ruled = {Path(each["solution"]).stem: each["verdict"] for each in json.loads(found.stdout)["solutions"]}
+    assert ruled == {"wrong": "wrong", "numpy_one": "right"}
+    assert "z_real" in found.stdout
+
+
+def test_judge_refuses_a_replay_of_complex_numbers_in_one_line(cli_here: Cli, tmp_path: Path) -> None:
+    (tmp_path / "ref.py").write_text(_REFERENCE.format(result="torch.tanh(z) * w"))
+    (tmp_path / "right.py").write_text(_SOLUTION.format(sign="-"))
+    found = cli_here("judge", "right.py", "--against", "ref.py", "--trusted")
     assert found.returncode == 4
-    assert "`judge` takes no complex numbers" in found.stderr
+    assert "complex numbers has no formula" in found.stderr
+
+
+def test_a_module_of_complex_numbers_is_checked() -> None:
+    class Model(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, z: Any) -> Any:
+            return z * z
+
+    class Conjugates(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, z: Any) -> Any:
+            return z * z.conj()
+
+    given: dict[str, Any] = {"get_inputs": lambda: [torch.randn(3, 5) * (1 + 2j)], "max_cases": 12, "seed": 1}
+    fuzz.check_module(Model, Model, **given)
+    with pytest.raises(fuzz.CheckFailed):
+        fuzz.check_module(Conjugates, Model, **given)
 
 
 def test_a_kernel_that_writes_its_input_is_found() -> None:
