@@ -18,20 +18,10 @@ from oracles.formula.affine.added import in_any_order
 from oracles.formula.affine.edges import carried, lowered
 from oracles.formula.affine.errors import again, either, half_width, is_same, marked, taken, zeroed
 from oracles.formula.affine.forms import Form, Mask, blended, replace, shared
+from oracles.formula.affine.narrowing import ALIKE, Narrowed, Spread, holds, maybe_narrowed, narrowed, stepped
 from oracles.formula.affine.operations import FAR, OPERATIONS
 from oracles.formula.affine.outcomes import Outcomes, PossibleValues, cast, is_limit
-from oracles.formula.affine.read import (
-    ALIKE,
-    Narrowed,
-    ReadFormula,
-    Spread,
-    bits_of_whole,
-    holds,
-    leaf,
-    maybe_narrowed,
-    narrowed,
-    stepped,
-)
+from oracles.formula.affine.read import ReadFormula, bits_of_whole, leaf
 from oracles.formula.affine.reduced import REDUCED
 from oracles.formula.affine.reductions import started
 from oracles.formula.affine.setting import SettledProblem

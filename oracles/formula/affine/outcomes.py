@@ -19,7 +19,7 @@ from oracles.dtypes import Format
 from oracles.enclosure import MINUS, PLUS
 from oracles.formula.affine import edges
 from oracles.formula.affine.forms import Form, Mask, replace
-from oracles.formula.affine.read import holds
+from oracles.formula.affine.narrowing import holds
 from oracles.formula.affine.setting import SettledProblem
 from oracles.formula.affine.signs import Signs
 from oracles.formula.affine.weighted import hull

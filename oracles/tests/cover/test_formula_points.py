@@ -15,9 +15,9 @@ from oracles.doubledouble import F64
 from oracles.dtypes import Format, form
 from oracles.enclosure import compare, passes
 from oracles.formula.affine import budget as budgets
-from oracles.formula.affine import read as narrowing
+from oracles.formula.affine import narrowing
 from oracles.formula.affine.budget import Budget
-from oracles.formula.affine.read import Narrowed, Spread, narrowed
+from oracles.formula.affine.narrowing import Narrowed, Spread, narrowed
 from oracles.formula.contract import Contract
 from oracles.formula.exact.centre import Inputs
 from oracles.formula.trace import point, total, trace
