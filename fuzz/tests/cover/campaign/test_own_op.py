@@ -35,12 +35,8 @@ def test_a_bug_in_a_kernel_of_an_own_op_is_found_and_kept_out_by_the_gate(pack: 
     assert done.returncode == 1, done.stdout + done.stderr
     every = told_in(pack / "findings")
     assert {each.kernel for each in every} == {"bent"}, "it may show in infinities, too"
-    [told] = [each for each in every if each.verdict is Verdict.FAIL_NUMERIC]
-    assert (told.kernel, told.verdict, told.verdicts) == (
-        "bent",
-        Verdict.FAIL_NUMERIC,
-        {"numpy-bent-numpy@cpu": "PASS"},
-    )
+    assert Verdict.FAIL_NUMERIC in {each.verdict for each in every}
+    assert {name: told for each in every for name, told in each.verdicts.items()} == {"numpy-bent-numpy@cpu": "PASS"}
     (pack / "corpora").mkdir()
     found = [str(path) for path in sorted((pack / "findings").glob("*.json"))]
     for verb in (["add", *found], ["list"], ["prune", "--dry-run"], ["merge", "findings"], ["verify"]):
