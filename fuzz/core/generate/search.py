@@ -13,7 +13,7 @@ from fuzz.core.base.draw import Draw
 from fuzz.core.base.errors import UsageError
 from fuzz.core.base.kernel import Kernel, capabilities_of
 from fuzz.core.base.numbers import in_turn
-from fuzz.core.base.stream import Stream
+from fuzz.core.base.stream import Dice, Stream
 from fuzz.core.generate.big import Due, big_case, series
 from fuzz.core.generate.capabilities import anything
 from fuzz.core.generate.menus import check_menus
@@ -29,6 +29,8 @@ SHARDS = 64
 
 _MATES = 1 << 16
 """The first number of mates is this times PLACES. No other case of a turn has a number that large."""
+_PLANS = 1 << 20
+"""The number of draws for pairs with one of which a search begins, so that two seeds pair conditions differently."""
 _EACH = 32
 """The number of mates that each case of a turn may have."""
 
@@ -132,7 +134,10 @@ class Search:
             capability = self.capabilities[place]
             sources = [kernel.numbers for kernel in self._kernels if kernel.capability == capability]
             alone, numbers = len(self.capabilities) == 1, in_turn(sources)
-            self._makers[place] = TurnMaker(capability, place * ahead, self.sequences, numbers, alone=alone)
+            first = Dice(Stream(0).child(f"pairs of {self.seed}:{self.op}")).below(_PLANS)
+            self._makers[place] = TurnMaker(
+                capability, place * ahead, self.sequences, numbers, alone=alone, first_pair=first
+            )
         return self._makers[place]
 
     def _rank(self, turn: Turn) -> int:

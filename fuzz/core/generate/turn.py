@@ -116,12 +116,13 @@ class TurnMaker:
     """A maker of the turns of one capability. A turn depends only on its place, its rank and the state of its shard."""
 
     def __init__(
-        self, capability: Capability, ahead: int, sequences: bool, numbers: Sequence[int] = (), *, alone: bool = True
-    ) -> None:
+        self, capability: Capability, ahead: int, sequences: bool, numbers: Sequence[int] = (),
+        *, alone: bool = True, first_pair: int = 0,
+    ) -> None:  # fmt: skip
         """`ahead` is in turns; `numbers` are those in the sources of the capability's kernels; `alone` says that no
-        other capability has turns."""
+        other capability has turns; `first_pair` is the number of the first draw for a pair."""
         self.capability, self.sequences = capability, sequences
-        self._ahead = ahead
+        self._ahead, self._first_pair = ahead, first_pair
         """The number of turns by which the sweep over the gaps is shifted, which differs between capabilities."""
         self._outside = out_of_capability([capability])
         self._filling = STEERED if alone else STEERED_SHARED
@@ -152,7 +153,8 @@ class TurnMaker:
                 each = _Waiting(laid(limit, unit.shard, number), self.capability, dice[index])
             elif left <= 0 and sketch.capability is self.capability:
                 pair = self._pairing.wanted(turn, pairs, turn // PARTS * paired - left)
-                draw = self._pairing.draw(sketch, pair, turn, turn * later - left, dice[index], dice[BATCH - left])
+                at = self._first_pair + turn * later - left
+                draw = self._pairing.draw(sketch, pair, turn, at, dice[index], dice[BATCH - left])
                 each = _Waiting(laid(draw, unit.shard, number), self.capability, dice[index])
             elif own and left <= steered:
                 at = turn * self._filling + steered - left

@@ -33,12 +33,10 @@ def test_a_bug_in_a_kernel_of_an_own_op_is_found_and_kept_out_by_the_gate(pack: 
     """Explained and shown by a script it is in fuzz/docs/adding-an-op.md, whose listings are executed."""
     done = cli_here("run", *ARGUMENTS, "--max-cases", "48", "--seed", "1", "--target", "*O2,*@cpu", "--no-shrink", "-v")
     assert done.returncode == 1, done.stdout + done.stderr
-    [told] = told_in(pack / "findings")
-    assert (told.kernel, told.verdict, told.verdicts) == (
-        "bent",
-        Verdict.FAIL_NUMERIC,
-        {"numpy-bent-numpy@cpu": "PASS"},
-    )
+    every = told_in(pack / "findings")
+    assert {each.kernel for each in every} == {"bent"}, "it may show in infinities, too"
+    assert Verdict.FAIL_NUMERIC in {each.verdict for each in every}
+    assert {name: told for each in every for name, told in each.verdicts.items()} == {"numpy-bent-numpy@cpu": "PASS"}
     (pack / "corpora").mkdir()
     found = [str(path) for path in sorted((pack / "findings").glob("*.json"))]
     for verb in (["add", *found], ["list"], ["prune", "--dry-run"], ["merge", "findings"], ["verify"]):
