@@ -21,12 +21,16 @@ def _no_time(quick_checks: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path, explain_s=1e-3))
 
 
-def _headline(row: str, kernel: Callable[..., Any], cases: int = 20) -> str:
+def _check(row: str, kernel: Callable[..., Any], cases: int = 20, seed: int = 1) -> None:
     each = ROWS[row]
     dtypes = {"z": "complex64"} if "z=" in each.shapes else {}
-    given: dict[str, Any] = {"dtypes": dtypes, "seed": 1, "max_cases": cases, **each.given}
+    given: dict[str, Any] = {"dtypes": dtypes, "seed": seed, "max_cases": cases, **each.given}
+    fuzz.check(kernel, reference=each.reference, shapes=each.shapes, **given)
+
+
+def _headline(row: str, kernel: Callable[..., Any], cases: int = 20) -> str:
     with pytest.raises(fuzz.CheckFailed) as found:
-        fuzz.check(kernel, reference=each.reference, shapes=each.shapes, **given)
+        _check(row, kernel, cases)
     return " ".join(str(found.value).partition("->")[0].split())
 
 
@@ -39,3 +43,18 @@ def test_the_matrix_of_a_kernel_names_what_is_wrong(row: str, at: int) -> None:
 @pytest.mark.parametrize("kernel", HIDDEN)
 def test_what_an_impulse_alone_shows_is_called_so(kernel: Callable[..., Any]) -> None:
     assert "breaks impulse" in _headline("fft", kernel, cases=200)
+
+
+@pytest.mark.parametrize(("row", "at"), [(row, at) for row, each in ROWS.items() for at in range(len(each.right))])
+def test_right_kernels_pass_with_three_seeds(row: str, at: int) -> None:
+    for seed in (11, 12, 13):
+        _check(row, ROWS[row].right[at], cases=40, seed=seed)
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_six_wrong_kernels_are_found_with_ten_seeds(row: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(GIVEN, "options", Options(output=tmp_path, explain_s=0.0))
+    for kernel, _ in ROWS[row].wrong[:6]:
+        for seed in range(10):
+            with pytest.raises(fuzz.CheckFailed):
+                _check(row, kernel, seed=seed)
