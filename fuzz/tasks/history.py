@@ -82,13 +82,16 @@ class History:
     _bytes: Counter[str] = field(default_factory=Counter)
     """The memory that is kept, by kind of device."""
     _most: dict[str, int] = field(default_factory=dict)
+    _mode: Any = None
+    """The context `recording`."""
 
     def recording(self) -> AbstractContextManager[Any]:
         """Return the context that records."""
         from torch.utils.weak import WeakTensorKeyDictionary
 
         self._slots = WeakTensorKeyDictionary()
-        found: AbstractContextManager[Any] = intercepted(self._record)
+        self._mode = intercepted(self._record)
+        found: AbstractContextManager[Any] = self._mode
         return found
 
     def provenance(self, value: Any) -> ValueOrigin:
@@ -120,12 +123,20 @@ class History:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Record nothing in this context."""
+        """Record nothing in this context. The mode that records is left, since each operation in it costs more, unless
+        a test has entered another one within."""
+        from torch.utils._python_dispatch import _get_current_dispatch_mode
+
         before, self.is_paused = self.is_paused, True
+        is_left = self._mode is not None and _get_current_dispatch_mode() is self._mode
+        if is_left:
+            self._mode.__exit__(None, None, None)
         try:
             yield
         finally:
             self.is_paused = before
+            if is_left:
+                self._mode.__enter__()
 
     def _record(self, function: Any, args: Any, kwargs: Any) -> Any:
         import torch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from unittest import mock
 
 import pytest
 import torch
@@ -232,3 +233,13 @@ def test_a_tolerance_is_measured_by_the_dtype_of_the_output() -> None:
     task = ReadTask.of(lambda w, x: w * x.float(), (w, x))
     assert effect(task, 0.0, 2.0**-6, "bf16")[0] < 32  # of f32 it would be 2^17
     assert effect(task, 0.0, 2.0**-6)[0] > 2.0**12
+
+
+def test_what_the_judge_calculates_goes_past_the_history() -> None:
+    """Each operation of a reading went through it: a reading that is refused took half as long again."""
+    with mock.patch.object(History, "_record", side_effect=AssertionError):
+        history = History()
+        with history.recording(), history.paused():
+            assert float(torch.ones(2).sum()) == 2
+        with history.recording(), pytest.raises(AssertionError):
+            torch.ones(2)

@@ -112,7 +112,7 @@ def test_a_reference_that_casts_f64_to_f32_is_right_as_a_kernel(off: float) -> N
     if not off:
         fuzz.check(lambda x: shortened(x), capabilities=able, **given)
         return
-    with pytest.raises(fuzz.CheckFailed, match=r"elements? (is|are) wrong|must be"):
+    with pytest.raises(fuzz.CheckFailed, match=r"y\[.*must be"):
         fuzz.check(lambda x: shortened(x) * (1 + off), capabilities=able, **given)
     with pytest.raises(fuzz.CheckFailed, match="the dtype of y is float32, must be float64"):
         fuzz.check(
