@@ -44,9 +44,13 @@ _NAMES = {"np": np, "fuzz": fuzz, "base64": base64, "zlib": zlib}
 
 
 @pytest.fixture(scope="module")
-def rulings(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("bugs")
+
+
+@pytest.fixture(scope="module")
+def rulings(folder: Path) -> tuple[dict[str, Any], str]:
     """The ruling on two wrong solutions, in JSON and in text."""
-    folder = tmp_path_factory.mktemp("bugs")
     for name, text in {"ref": _REFERENCE, "tail": _TAIL, "broken": _BROKEN, **_UNREAD}.items():
         (folder / f"{name}.py").write_text(text)
     words = ("--against", "ref.py", "--shapes", "x=b n", "--seed", "1", "--trusted", "--max-cases", "48", "--no-shrink")
@@ -101,7 +105,10 @@ def test_the_largest_error_and_the_first_failure_are_those_of_failing_runs(rulin
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_the_inputs_of_a_bug_can_be_made_anew_and_fail(rulings: tuple[dict[str, Any], str], place: int) -> None:
+def test_the_inputs_of_a_bug_can_be_made_anew_and_fail(
+    rulings: tuple[dict[str, Any], str], place: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)  # what is drawn anew needs the pack, whose path is as it was given
     bug = rulings[0]["solutions"][0]["bugs"][place]
     made = eval(bug["inputs"], dict(_NAMES))
     names: dict[str, Any] = {}
