@@ -143,6 +143,8 @@ class TurnMaker:
         gaps = self._left(gaps, made)
         first, later = self._paired
         steered, paired = (self._filling_first, first) if rank < PARTS else (STEERED_LATER, later)
+        if not rank:  # a short search has this turn alone, which must serve kernels that take less, too
+            steered, paired = self._filling_first + STEERED - self._filling, PAIRED
         waiting = list[_Waiting]()
         for index in range(len(made), BATCH):
             number, sketch = unit.first + index, sketches[index]
