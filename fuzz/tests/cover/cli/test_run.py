@@ -382,7 +382,7 @@ def test_coverage_names_its_gaps(cli_here: Cli, tmp_path: Path) -> None:
     held = pairs["allowed"] - len(pairs["never"])
     assert f"{held:,} of {pairs['allowed']:,} pairs of conditions of rms_norm held together (" in short.stdout
     assert 1000 < held < 0.9 * pairs["allowed"]
-    assert f"and {len(pairs['never']) - 4:,} more" in short.stdout
+    assert f"and {len(pairs['never']) - 4:,} more" in " ".join(short.stdout.split())  # it may be broken over lines
     judged = {target["target"]: target["judged"] for target in records[-1]["targets"]}
     assert recorded["target"] == {"counts": judged, "gaps": []}
 
