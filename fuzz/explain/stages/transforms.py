@@ -23,6 +23,8 @@ _MOST = 128
 """The most impulses, each a run of its own. Chosen, not measured."""
 _FEWEST = 4
 """The fewest results from which another transform is told. Chosen: of three, many are alike."""
+_GROWN = 3
+"""The extent of each dimension where a failing case has fewer results. Chosen: it is odd, and makes planes of 9."""
 _COARSE = 2.0**-6
 """The largest error of factors, of the largest, that counts as coarse: a number of three digits. Chosen."""
 _EVEN, _ODD = (2, 4, 8, 16), (3, 5, 6, 7, 12)
@@ -99,8 +101,10 @@ def of_transform(bench: Bench) -> Mechanism | None:
         )
     if not seen.wrong.any((1, 2, 3)).all():  # right in some rows of the batch
         return None
-    other = _seen(bench, vary.made(bench.elsewhere))
-    others = [each for each in (seen, other) if each is not None and each.wrong.any()]
+    tried = [seen, _seen(bench, vary.made(bench.elsewhere))]
+    if max(each.count for each in tried if each) < _FEWEST:
+        tried.append(_seen(bench, vary.made(vary.extended(bench.draw, dict.fromkeys(bench.draw.sizes, _GROWN)))))
+    others = [each for each in tried if each is not None and each.wrong.any()]
     if words := _of_another(others):
         return Mechanism("form", words)
     return _in_part(max(others, key=lambda each: min(each.count, _FEWEST)), bench)
