@@ -35,8 +35,8 @@ class _MemoryAccess(ctypes.Structure):
 
 @dataclass
 class ReservedBytes:
-    """Addresses of a GPU. Those in the windows have memory, in whole pages. All others have none, nor has anything else
-    as much before and behind, where a place that overflows 32 bits leads: who touches them loses the GPU."""
+    """Addresses of a GPU. Those in the windows have memory, in whole pages, and all others have none. As many addresses
+    before and behind them have none either: a place that overflows 32 bits lies there, and ends the CUDA context."""
 
     size: int
     windows: Sequence[slice]

@@ -18,7 +18,7 @@ def checks_arrays(kernel, seed):
 
 
 def checks_share(kernel, seed):
-    """With so many calls that a share off by a part in 600 is seen."""
+    """These are enough calls for a share that is off by a part in 600."""
     x = np.random.default_rng(seed).normal(size=(64 + seed, 509)).astype(np.float32)
     return fuzz.check_random(kernel, dropped, (x,), share=0.9, calls=128)
 
