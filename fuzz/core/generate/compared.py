@@ -38,6 +38,14 @@ def compared(op: Op, parameters: tuple[tuple[str, float], ...] = ()) -> Mapping[
 
 
 @remembered(64)
+def ranked(op: Op) -> frozenset[str]:
+    """Return the inputs whose elements the formula puts in order, as for the k largest."""
+    graphs = graphs_of(op.formula, op.inputs, op.parameters)
+    chosen = (node.args[0] for graph in graphs for node in graph.nodes if node.kind in ("ranked", "place"))
+    return frozenset(name for each in chosen for name, _ in _elements(each, 0.0, {}))
+
+
+@remembered(64)
 def _comparisons(op: Op) -> tuple[tuple[Node, Node], ...]:
     """Return both sides of each comparison in the formula, in both orders."""
     graphs = graphs_of(op.formula, op.inputs, op.parameters)

@@ -12,10 +12,10 @@ import numpy as np
 from fuzz.core.base.stream import Reals, Stream
 from fuzz.core.generate import hard_recipes
 from fuzz.core.generate.coded_recipes import BLOCKED, CODED
-from fuzz.core.generate.compared import compared
+from fuzz.core.generate.compared import compared, ranked
 from fuzz.core.generate.gate_recipes import GATES, LOG_GATES
 from fuzz.core.generate.positive_recipes import NOT_NEGATIVE, POSITIVE
-from fuzz.core.generate.recipes import RECIPES, Recipe, RowSpec, random_signs, recipe
+from fuzz.core.generate.recipes import RECIPES, Recipe, RowSpec, random_signs, recipe, repeated
 from fuzz.core.generate.related import RELATED, Related
 from fuzz.core.generate.row_recipes import LOG_PROBABILITIES, LOGITS, PROBABILITIES
 from fuzz.core.generate.scene import LOCAL, Scene, graph_of, is_local
@@ -93,6 +93,16 @@ def _with_one(spec: RowSpec, stream: Stream, what: float) -> Reals:
     return values
 
 
+MATRICES: dict[str, Recipe] = {}
+"""The recipes for matrices of solves and factorisations by name. Menus add the recipes for any rows."""
+
+
+@recipe("columns that differ by 2**-4 to 2**-12: an ill-conditioned matrix", structured=False, registry=MATRICES)
+def _near_columns(spec: RowSpec, stream: Stream) -> Reals:
+    apart = math.ldexp(1.0, -int(stream.child("apart").integers(1, 4, 12)[0]))
+    return repeated(stream.child("row").normal(spec.rows), spec) + apart * _normal(spec, stream)
+
+
 PLACES = "places"
 """The menu of inputs whose values are places along a dimension."""
 OR_MISSING = "places or missing"
@@ -132,6 +142,10 @@ recipes of numbers near those that the op compares elements with."""
 _NEAR, _NEAR_CODES = "near_numbers", "near_codes"
 """The recipes for numbers near the compared ones, for floats and for integers."""
 
+_MASKED: Mapping[str, Sequence[str]] = {"any": ("tied", "masked", "one_finite"), "finite": ("tied",)}
+"""The recipes that are added to a menu for an input that the op puts in order: equal elements, and fewer finite
+elements than are chosen."""
+
 
 def _menu(often: Sequence[str], recipes: Mapping[str, Recipe]) -> Menu:
     known: Mapping[str, Recipe | Related | None] = {**RECIPES, **RELATED, LIKE_FIRST: None}
@@ -163,6 +177,7 @@ MENUS: Mapping[str, Menu] = {
     "log_gates": _menu(tuple(LOG_GATES), LOG_GATES),
     "gradient": _menu(("normal", "normal", "normal", "uniform", "ones", "one_hot"), RECIPES),
     "factor": _menu(tuple(FACTORS), FACTORS),
+    "matrices": _menu(tuple(MATRICES), {**_TAME, **MATRICES}),
     "logits": _menu(("normal", *LOGITS), {**RECIPES, **LOGITS}),
     "coded": _menu(("normal", *CODED), {**RECIPES, **CODED}),
     "blocked": _menu(("normal", *CODED, *BLOCKED), {**RECIPES, **CODED, **BLOCKED}),
@@ -212,6 +227,8 @@ def _menu_of(op: Op, name: str) -> Menu:
         raise OpError(f"{op.name}: {name}: values {LOCAL!r} are for an optional input, which the formula finds itself")
     found, recipes = MENUS[menu], MENUS[menu].recipes
     near = _near(op, name, found)
+    if menu in _MASKED and name in ranked(op):
+        recipes = {**recipes, **{each: LOGITS[each] for each in _MASKED[menu]}}
     if name == op.main:  # the first input depends on no other
         recipes = {each: known for each, known in recipes.items() if isinstance(known, Recipe)}
         return Menu(recipes, (*recipes, *near))

@@ -414,6 +414,9 @@ class Meant:
                 continue
             menu = self._menu(name, dims)
             known = [each for each, recipe in MENUS[menu].recipes.items() if isinstance(recipe, Recipe)]
+            if menu == "finite" and needs.solves and len(dims) > 1:
+                # Methods that square the condition are right for most of the others.
+                menu, known = "matrices", [*known, *MENUS["matrices"].often * (len(known) // 3)]
             tensors[name] = DrawnTensor(shape, menu, dice.pick(known), kept=kept)
         made = ReplayRecipe(stream.key, dtype, tensors, tuple(needs.marks), are_tied=tied and dice.one_in(2))
         return ReplayCase(made.arrays(), {name: each.words for name, each in tensors.items()}, dtype, made)

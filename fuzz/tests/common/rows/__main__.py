@@ -31,7 +31,7 @@ def main() -> None:
     entries = [each for each in loaded(given.rows) if given.k in each.name]
     work = [(each.name, seed) for seed in range(given.seeds) for each in entries if each.drawn or seed == 0]
     results = []
-    with ProcessPoolExecutor(given.jobs, mp_context=get_context("spawn"), max_tasks_per_child=20) as workers:
+    with ProcessPoolExecutor(given.jobs, mp_context=get_context("spawn")) as workers:
         for done in as_completed([workers.submit(by_name, *each) for each in work]):
             results.append(one := done.result())
             if given.json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,21 @@ def test_what_is_compared_with_numbers_is_drawn_near_them_often() -> None:
     assert menus_of(SWITCHING)["x"].often.count("near_numbers") > 1
     assert menus_of(PICKING)["x"].often.count("near_numbers") == 1
     assert {"near_codes"} <= {*menus_of(PICKING)["label"].often} & {*menus_of(PICKING)["code"].often}
+
+
+def smallest_two(x: Any, w: Any) -> Any:
+    return {"y": f.topk(-x, 2, "n")[0]}
+
+
+def test_what_is_put_in_order_has_equal_elements_and_few_finite_ones() -> None:
+    """A search for the k largest that takes one twice is right for other rows."""
+    outputs = (Operand("y", "... k"),)
+    op = Op(smallest_two, inputs=(ROWS, replace(ROWS, name="w")), outputs=outputs)
+    assert {"tied", "masked", "one_finite"} <= {*menus_of(op)["x"].often}
+    assert "masked" not in menus_of(op)["w"].recipes
+    finite = Op(smallest_two, inputs=(replace(ROWS, values="finite"), replace(ROWS, name="w")), outputs=outputs)
+    assert "tied" in menus_of(finite)["x"].often
+    assert "masked" not in menus_of(finite)["x"].recipes
 
 
 @pytest.mark.some(1)

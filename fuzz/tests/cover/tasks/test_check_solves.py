@@ -111,6 +111,11 @@ def _regularised(a: Any, b: Any) -> Any:
     return linalg.solve(gram, a.mT @ b) if m >= n else a.mT @ linalg.solve(gram, b)
 
 
+def _normal(a: Any, b: Any) -> Any:
+    """Return the solution by normal equations, right for well-conditioned matrices alone."""
+    return linalg.solve(a.mT @ a, a.mT @ b) if len(a) >= a.shape[1] else a.mT @ linalg.solve(a @ a.mT, b)
+
+
 def _ten_steps(a: Any, b: Any) -> Any:
     x = torch.zeros(a.shape[1], b.shape[1])
     step = 1.0 / linalg.matrix_norm(a, 2).square()
@@ -178,6 +183,7 @@ WRONG: dict[str, tuple[Kernel, Kernel]] = {
     "factor: in bf16": (by_factor, lambda b, factor: by_factor(b, factor.bfloat16().float())),
     "factor: not the triangle alone": (by_factor, lambda b, factor: linalg.solve(factor @ factor.mT, b)),
     "least: regularised": (least, _regularised),
+    "least: normal equations": (least, _normal),
     "least: ten steps": (least, _ten_steps),
     "least: not the shortest": (least, _any_solution),
     "least: without the last row": (least, _without_last),
