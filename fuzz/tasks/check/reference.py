@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
@@ -84,6 +84,8 @@ class ReadReference:
     contract: Contract
     said: str
     """The text that tells what was read, and what is not judged."""
+    _taken: dict[Hashable, bool] = field(default_factory=dict, repr=False, compare=False)
+    """Whether the reference takes tensors of these shapes."""
 
     @property
     def op(self) -> str:
@@ -104,8 +106,14 @@ class ReadReference:
 
     def takes(self, case: Case) -> bool:
         """Whether the reference takes a case. If the reference raises for it, the case has no meaning."""
-        if self.derived.library == "jax":
-            return self._takes_arrays(case)
+        # In elements: `view_as_complex` takes even places alone.
+        odd = {name: each.layout.alignment(1) % 2 for name, each in case.inputs.items()}
+        shapes = tuple((name, each.layout.shape, odd[name]) for name, each in case.inputs.items())
+        if shapes not in self._taken:  # cases of a failure are mostly of one shape
+            self._taken[shapes] = self._takes_arrays(case) if self.derived.library == "jax" else self._takes(case, odd)
+        return self._taken[shapes]
+
+    def _takes(self, case: Case, odd: Mapping[str, int]) -> bool:
         import torch
 
         # The device "meta" is avoided: torch would import its compiler for it, and no drawn case takes long on the CPU.
@@ -114,8 +122,7 @@ class ReadReference:
         def zeros(name: str, layout: Layout) -> Any:
             of = operand(name)
             dtype = torch.int64 if of.index else torch.bool if of.integers else torch.float32
-            at = layout.alignment(1) % 2  # in elements: `view_as_complex` takes even places alone
-            return torch.zeros(layout.size + at, dtype=dtype)[at:].view(layout.shape)
+            return torch.zeros(layout.size + odd[name], dtype=dtype)[odd[name] :].view(layout.shape)
 
         tensors = {name: zeros(name, each.layout) for name, each in case.inputs.items()}
         with warnings.catch_warnings(), suppress(Exception):  # whatever the reference raises
