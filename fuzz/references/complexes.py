@@ -108,34 +108,38 @@ def whole(reader: Reader, part: Value | None) -> Value:
 
 
 _OF_PRODUCT, _OF_QUOTIENT = "4.0 * a * b", "0.25 * (a / b)"
-_OF_ROOT, _OF_POWER = "0.25 * f.sqrt(f.hypot(a, b))", "0.25 * f.exp(p * f.log(r))"
+_OF_ROOT, _OF_POWER = "0.25 * f.sqrt(r)", "0.25 * f.exp(p * f.log(r))"
+_OF_POWERS: Mapping[float, str] = {2: "0.25 * r * r", 3: "0.25 * r * r * r", 4: "0.25 * r * r * r * r"}
 """Numbers of which a part may have eight times the error besides its own. Measured in u of the whole number, with
 functions of 4 ulp: products may be off by 24 to 57, of which three products need 7, and the angle in NumPy 14;
 quotients by 50, and roots by 35, of which logarithms need 2 + 2 log |z|."""
 
 
-def _by_norm(reader: Reader, made: Complex, room: Value, again: Value) -> Complex:
-    """Return complex numbers whose parts may also be off by the errors of `room` and `again`, which are the same number
-    calculated twice."""
-    assert isinstance(room.expression, ast.Name)
-    assert isinstance(again.expression, ast.Name)
-    for part in made.parts:
+def _by_norm(reader: Reader, made: Complex, *norms: Value) -> Complex:
+    """Return complex numbers whose parts may also have the errors of `norms`, the same number calculated twice; without
+    any, the numbers as they are."""
+    named = dict(zip(("norm", "again"), map(reader.expression, norms), strict=False))
+    for part in made.parts if norms else ():
         line = None if part is None or part.expression is None else reader.lines.line(part.expression)
         if line is not None:
-            given = {"part": line.expression, "room": room.expression, "again": again.expression}
-            line.ways[BY_NORM] = template("part + 4.0 * (abs(room) - abs(again))", given)
+            line.ways[BY_NORM] = template("part + 4.0 * (abs(norm) - abs(again))", {**named, "part": line.expression})
     return made
 
 
-def _twice(reader: Reader, text: str, **given: Value | Number) -> tuple[Value, Value]:
-    """Return a positive number twice, each with errors of its own."""
-    return reader.each(text, "norm", **given), reader.each(f"abs({text})", "again", **given)
+def _factors(reader: Reader, a: Complex, b: Complex) -> Sequence[tuple[Value, Value]]:
+    """Return (|real| + |imag|) / 2 of both factors, twice, so that errors that many elements share do not cancel; () if
+    a part is missing, so that no part of a product is a difference."""
+    if None in (*a.parts, *b.parts):
+        return ()
+    texts = "0.5 * (abs(a) + abs(b))", "0.5 * (abs(b) + abs(a))"
+    x, y = ([reader.each(text, "half", a=each.real, b=each.imag) for text in texts] for each in (a, b))  # type: ignore[arg-type]
+    return [*zip(x, y, strict=True)]
 
 
-def _size(reader: Reader, given: Complex) -> Value | None:
-    """Return |real| + |imag|; None if a part is missing, so that no part of a product is a difference."""
-    a, b = given.parts
-    return None if a is None or b is None else reader.each("0.5 * (abs(a) + abs(b))", "norm", a=a, b=b)
+def _sizes(reader: Reader, given: Complex) -> Sequence[Value]:
+    """Return a magnitude twice, as `_factors` does."""
+    real, imag = (whole(reader, each) for each in given.parts)
+    return [reader.each("f.hypot(a, b)", "size", a=a, b=b) for a, b in ((real, imag), (imag, real))]
 
 
 @rule("complex")
@@ -177,10 +181,8 @@ def _opposite_part(reader: Reader, self: Value) -> Value:
 @rule(f"{COMPLEX}mul")
 def _product(reader: Reader, self: Given, other: Given) -> Complex:
     a, b = parts_of(reader, self), parts_of(reader, other)
-    made, x, y = _by_parts(reader, a, b), _size(reader, a), _size(reader, b)
-    if x is None or y is None:
-        return made
-    return _by_norm(reader, replace(made, sizes=(x, y)), *_twice(reader, _OF_PRODUCT, a=x, b=y))
+    made = replace(_by_parts(reader, a, b), factors=_factors(reader, a, b))
+    return _by_norm(reader, made, *(reader.each(_OF_PRODUCT, "norm", a=x, b=y) for x, y in made.factors))
 
 
 def _by_parts(reader: Reader, a: Complex, b: Complex) -> Complex:
@@ -202,10 +204,8 @@ def _total(reader: Reader, self: Complex, **given: Any) -> Any:
     made = Complex(*(
         summed(reader, *((sign, (plain(reader, each, **given),)) for sign, each in some)) for some in self.terms
     ))  # fmt: skip
-    if not self.sizes:
-        return made
-    x, y = self.sizes
-    return _by_norm(reader, made, *(plain(reader, each, **given) for each in _twice(reader, "a * b", a=x, b=y)))
+    products = (reader.each("a * b", "norm", a=x, b=y) for x, y in self.factors)
+    return _by_norm(reader, made, *(plain(reader, each, **given) for each in products))
 
 
 _SUMS_OF_PRODUCTS = "mm", "bmm", "matmul", "mv", "dot", "vdot"
@@ -219,10 +219,7 @@ def _dot(reader: Reader, op: str = "", **given: Given) -> Complex:
     made = [[x and y and reader.rules[op](reader, **{first: x, second: y}) for y in b.parts] for x in a.parts]
     (plain, of_b), (of_a, both) = made
     found = Complex(summed(reader, ("+", (plain,)), ("-", (both,))), summed(reader, ("+", (of_b,)), ("+", (of_a,))))
-    x, y = _size(reader, a), _size(reader, b)
-    if x is None or y is None:
-        return found
-    sums = (reader.rules[op](reader, **{first: each, second: y}) for each in (x, reader.each("abs(a)", "size", a=x)))
+    sums = (reader.rules[op](reader, **{first: x, second: y}) for x, y in _factors(reader, a, b))
     return _by_norm(reader, found, *sums)
 
 
@@ -265,10 +262,8 @@ def _quotient(reader: Reader, self: Given, other: Given) -> Complex:
     size = whole(reader, summed(reader, ("+", (b.real, b.real)), ("+", (b.imag, b.imag))))
     shares = Complex(*(each and reader.each("a / b", "share", a=each, b=size) for each in b.parts))
     found = _by_parts(reader, a, _negative(reader, shares, conjugates=True))
-    return _by_norm(reader, found, *_twice(reader, _OF_QUOTIENT, a=_absolute(reader, a), b=_absolute(reader, b)))
-
-
-_POWERS: Mapping[float, str] = {2: "0.25 * a * a", 3: "0.25 * a * a * a", 4: "0.25 * a * a * a * a"}
+    pairs = zip(_sizes(reader, a), _sizes(reader, b), strict=True)
+    return _by_norm(reader, found, *(reader.each(_OF_QUOTIENT, "norm", a=x, b=y) for x, y in pairs))
 
 
 @rule(f"{COMPLEX}reciprocal", f"{COMPLEX}pow.Tensor_Scalar")
@@ -277,20 +272,21 @@ def _power(reader: Reader, self: Complex, exponent: Number = -1) -> Any:
         raise UnreadableError("takes a power of complex numbers that is no real number: write exp(w * log(z))")
     if exponent in (-1, 0.5):
         return _quotient(reader, 1.0, self) if exponent == -1 else _root(reader, self)
-    if exponent not in _POWERS:
+    if exponent not in _OF_POWERS:
         return _by_angle(reader, self, exponent)
     half = _by_parts(reader, self, self)
     found = half if exponent == 2 else _by_parts(reader, half, self if exponent == 3 else half)
-    return _by_norm(reader, found, *_twice(reader, _POWERS[exponent], a=_absolute(reader, self)))
+    sizes = _sizes(reader, self)
+    return _by_norm(reader, found, *(reader.each(_OF_POWERS[exponent], "norm", r=each) for each in sizes))
 
 
 def _by_angle(reader: Reader, base: Complex, exponent: float) -> Complex:
     """Return a power by the angle, in which its errors grow with the exponent."""
-    norms = _twice(reader, _OF_POWER, r=_absolute(reader, base), p=exponent)
-    size = reader.each("f.exp(p * f.log(r))", "size", r=_absolute(reader, base), p=exponent)
+    sizes = _sizes(reader, base)
+    size = reader.each("f.exp(p * f.log(r))", "size", r=sizes[0], p=exponent)
     turned = reader.each("p * a", "turned", p=exponent, a=_angle(reader, base))
     made = Complex(*(reader.each(f"r * f.{name}(a)", "part", r=size, a=turned) for name in ("cos", "sin")))
-    return _by_norm(reader, made, *norms)
+    return _by_norm(reader, made, *(reader.each(_OF_POWER, "norm", r=each, p=exponent) for each in sizes))
 
 
 @rule(f"{COMPLEX}abs")
@@ -352,7 +348,8 @@ def _root(reader: Reader, self: Complex) -> Complex:
     imag = reader.each(
         "f.where(a < 0.0, x, y) * f.where(f.atan2(b, -1.0) < 0.0, -1.0, 1.0)", "part", a=a, b=b, x=size, y=other
     )
-    return _by_norm(reader, Complex(real, imag), *_twice(reader, _OF_ROOT, a=a, b=b))
+    norms = (reader.each(_OF_ROOT, "norm", r=each) for each in _sizes(reader, self))
+    return _by_norm(reader, Complex(real, imag), *norms)
 
 
 @rule(f"{COMPLEX}exp")
