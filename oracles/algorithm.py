@@ -24,8 +24,9 @@ from oracles.formula.made import completed, grown
 from oracles.formula.trace import FormulaError, Node, Trace, ordered, run, trace
 from oracles.op import Op
 
-FORMULA = "formula"
-"""The name that stands for the formula's own way to calculate a local, where algorithms are named."""
+FORMULA, BY_NORM = "formula", "by norm"
+"""The names of a formula's own way to calculate a local, where algorithms are named; and of the one by which a part of
+a complex number may be off in proportion to the whole number."""
 _BITS = 400
 _AGREE = mpmath.ldexp(1, -200)
 """The relative difference, calculated with `_BITS` bits, up to which two algorithms have the same exact value."""

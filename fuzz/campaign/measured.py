@@ -32,6 +32,7 @@ from fuzz.core.execute.batch import Pool
 from fuzz.core.judge.batch import settle
 from fuzz.core.laws.registry import Entry
 from fuzz.findings.book import FindingBook
+from oracles.algorithm import BY_NORM, FORMULA
 from oracles.dtypes import DOUBLE, NARROW, SINGLE
 from oracles.formula.contract import WIDE, Contract
 from oracles.operand import OUTER
@@ -193,6 +194,18 @@ def _is_wrong(run: TargetRun, contract: Contract) -> bool:
     return run.ratio(contract) is None
 
 
+def _is_by_norm(contract: Contract) -> bool:
+    """Whether parts of complex numbers may be off in proportion to the whole number."""
+    return BY_NORM in contract.algorithm.values()
+
+
+def _needs_norm(runs: Sequence[TargetRun], contract: Contract) -> bool:
+    """Whether a run is wrong if each part of a complex number must be right by itself."""
+    ways = {local: FORMULA if way == BY_NORM else way for local, way in contract.algorithm.items()}
+    by_parts = replace(contract, algorithm=ways)
+    return any(_is_wrong(run, by_parts) for run in _uncertain(runs, by_parts))
+
+
 Rounding = Callable[
     ["np.ndarray[tuple[int, ...], np.dtype[np.uint32]]", int], "np.ndarray[tuple[int, ...], np.dtype[np.uint32]]"
 ]
@@ -226,8 +239,9 @@ def _rounded(case: Case, lost: int, rounding: Rounding) -> Case:
 
 
 _FURTHER = "off by more than this explains where {}; right with sums in any order, and casts or none"
+_NORM = "right by norm only: a part that is small beside the other may have no right digit"
 _CASES, _FAILING = 64, 32
-"""The number of cases of a search that are run again, and of the smallest failing runs that are judged again."""
+"""The number of cases of a search that are run again, and of the smallest of these runs that are judged again."""
 
 
 @dataclass
@@ -253,7 +267,7 @@ class Measuring:
     def look_ahead(self, max_cases: int) -> None:
         """Run the cases that `ended` will need, before the search ends."""
         for target in self.targets:
-            if target.id in self.records and self.records[target.id].tightens:
+            if target.id in self.records and (self.records[target.id].tightens or _is_by_norm(target.contract)):
                 self._run(target, max_cases, math.inf)
 
     @property
@@ -275,12 +289,17 @@ class Measuring:
         for target in self.targets:
             if target.id not in self.records or session.interruption.wanted:
                 continue
-            if target.id not in failing and not self.records[target.id].tightens:
+            tightens, by_norm = self.records[target.id].tightens, _is_by_norm(target.contract)
+            if not (target.id in failing or tightens or by_norm):
                 continue
             runs = self._run(target, max_cases, ends)
+            smallest = sorted(runs, key=lambda run: run.case.elements)[:_FAILING]
             if target.id in failing:
-                smallest = sorted(runs, key=lambda run: run.case.elements)[:_FAILING]
                 self.right_as[target.id] = right_as(smallest, target.contract)
+                continue
+            if by_norm and _needs_norm(smallest, target.contract):
+                self.right_as[target.id] = _NORM
+            if not tightens:
                 continue
             if (case := wrong(target, runs, lambda: time.monotonic() > ends)) is not None:
                 session.runner([target], search=False).run_entries([[Entry(case)]])

@@ -118,7 +118,8 @@ def _called(name: str, args: Any, kwargs: Any) -> Any:
     if name == "modf":  # torch's NumPy rounds down, NumPy towards zero
         return args[0] - np.trunc(args[0]), np.trunc(args[0])
     ours: Mapping[str, Any] = {"pad": _padded, "sliding_window_view": _windowed}
-    found = ours.get(name) or getattr(tnp, name, None) or getattr(tnp.linalg, name, None) or _special(name)
+    spaces = (getattr(each, name, None) for each in (tnp, tnp.linalg, tnp.fft))  # "fft" is a module, too
+    found = ours.get(name) or next(filter(callable, spaces), None) or _special(name)
     if found is None or name == "cbrt":  # a power there, NaN of negative numbers and off far from 1
         raise UnreadableError(f"numpy.{name} has no formula")
     return _run(found, args, kwargs)

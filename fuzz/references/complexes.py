@@ -3,6 +3,9 @@
 Fourier transforms are sums of complex numbers times sines and cosines, along one axis after the other. Kernels
 calculate them in stages, so that errors depend on the whole row even where sines and cosines are small. The formula
 adds the sum of the row's magnitudes and subtracts it again, so that the budget includes those errors.
+
+Products and roots need not be right in both parts. A kernel that multiplies three times (Higham, 1992), or calculates
+by the angle, is right by the norm of the whole number. The algorithm `BY_NORM` of a part includes such errors.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from fuzz.references.maps import single
 from fuzz.references.reading import Reader
 from fuzz.references.scope import COMPLEX, Complex, Number, Rule, Value
 from fuzz.references.transforms import WAVE
+from oracles.algorithm import BY_NORM
 from oracles.formula.node import Node
 
 _ALIKE = (
@@ -103,6 +107,41 @@ def whole(reader: Reader, part: Value | None) -> Value:
     return part if part is not None else Value(reader.number(0.0))
 
 
+_OF_PRODUCT, _OF_QUOTIENT = "4.0 * a * b", "0.25 * (a / b)"
+_OF_ROOT, _OF_POWER = "0.25 * f.sqrt(r)", "0.25 * f.exp(p * f.log(r))"
+_OF_POWERS: Mapping[float, str] = {2: "0.25 * r * r", 3: "0.25 * r * r * r", 4: "0.25 * r * r * r * r"}
+"""Numbers of which a part may have eight times the error besides its own. Measured in u of the whole number, with
+functions of 4 ulp: products may be off by 24 to 57, of which three products need 7, and the angle in NumPy 14;
+quotients by 50, and roots by 35, of which logarithms need 2 + 2 log |z|."""
+
+
+def _by_norm(reader: Reader, made: Complex, *norms: Value) -> Complex:
+    """Return complex numbers whose parts may also have the errors of `norms`, the same number calculated twice; without
+    any, the numbers as they are."""
+    named = dict(zip(("norm", "again"), map(reader.expression, norms), strict=False))
+    for part in made.parts if norms else ():
+        line = None if part is None or part.expression is None else reader.lines.line(part.expression)
+        if line is not None:
+            line.ways[BY_NORM] = template("part + 4.0 * (abs(norm) - abs(again))", {**named, "part": line.expression})
+    return made
+
+
+def _factors(reader: Reader, a: Complex, b: Complex) -> Sequence[tuple[Value, Value]]:
+    """Return (|real| + |imag|) / 2 of both factors, twice, so that errors that many elements share do not cancel; () if
+    a part is missing, so that no part of a product is a difference."""
+    if None in (*a.parts, *b.parts):
+        return ()
+    texts = "0.5 * (abs(a) + abs(b))", "0.5 * (abs(b) + abs(a))"
+    x, y = ([reader.each(text, "half", a=each.real, b=each.imag) for text in texts] for each in (a, b))  # type: ignore[arg-type]
+    return [*zip(x, y, strict=True)]
+
+
+def _sizes(reader: Reader, given: Complex) -> Sequence[Value]:
+    """Return a magnitude twice, as `_factors` does."""
+    real, imag = (whole(reader, each) for each in given.parts)
+    return [reader.each("f.hypot(a, b)", "size", a=a, b=b) for a, b in ((real, imag), (imag, real))]
+
+
 @rule("complex")
 def _complex(reader: Reader, real: Value, imag: Value) -> Complex:
     return Complex(*reader.met(real, imag))
@@ -142,6 +181,12 @@ def _opposite_part(reader: Reader, self: Value) -> Value:
 @rule(f"{COMPLEX}mul")
 def _product(reader: Reader, self: Given, other: Given) -> Complex:
     a, b = parts_of(reader, self), parts_of(reader, other)
+    made = replace(_by_parts(reader, a, b), factors=_factors(reader, a, b))
+    return _by_norm(reader, made, *(reader.each(_OF_PRODUCT, "norm", a=x, b=y) for x, y in made.factors))
+
+
+def _by_parts(reader: Reader, a: Complex, b: Complex) -> Complex:
+    """Return a product whose parts are sums of two products each."""
     signed = ("+", a.real, b.real), ("-", a.imag, b.imag)
     terms = [
         [(sign, reader.each("x * y", "part", x=x, y=y)) for sign, x, y in some if x is not None and y is not None]
@@ -155,10 +200,12 @@ def _total(reader: Reader, self: Complex, **given: Any) -> Any:
     """Return a sum; of products as the sums of all products, which many libraries make one by one."""
     if not any(self.terms):
         return _alike(reader, self=self, **given)
-    return Complex(*(
-        summed(reader, *((sign, (_plain(reader)(reader, each, **given),)) for sign, each in some))
-        for some in self.terms
+    plain = _plain(reader)
+    made = Complex(*(
+        summed(reader, *((sign, (plain(reader, each, **given),)) for sign, each in some)) for some in self.terms
     ))  # fmt: skip
+    products = (reader.each("a * b", "norm", a=x, b=y) for x, y in self.factors)
+    return _by_norm(reader, made, *(plain(reader, each, **given) for each in products))
 
 
 _SUMS_OF_PRODUCTS = "mm", "bmm", "matmul", "mv", "dot", "vdot"
@@ -171,7 +218,9 @@ def _dot(reader: Reader, op: str = "", **given: Given) -> Complex:
     a = _negative(reader, a, conjugates=True) if op == "vdot" else a
     made = [[x and y and reader.rules[op](reader, **{first: x, second: y}) for y in b.parts] for x in a.parts]
     (plain, of_b), (of_a, both) = made
-    return Complex(summed(reader, ("+", (plain,)), ("-", (both,))), summed(reader, ("+", (of_b,)), ("+", (of_a,))))
+    found = Complex(summed(reader, ("+", (plain,)), ("-", (both,))), summed(reader, ("+", (of_b,)), ("+", (of_a,))))
+    sums = (reader.rules[op](reader, **{first: x, second: y}) for x, y in _factors(reader, a, b))
+    return _by_norm(reader, found, *sums)
 
 
 @rule(*(f"{COMPLEX}{name}" for name in ("add", "sub", "rsub")))
@@ -212,18 +261,32 @@ def _quotient(reader: Reader, self: Given, other: Given) -> Complex:
         return Complex(*(each and reader.each("a / b", "part", a=each, b=whole(reader, b.real)) for each in a.parts))
     size = whole(reader, summed(reader, ("+", (b.real, b.real)), ("+", (b.imag, b.imag))))
     shares = Complex(*(each and reader.each("a / b", "share", a=each, b=size) for each in b.parts))
-    found: Complex = _product(reader, a, _negative(reader, shares, conjugates=True))
-    return found
+    found = _by_parts(reader, a, _negative(reader, shares, conjugates=True))
+    pairs = zip(_sizes(reader, a), _sizes(reader, b), strict=True)
+    return _by_norm(reader, found, *(reader.each(_OF_QUOTIENT, "norm", a=x, b=y) for x, y in pairs))
 
 
 @rule(f"{COMPLEX}reciprocal", f"{COMPLEX}pow.Tensor_Scalar")
 def _power(reader: Reader, self: Complex, exponent: Number = -1) -> Any:
+    if not isinstance(exponent, int | float):
+        raise UnreadableError("takes a power of complex numbers that is no real number: write exp(w * log(z))")
     if exponent in (-1, 0.5):
         return _quotient(reader, 1.0, self) if exponent == -1 else _root(reader, self)
-    if exponent not in (2, 3, 4):
-        raise UnreadableError("takes a power of complex numbers that is not 2, 3, 4, -1 or a root: write products")
-    half = _product(reader, self, self)
-    return half if exponent == 2 else _product(reader, half, self if exponent == 3 else half)
+    if exponent not in _OF_POWERS:
+        return _by_angle(reader, self, exponent)
+    half = _by_parts(reader, self, self)
+    found = half if exponent == 2 else _by_parts(reader, half, self if exponent == 3 else half)
+    sizes = _sizes(reader, self)
+    return _by_norm(reader, found, *(reader.each(_OF_POWERS[exponent], "norm", r=each) for each in sizes))
+
+
+def _by_angle(reader: Reader, base: Complex, exponent: float) -> Complex:
+    """Return a power by the angle, in which its errors grow with the exponent."""
+    sizes = _sizes(reader, base)
+    size = reader.each("f.exp(p * f.log(r))", "size", r=sizes[0], p=exponent)
+    turned = reader.each("p * a", "turned", p=exponent, a=_angle(reader, base))
+    made = Complex(*(reader.each(f"r * f.{name}(a)", "part", r=size, a=turned) for name in ("cos", "sin")))
+    return _by_norm(reader, made, *(reader.each(_OF_POWER, "norm", r=each, p=exponent) for each in sizes))
 
 
 @rule(f"{COMPLEX}abs")
@@ -285,7 +348,8 @@ def _root(reader: Reader, self: Complex) -> Complex:
     imag = reader.each(
         "f.where(a < 0.0, x, y) * f.where(f.atan2(b, -1.0) < 0.0, -1.0, 1.0)", "part", a=a, b=b, x=size, y=other
     )
-    return Complex(real, imag)
+    norms = (reader.each(_OF_ROOT, "norm", r=each) for each in _sizes(reader, self))
+    return _by_norm(reader, Complex(real, imag), *norms)
 
 
 @rule(f"{COMPLEX}exp")

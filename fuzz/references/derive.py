@@ -33,6 +33,7 @@ from fuzz.references.elementwise import dtype_of
 from fuzz.references.fits import Calls
 from fuzz.references.gates import compared_of, gates_of, is_integer
 from fuzz.references.guard import Agreement, RunReference, difference_at, hold, hold_far
+from fuzz.references.libraries import OF_PARTS
 from fuzz.references.library import held, recorded, shortens, specs_of, widens
 from fuzz.references.maps import single, spread
 from fuzz.references.names import returned_names
@@ -40,7 +41,7 @@ from fuzz.references.parameters import parameters_of, titled
 from fuzz.references.parts import PARTS_SAID, Parted, parted_of
 from fuzz.references.reading import Reader
 from fuzz.references.recording import Recording, fault
-from fuzz.references.reductions import LIMIT, forget_limits
+from fuzz.references.reductions import LIMIT, LIMITS, forget
 from fuzz.references.relations import multiples_of, rounded_of, said_of
 from fuzz.references.rewrites import note
 from fuzz.references.rules import RULES
@@ -49,7 +50,7 @@ from fuzz.references.selection import kept
 from fuzz.references.sizes import Sizes
 from fuzz.references.text import Formula, formula, identifier, written
 from fuzz.references.transforms import make_room
-from oracles.algorithm import FORMULA
+from oracles.algorithm import BY_NORM, FORMULA
 from oracles.dtypes import CODED
 from oracles.formula.made import Counts, extents_of, follows
 from oracles.formula.trace import FormulaError, ordered, trace
@@ -253,12 +254,12 @@ def _read(
         with suppress(OpError, FormulaError):
             return _read(asked, drawn, dtypes, name, stated, reader.apart, further=further)
     note(reader.lines)
-    if asked.values != ANY:
-        forget_limits(reader.lines)
+    is_strict, is_parted = asked.values == ANY, hasattr(asked.reference, OF_PARTS)
+    forget(reader.lines, *(() if is_strict else LIMITS), *((BY_NORM,) if is_strict or not is_parted else ()))
     kinds = [dtype_of(each) for each in read]
     outputs = [_of_dims(reader, replace(reader.unrounded(each), dtype="torch.float32")) for each in read]
     reader.say_extents(outputs)
-    transforms = () if asked.values == ANY else make_room(reader.lines, reader.sizes)
+    transforms = () if is_strict else make_room(reader.lines, reader.sizes)
     names = output_names(asked, recording.names, len(outputs))
     own = inspect.getdoc(asked.reference) or ""
     summary = own.split("\n")[0].replace("\\", "").replace('"', "'").strip()

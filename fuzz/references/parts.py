@@ -56,7 +56,7 @@ class Parted:
         """Return a reference, and what is known of its tensors, in parts."""
         examples, dtypes = known["example_inputs"], known["dtypes"] or {}
         return (
-            self.reference(reference), self._shapes(shapes),
+            self.reference(reference), self._shapes(shapes, examples),
             {**known, "example_inputs": None if examples is None else self.examples(examples),
              "dtypes": {name: each for name, each in dtypes.items() if name not in self.complexes}},
             values if isinstance(values, str) else self._halved(values),
@@ -83,9 +83,10 @@ class Parted:
         """Return examples by the names of the parts."""
         return self._halved(_named(self.names, examples))
 
-    def _shapes(self, shapes: Shapes | None) -> Shapes | None:
+    def _shapes(self, shapes: Shapes | None, examples: Examples | None) -> Shapes | None:
         if shapes is None:
-            return self._halved({self.names[0]: f"{OUTER} n"}) if len(self.names) == 1 else None
+            is_alone = len(self.names) == 1 and examples is None
+            return self._halved({self.names[0]: f"{OUTER} n"}) if is_alone else None
         dims, numbers = parsed(shapes, twice=True)
         return {**self._halved({name: " ".join(some) for name, some in dims.items()}), **numbers}
 

@@ -93,12 +93,14 @@ _LSE = "f.log(mass) + most"
 _LIMIT = f"f.where(most >= float('inf'), most, f.where(most <= -float('inf'), most, {_LSE}))"
 """The algorithm of torch.logsumexp for a row whose maximum is infinite: the result is that infinity, not NaN."""
 LIMIT, _BY_LIMIT = "limit", "by_limit"
+LIMITS = LIMIT, _BY_LIMIT
+"""The algorithms that only differ for infinities."""
 
 
-def forget_limits(lines: Lines) -> None:
-    """Remove the algorithms that only differ for infinities, since none are judged."""
+def forget(lines: Lines, *ways: str) -> None:
+    """Remove the algorithms of these names."""
     for line in lines.found.values():
-        line.ways = {way: each for way, each in line.ways.items() if way not in (LIMIT, _BY_LIMIT)}
+        line.ways = {way: each for way, each in line.ways.items() if way not in ways}
 
 
 @rule("_softmax", "_safe_softmax")

@@ -51,6 +51,8 @@ class Complex:
     imag: Value | None
     terms: Sequence[Sequence[tuple[str, Value]]] = field(default=((), ()), kw_only=True)
     """For a product, the products that each part is a sum of, with their signs."""
+    factors: Sequence[tuple[Value, Value]] = field(default=(), kw_only=True)
+    """For a product, the magnitudes of both factors, twice, if all four parts are there."""
 
     @property
     def parts(self) -> tuple[Value | None, Value | None]:

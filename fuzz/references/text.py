@@ -105,7 +105,7 @@ def _dict(texts: Mapping[str, str]) -> str:
 def _lambda(expression: ast.expr, named: Mapping[str, str]) -> str:
     """Return the text of a lambda of the locals in an expression."""
     own = (node.id for node in ast.walk(expression) if isinstance(node, ast.Name))
-    names = dict.fromkeys(name for name in own if name not in ("f", "float"))
+    names = dict.fromkeys(name for name in own if name not in ("f", "float", "abs"))
     return f"lambda {', '.join(named.get(name, name) for name in names)}: {_shown(expression, named)}"
 
 

@@ -26,7 +26,7 @@ from fuzz.references.layers import weights_of, with_weights
 from fuzz.references.parameters import has_signature, parameters_of
 from fuzz.report.words import element
 from fuzz.tasks.check.function import held
-from fuzz.tasks.check.reference import contract_of, named_examples
+from fuzz.tasks.check.reference import contract_of
 from fuzz.tasks.check.results import CheckError, CheckFailed, reason_of, told
 from oracles.doubledouble import DoubleDouble, head
 from oracles.dtypes import DTYPES, INTEGERS, DtypeError
@@ -143,8 +143,9 @@ class ReadTask:
         known = parameters_of(reference) if has_signature(reference) else derived.called
         if len(inputs) > len(known):
             raise CheckError(f"inputs are {len(inputs)}, and the reference takes {len(known)}")
-        inputs = inputs if derived.parted is None else derived.parted.examples(inputs)
-        return cls.of_read(derived, named_examples(reference, derived.called, inputs), contract, strict=values == ANY)
+        if not isinstance(inputs, Mapping):
+            inputs = dict(zip(known if derived.parted is None else derived.parted.names, inputs, strict=False))
+        return cls.of_read(derived, inputs, contract, strict=values == ANY)
 
     @classmethod
     def of_read(
@@ -152,6 +153,7 @@ class ReadTask:
         strict: bool = False,
     ) -> ReadTask:  # fmt: skip
         """Return the task of a reference that was read, for inputs by the reference's names. Raises CheckError."""
+        named = named if derived.parted is None else derived.parted.examples(named)
         of = {own: named[theirs or own] for own, theirs in derived.called.items() if (theirs or own) in named}
         found = {name: array_of(value, name) for name, value in of.items()}
         if not any(values.ndim for values, _ in found.values()):  # see `_with_dimension`

@@ -21,6 +21,8 @@ from fuzz.campaign.tolerance import TORCH
 from fuzz.core.base.errors import error_line
 from fuzz.core.base.text import counted
 from fuzz.core.transport.python.arrays import TorchArrays
+from fuzz.core.transport.python.halves import in_halves, is_complex
+from fuzz.references.parts import parted_of
 from fuzz.references.replay.oracle import compared
 from fuzz.references.rerun import replayed, ways_of
 from fuzz.references.residuals import equations_of, solves
@@ -107,6 +109,13 @@ class JudgedCall:
         dtype: str, unread: str,
     ) -> JudgedCall:  # fmt: skip
         try:
+            if any(map(is_complex, [*tensors.values(), *tensors_in(returned)])):
+                parted = parted_of(reference, None, tensors, None)
+                reference, tensors, returned = (
+                    parted.reference(reference),
+                    parted.examples(tensors),
+                    in_halves(returned),
+                )
             inputs = dict(zip(tensors, arrays_of(tensors.values()), strict=True))
             replays = replayed(ways_of(reference), inputs)
             for each in equations_of(reference, inputs) if solves(operations) else ():
@@ -135,13 +144,18 @@ def arrays_of(tensors: Any) -> Sequence[Any]:
 def effect(task: ReadTask, atol: float, rtol: float, dtype: str | None = None) -> tuple[float, float]:
     """Return the effect of a tolerance on an output of a read task: its median over the elements, by the largest error
     of a right kernel, and the share of elements for which a right kernel may be off by more than that. NaN if there
-    is no number. `dtype` is that of the output, by default that of the first input."""
-    bound = task.bound(dtype=dtype)
-    exact, low, high = arrays_of((bound.exact, bound.low, bound.high)) if task.like is not None else (
-        bound.exact, bound.low, bound.high
-    )  # fmt: skip
+    is no number. `dtype` is that of the output, by default that of the first input. Of complex numbers the error is
+    that of both parts together."""
+    names = [each.name for each in task.derived.op.outputs] if task.derived.parted else [""]
+    bounds = [task.bound(name, dtype=dtype) for name in names]
+    found = [(each.exact, each.low, each.high) for each in bounds]
+    ends = [arrays_of(each) if task.like is not None else each for each in found]
     with np.errstate(all="ignore"):
-        by = (atol + rtol * np.abs(exact)) / np.maximum(high - exact, exact - low)
+        size, error = (
+            np.sqrt(sum(np.square(each) for each in some))
+            for some in zip(*((exact, np.maximum(high - exact, exact - low)) for exact, low, high in ends), strict=True)
+        )
+        by = (atol + rtol * size) / error
     by = by[np.isfinite(by)]
     return (float(np.median(by)), float((by < 1.0).mean())) if by.size else (_NAN, _NAN)
 
@@ -271,7 +285,8 @@ class Comparisons:
         return returned
 
     def _see(self, actual: Any, expected: Any, atol: float | None, rtol: float | None, passed: bool) -> SuiteComparison:
-        dtype = next((name for name, own in TorchArrays().dtypes.items() if own == getattr(actual, "dtype", "")), "")
+        own = actual.real if is_complex(actual) else actual
+        dtype = next((name for name, each in TorchArrays().dtypes.items() if each == getattr(own, "dtype", "")), "")
         judged = self._judged(actual, expected, dtype)
         wider = tight = _NAN
         if judged.task is not None:
@@ -287,13 +302,13 @@ class Comparisons:
         place = _place()
         for at, (name, value) in enumerate([*given.items()][:2]):
             array = np.asarray(value)
-            if array.dtype.kind != "f" or array.size > _MOST_ELEMENTS or judged.by:
+            if array.dtype.kind not in "fc" or array.size > _MOST_ELEMENTS or judged.by:
                 continue
             try:
-                judged = self._read_and_judged(called_value(argument(frame, name, at), array), value)
+                judged = self._read_and_judged(called_value(argument(frame, name, at), array), array)
                 tolerance = _tolerance(given, array.dtype)
                 if judged.task is not None and tolerance is not None and self._is_new(place):
-                    wider, tight = effect(judged.task, *tolerance, array_of(array, place)[1])
+                    wider, tight = effect(judged.task, *tolerance, array_of(array.real, place)[1])
             except UnknownSourceError as error:
                 judged = judged if judged.unread else JudgedCall(said=f"the value: {error}")
             except CheckError as error:
@@ -312,7 +327,7 @@ class Comparisons:
             self._read[key] = reading_of(made.reference, made.inputs), made.kept
         task, _ = self._read[key]
         if isinstance(task, str):
-            known = None if made.args is None else strayed(made.kept[0].__name__, made.args, value)
+            known = None if made.args is None or is_complex(value) else strayed(made.kept[0].__name__, made.args, value)
             if known is not None:
                 return JudgedCall(MPMATH, WRONG if known else RIGHT, known, task)
             return JudgedCall(said=task.rpartition("cannot be read: ")[2], unread=task)
@@ -379,7 +394,7 @@ def _tolerance(given: Mapping[str, Any], dtype: Any) -> tuple[float, float] | No
     if "rtol" not in given:
         return None
     rtol, atol = given["rtol"], given.get("atol", 0.0)
-    return atol or 0.0, float(np.spacing(dtype.type(1))) ** 0.5 * 4 if rtol is None else rtol
+    return atol or 0.0, float(np.finfo(dtype).eps) ** 0.5 * 4 if rtol is None else rtol
 
 
 def _differ_in_values(one: Any, other: Any) -> bool:

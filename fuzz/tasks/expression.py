@@ -21,7 +21,7 @@ _DEEP = 8
 """The most variables and parameters behind which an expression is looked for: two may be assigned to each other."""
 _INPUT = "x{}"
 _OTHER = "_other{}"
-"""Names of what an expression takes: arrays of floats, and anything else."""
+"""Names of what an expression takes: arrays of floats or complex numbers, and anything else."""
 
 
 class UnknownSourceError(Exception):
@@ -95,7 +95,7 @@ def called_value(place: SourcePlace, value: Any) -> CalledValue:
             raise UnknownSourceError(f"its call cannot be made again: {error}") from error
         finally:
             np.random.set_state(state)
-    if again.dtype.kind != "f" or not np.array_equal(again, np.asarray(value), equal_nan=True):
+    if again.dtype.kind not in "fc" or not np.array_equal(again, np.asarray(value), equal_nan=True):
         raise UnknownSourceError("its expression has another value now")
     fixed = {name: each for name, each in {**made.floats, **made.others}.items() if name not in inputs}
     alone = (
@@ -173,7 +173,7 @@ class ExpressionReading(ast.NodeTransformer):
                 array = np.asarray(value)
             except ValueError:  # of lists that are no array
                 array = value
-        if isinstance(array, np.ndarray) and array.dtype.kind == "f":
+        if isinstance(array, np.ndarray) and array.dtype.kind in "fc":
             name, kept = _INPUT.format(len(self.inputs) + len(self.floats)), self.inputs
             value = array
         elif isinstance(value, float):

@@ -41,7 +41,7 @@ from fuzz.references.text import identifier
 from fuzz.tasks.check.function import Function, OwnProcess, declared, held, of_triton
 from fuzz.tasks.check.request import NOTHING_SAID, Arrays, Calling, GivenData, Promises
 from fuzz.tasks.check.results import CheckError, reason_of, told
-from oracles.algorithm import FORMULA
+from oracles.algorithm import BY_NORM, FORMULA
 from oracles.dtypes import DOUBLE, FORMATS, NARROW, SINGLE, SPELLED
 from oracles.elementary.functions import records
 from oracles.formula.contract import DIVIDE, INPUT, Contract
@@ -289,16 +289,17 @@ def is_replayable(reference: Callable[..., Any], error: UnreadableError) -> bool
 def contract_of(found: Derived, arrays: Arrays, dtypes: Sequence[str], *, strict: bool) -> Contract:
     """Return the contract for a kernel of a reference that declares nothing. It is `lenient`, and in addition the
     kernel may round where the reference does, calculate f64 values in f32 if the reference does, and use any known
-    algorithm for a value, unless it is a weaker one."""
+    algorithm for a value, unless it is a weaker one. What is right by norm includes what is right by parts."""
     plain, shortens = lenient(found.op, arrays, strict=strict), _F64 in dtypes and found.shortens
     short = NARROW[-1] if any(FORMATS[each].only_stores for each in dtypes) else INPUT  # 8 bits only store
     known = {local: [way for way in ways if way not in WEAKER] for local, ways in found.op.algorithms.items()}
+    allowed = {local: BY_NORM if BY_NORM in ways else (FORMULA, *ways) for local, ways in known.items() if ways}
     return replace(
         plain,
         compute=SINGLE.name if shortens else plain.compute,
         wider=shortens,
         points=dict.fromkeys(found.formula.points, f"maybe {short}"),
-        algorithm={local: (FORMULA, *ways) for local, ways in known.items() if ways},
+        algorithm=allowed,
     )
 
 

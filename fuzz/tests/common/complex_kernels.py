@@ -61,6 +61,31 @@ def gauss(z: Any, w: Any) -> Any:
     return torch.complex(first - third, first + second)
 
 
+def by_three(z: Any, w: Any, times: Kernel = np.multiply) -> Any:
+    """The product of two numbers, or of matrices, by three products of real ones."""
+    a, b, c, d = z.real, z.imag, w.real, w.imag
+    first, second = times(a, c), times(b, d)
+    return made(first - second, times(a + b, c + d) - first - second)
+
+
+def by_angle(z: Any, power: float) -> Any:
+    size, angle = np.abs(z) ** np.float32(power), np.angle(z) * np.float32(power)
+    return made(size * np.cos(angle), size * np.sin(angle))
+
+
+def _with_short_third(z: Any, w: Any, lost: Kernel) -> Any:
+    """Three products of matrices, of which the third is short."""
+    a, b, c, d = z.real, z.imag, w.real, w.imag
+    first, second = a @ c, b @ d
+    return torch.complex(first - second, lost(a + b) @ lost(c + d) - first - second)
+
+
+def _gauss_with(z: Any, w: Any, real: Kernel, imag: Kernel) -> Any:
+    a, b, c, d = z.real, z.imag, w.real, w.imag
+    first, second, third = c * (a + b), a * (d - c), b * (c + d)
+    return torch.complex(real(first, second, third), imag(first, second, third))
+
+
 def by_conjugate(z: Any, w: Any) -> Any:
     size = w.real * w.real + w.imag * w.imag
     return torch.complex(
@@ -270,3 +295,40 @@ ROWS = {
          lambda z, a: z * torch.exp(1j * a.half().float()), lambda z, a: z * torch.exp(1j * a[:1])],
     ),
 }  # fmt: skip
+
+BY_NORM = {
+    "product": Row(
+        lambda z, w: z * w, "z=b n, w=b n",
+        [gauss, by_three, lambda z, w: torch.polar(z.abs() * w.abs(), z.angle() + w.angle())],
+        [lambda z, w: gauss(z, w.conj()), lambda z, w: _gauss_with(z, w, lambda p, q, r: p - r, lambda p, q, r: p - q),
+         lambda z, w: _gauss_with(z, w, lambda p, q, r: p, lambda p, q, r: p + q),
+         lambda z, w: _gauss_with(z, w, lambda p, q, r: p - r, lambda p, q, r: 0.0 * p),
+         lambda z, w: _gauss_with(z, w, lambda p, q, r: p.half().float() - r, lambda p, q, r: p + q),
+         lambda z, w: torch.polar(z.abs() * w.abs(), (z.angle() + w.angle()).half().float())],
+    ),
+    "matrices": Row(
+        lambda z, w: z @ w, "z=m k, w=k n", [lambda z, w: by_three(z, w, np.matmul)],
+        [lambda z, w: by_three(z, w.conj(), np.matmul),
+         lambda z, w: _with_short_third(z, w, lambda x: x.half().float())],
+    ),
+    "inner": Row(
+        lambda z, w: (z * w).sum(-1), "z=b n, w=b n", [lambda z, w: by_three(z, w).sum(-1)],
+        [lambda z, w: by_three(z, w.conj()).sum(-1), lambda z, w: gauss(z, w)[..., ::2].sum(-1) * 2],
+    ),
+    "quotient": Row(
+        lambda z, w: z / w, "z=b n, w=b n", [lambda z, w: torch.polar(z.abs() / w.abs(), z.angle() - w.angle())],
+        [lambda z, w: torch.polar(z.abs() / w.abs(), z.angle() + w.angle())],
+    ),
+    "root": Row(
+        lambda z: z.sqrt(), "z=b n",
+        [lambda z: torch.polar(z.abs().sqrt(), z.angle() / 2), lambda z: by_angle(z, 0.5),
+         lambda z: torch.exp(0.5 * torch.log(z))],
+        [with_cancellation, lambda z: torch.polar(z.abs().sqrt(), torch.atan(z.imag / z.real) / 2),
+         lambda z: torch.polar(z.abs().sqrt(), (z.angle() / 2).half().float())],
+    ),
+    "cube": Row(
+        lambda z: z**3, "z=b n", [lambda z: by_angle(z, 3.0), lambda z: gauss(z, gauss(z, z))],
+        [lambda z: by_angle(z, 2.0), lambda z: gauss(z, gauss(z, z.conj()))],
+    ),
+}  # fmt: skip
+"""Kernels that are right by the norm of the whole number, but not in each part."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 from unittest import mock
 
+import numpy as np
 import pytest
 import torch
 
@@ -154,6 +156,47 @@ def _causal(wrong: float = 0.0) -> tuple[torch.Tensor, torch.Tensor]:
         torch.nn.functional.conv1d(a, b, padding=2, groups=8)[..., :64] for a, b in ((x, w), (x.double(), w.double()))
     ]
     return (made[1] * (1 + wrong)).float(), made[0]
+
+
+def _of_complex(
+    mine: Callable[..., Any], right: Callable[..., Any], wrong: float = 0.0, dtype: torch.dtype = torch.complex64
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """What NumPy and torch make of numbers."""
+    z, w = (torch.randn(4, 12, dtype=dtype) for _ in range(2))
+    return torch.from_numpy((mine(z.numpy(), w.numpy()) * (1 + wrong)).astype(z.numpy().dtype)), right(z, w)
+
+
+def _by_three(z: Any, w: Any) -> Any:
+    a, b, c, d = z.real, z.imag, w.real, w.imag
+    return a * c - b * d + 1j * ((a + b) * (c + d) - a * c - b * d)
+
+
+@pytest.mark.some(6)
+@pytest.mark.parametrize(
+    ("make", "result"),
+    [
+        *((lambda wrong=wrong: _of_complex(lambda z, w: z * w.conj(), lambda z, w: z * w.conj(), wrong), result)
+          for wrong, result in ((0.0, RIGHT), (1e-5, WRONG))),
+        (lambda: _of_complex(_by_three, torch.mul), RIGHT),
+        (lambda: _of_complex(np.multiply, torch.mul, dtype=torch.complex128), RIGHT),
+        (lambda: _of_complex(np.multiply, torch.mul, 1e-12, torch.complex128), WRONG),
+        (lambda: _of_complex(lambda z, w: np.fft.fft(z.real), lambda z, w: torch.fft.fft(z.real)), RIGHT),
+        (lambda: _of_complex(lambda z, w: np.fft.fft(z.real), lambda z, w: torch.fft.fft(z.real), 1e-3), WRONG),
+        (lambda: _of_complex(lambda z, w: np.tanh(z), lambda z, w: torch.tanh(z)), RIGHT),  # which is replayed
+        (lambda: _of_complex(lambda z, w: np.tanh(z), lambda z, w: torch.tanh(z), 1e-4), WRONG),
+    ],
+)  # fmt: skip
+def test_complex_numbers_are_judged(make: Callable[[], tuple[torch.Tensor, torch.Tensor]], result: str) -> None:
+    torch.manual_seed(1)
+    found = _compared(make)
+    assert found.result == result, found
+
+
+def test_a_tolerance_of_complex_numbers_is_that_of_both_parts() -> None:
+    z, w = (torch.complex(*torch.randn(2, 64)) for _ in range(2))
+    task = ReadTask.of(lambda z, w: z * w, {"z": z, "w": w}, {"algorithm": {"y_real": "formula", "y_imag": "formula"}})
+    assert effect(task, 0.0, 2.0**-18)[0] == pytest.approx(2.0**6 / 1.2, rel=0.4)
+    assert effect(task, 0.0, 2.0**-26)[1] == 1.0
 
 
 @pytest.mark.some(6)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import fuzz
-from fuzz.tests.common.complex_kernels import ROWS, gauss
+from fuzz.tests.common.complex_kernels import BY_NORM, ROWS, Row, gauss
 from fuzz.tests.conftest import Cli
 from oracles.tests.common.whole import quarter
 
@@ -21,8 +21,10 @@ RIGHT = [(row, at) for row, each in ROWS.items() for at in range(len(each.right)
 WRONG = [(row, at) for row, each in ROWS.items() for at in range(len(each.wrong))]
 
 
-def check(row: str, kernel: Callable[..., Any], seed: int = 1, cases: int = 12, **given: Any) -> None:
-    each = ROWS[row]
+def check(
+    row: str, kernel: Callable[..., Any], seed: int = 1, cases: int = 12, table: Mapping[str, Row] = ROWS, **given: Any
+) -> None:
+    each = table[row]
     dtypes = {name: "complex64" for name in ("z", "w") if f"{name}=" in each.shapes}
     given = {"dtypes": dtypes, "max_cases": cases, "seed": seed, **each.given, **given}
     fuzz.check(kernel, reference=each.reference, shapes=each.shapes, **given)
@@ -49,9 +51,42 @@ def test_a_report_names_the_parts() -> None:
     assert "a complex z is its parts z_real and z_imag" in words
 
 
-def test_three_products_are_told_wrong_as_they_are_right_by_the_size_alone() -> None:
+NORM = [(row, at) for row, each in BY_NORM.items() for at in range(len(each.right))]
+PARTS = {f"y_{part}": "formula" for part in ("real", "imag")}
+
+
+@pytest.mark.some(4)
+@pytest.mark.parametrize(("row", "at"), NORM)
+def test_what_is_right_by_its_norm_passes(row: str, at: int) -> None:
+    check(row, BY_NORM[row].right[at], cases=quarter(64), table=BY_NORM)
+
+
+@pytest.mark.some(4)
+@pytest.mark.parametrize(("row", "at"), [(row, at) for row, each in BY_NORM.items() for at in range(len(each.wrong))])
+def test_what_is_wrong_by_its_norm_is_found(row: str, at: int) -> None:
     with pytest.raises(fuzz.CheckFailed):
-        check("product", gauss, cases=60)
+        check(row, BY_NORM[row].wrong[at], cases=40, table=BY_NORM)
+
+
+def test_each_part_is_right_by_itself_where_that_is_declared(capsys: pytest.CaptureFixture[str]) -> None:
+    check("product", lambda z, w: z * w, contract={"algorithm": PARTS})
+    check("product", lambda z, w: z * w)
+    assert "by norm" not in capsys.readouterr().err
+    check("product", gauss, cases=16)
+    assert "right by norm only" in capsys.readouterr().err
+    with pytest.raises(fuzz.CheckFailed):
+        check("product", gauss, cases=60, contract={"algorithm": PARTS})
+
+
+def test_a_part_may_be_off_by_so_many_units_of_the_whole_number() -> None:
+    z, w = (torch.complex(*torch.randn(2, 4, 64, generator=torch.Generator().manual_seed(at))) for at in (1, 2))
+    usual: dict[str, Any] = {"inputs": (z, w), "output": "y_real"}
+    whole = z.abs().double() * w.abs().double() * 2.0**-24
+    for contract, least, most in ((None, 23.0, 60.0), ({"algorithm": PARTS}, 0.0, 2.0)):
+        bound = fuzz.bound(ROWS["product"].reference, contract=contract, **usual)
+        units = (bound.high.double() - bound.low.double()) / 2 / whole
+        assert least <= units.min()
+        assert units.max() <= most
 
 
 def test_examples_say_that_a_tensor_is_complex() -> None:

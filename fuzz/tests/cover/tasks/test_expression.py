@@ -69,6 +69,15 @@ def test_a_wrong_value_fails_whatever_the_tolerance_allows() -> None:
     assert (found.result, found.passed) == (WRONG, True)
 
 
+def test_complex_numbers_of_a_library_are_judged() -> None:
+    comparisons, z = Comparisons(), np.linspace(0.5, 2, 5) * (1 - 0.5j)
+    with comparisons.replacing(), comparisons.judging():
+        np.testing.assert_allclose(np.fft.fft(z) / 2, np.fft.fft(z) / 2, rtol=1e-5)
+        with pytest.raises(AssertionError, match="kernelfuzz"):
+            np.testing.assert_allclose(_erring(z), np.exp(z), rtol=1e-5)
+    assert [each.result for each in comparisons.found] == [RIGHT, WRONG]
+
+
 def test_a_line_that_calls_other_functions_each_time_is_read_each_time() -> None:
     comparisons, x = Comparisons(), np.linspace(0.5, 2, 5)
     with comparisons.replacing(), comparisons.judging():
