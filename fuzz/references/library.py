@@ -18,6 +18,7 @@ from fuzz.references.asked import AskedReference
 from fuzz.references.dims import Dim, NotTakenError, UnreadableError, shapes_text
 from fuzz.references.guard import RunReference, widened
 from fuzz.references.parameters import defaults_of
+from fuzz.references.plainer import flags
 from fuzz.references.recording import Recording
 from fuzz.references.rules import RULES
 from fuzz.references.windows import each_of
@@ -111,8 +112,8 @@ def recorded(asked: AskedReference, calls: Sequence[Specs]) -> Recording:
 
 
 def _padded(reference: Callable[..., Any], free: Collection[int], /, **tensors: Any) -> Any:
-    """Call a reference with two operations of torch replaced by plainer ones. Padding that repeats elements becomes an
-    index; padding="same" with windows of a free extent pads both ends before the convolution, since torch calls other
+    """Call a reference with three functions of torch replaced by plainer ones. Padding that repeats elements becomes an
+    index, one_hot comparisons; padding="same" with windows of a free extent pads both ends before the convolution, since torch calls other
     operations for even windows than for odd ones."""
     import torch
     from torch.overrides import TorchFunctionMode
@@ -123,6 +124,8 @@ def _padded(reference: Callable[..., Any], free: Collection[int], /, **tensors: 
         def __torch_function__(self, function: Any, types: Any, given: Any = (), named: Any = None) -> Any:
             if function is torch.nn.functional.pad and (named or {}).get("mode") in MOVED:
                 return _repeated(*given, **named)
+            if function is torch.nn.functional.one_hot:
+                return flags(*given, **(named or {}))
             asked = {**dict(zip(_CONVOLVED, given, strict=False)), **(named or {})}
             sizes = asked["weight"].shape[2:] if function in convolutions and asked.get("padding") == "same" else ()
             if {*sizes}.isdisjoint(free) or {*each_of(asked.get("stride", 1), 1)} != {1}:

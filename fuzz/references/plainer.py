@@ -1,5 +1,5 @@
-"""Operations of torch in terms of plainer ones, which have formulas: what moves elements by windows and blocks, and
-what takes them at calculated places."""
+"""Operations of torch in terms of plainer ones, which have formulas: what moves elements by windows and blocks, what
+takes them at calculated places, flags and counts of indices."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def plainer() -> Mapping[Any, Callable[..., Any]]:
         aten.channel_shuffle.default: _channels_shuffled, aten.rot90.default: _turned,
         aten.unfold.default: unfolded, aten.im2col.default: _columns, aten.col2im.default: _of_columns,
         aten._adaptive_avg_pool2d.default: _averages, aten._adaptive_avg_pool3d.default: _averages,
-        aten.grid_sampler_2d.default: _sampled,
+        aten.grid_sampler_2d.default: _sampled, aten.bincount.default: _counts,
+        aten.logcumsumexp.default: _logarithms_up_to,
     }  # fmt: skip
 
 
@@ -150,3 +151,31 @@ def _sampled(x: Any, grid: Any, how: int, outside: int, align_corners: bool) -> 
     rows, columns = shares
     by_column = (x[:, :, None, None] * rows[:, None, ..., None]).sum(-2)
     return (by_column * columns[:, None]).sum(-1)
+
+
+def flags(index: Any, num_classes: int = -1) -> Any:
+    """Return torch's `one_hot`, which itself looks at the values."""
+    import torch
+
+    if num_classes < 0:
+        raise NotImplementedError("one_hot has as many flags as its values say: write num_classes")
+    return (index[..., None] == torch.arange(num_classes)).to(torch.int64)
+
+
+def _counts(index: Any, weights: Any = None, minlength: int = 0) -> Any:
+    import torch
+
+    if not minlength:
+        raise NotImplementedError("bincount has as many counts as its values say: write minlength")
+    each = (torch.ones(index.shape, dtype=torch.int64) if weights is None else weights)
+    return torch.zeros(minlength, dtype=each.dtype).index_add(0, index, each)
+
+
+def _logarithms_up_to(x: Any, dim: int) -> Any:
+    import torch
+
+    if not x.ndim:
+        return x
+    place, rows = torch.arange(x.shape[dim]), x.movedim(dim, -1)
+    terms = torch.where(place <= place[:, None], rows[..., None, :], float("-inf"))
+    return terms.logsumexp(-1).movedim(-1, dim)

@@ -12,8 +12,10 @@ from fuzz.references.elementwise import rule, where
 from fuzz.references.lines import of_dims, template
 from fuzz.references.maps import as_axis, by_steps, linear, single, taken_at, with_axis
 from fuzz.references.pieces import at_start, pair_along, place_of
+from fuzz.references.moves import taken
 from fuzz.references.reading import Reader
 from fuzz.references.scope import Number, Value
+from fuzz.references.selection import ranks_in
 from fuzz.references.sizes import negated
 
 
@@ -89,7 +91,10 @@ def _scatter_of(reader: Reader, self: Value, dim: int, index: Value, src: Value)
 
 
 def _copied_into(reader: Reader, self: Value, source: Value, index: Value, at: int) -> Value:
-    """Return a value with elements of a source at the places in an index. If several have one place, any is right."""
+    """Return a value with elements of a source at the places in an index. If several have one place, any is right. If
+    the index is the order of a sorted row, each place is there once: it takes the element that has its rank."""
+    if (back := ranks_in(reader, index, at)) is not None:
+        return replace(taken(reader, source, at, back, "unsorted"), axes=self.axes)
     source, along = single(reader, source, at)
     [dim] = self.axes[at] or [along]
     into = reader.copy(dim, {along, *(each for axis in (*source.axes, *index.axes) for each in axis)})

@@ -133,6 +133,18 @@ def is_sorted(
     return replace(value, expression=y, condition=None, dtype=reader.step.dtype), places
 
 
+def ranks_in(reader: Reader, order: Value, at: int) -> Value | None:
+    """Return, for each place along an axis, its rank in an order that sorting made; None for other places."""
+    line = reader.lines.line(order.expression) if order.expression is not None else None
+    made = line.expression if line is not None else None
+    if not (isinstance(made, ast.Subscript) and isinstance(made.value, ast.Call) and called(made.value) == "sort"):
+        return None
+    if ast.dump(made.value.args[1]) != ast.dump(of_dims([*order.axes[at]])):
+        return None
+    parts = {"x": reader.expression(order), "dim": made.value.args[1]}
+    return replace(order, expression=reader.lines.add(template("f.argsort(x, dim)", parts), "ranks"))
+
+
 def kept(reader: Reader, value: Value, at: int) -> Value | None:
     """Return the place of a maximum or minimum with a new dimension along an axis of one element; None for other
     values."""

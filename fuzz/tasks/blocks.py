@@ -4,7 +4,7 @@ scales."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -45,7 +45,8 @@ class BlockCheck:
 
 def check_blocks(
     kernel: Callable[..., Any], source: str, target: str, *, block: int = 32, shared: Shared = "floor",
-    overflow: Overflow = "saturate", nan_scale: bool = False, packed: bool = False, arrays: Library | None = None,
+    overflow: Overflow = "saturate", nan_scale: bool = False, partial: bool = False, packed: bool = False,
+    arrays: Library | None = None,
 ) -> BlockCheck:  # fmt: skip
     """Check a kernel that converts floats to blocks with a scale of e8m0 each, or back, and return what was tried. One
     of the formats is that of the elements, of at most 8 bits.
@@ -56,7 +57,8 @@ def check_blocks(
     an element; "ceil" with the power of two from m on; "least" the smallest with which m is no larger than the largest
     element. Scales end at 2^-127 and 2^127. Elements are rounded to nearest even, and too large ones are saturated. A
     block of zeros may have any scale but NaN. Blocks with NaN or infinities are judged only with `nan_scale`: they have
-    the scale NaN. Back, the kernel takes elements and scales. `packed` and `arrays` are as for `check_conversion`.
+    the scale NaN. With `partial`, rows also end within a block, of which only the elements that are there count. Back, the
+    kernel takes elements and scales. `packed` and `arrays` are as for `check_conversion`.
     Raises CheckFailed for a wrong kernel."""
     one, other = format_of(source), format_of(target)
     if (one.bits <= 8) == (other.bits <= 8):
@@ -69,26 +71,34 @@ def check_blocks(
         raise CheckError("check_blocks is for f32, f16 and bf16")
     library = arrays or library_for(kernel)
     if one.bits <= 8:
-        return _unblocked(kernel, one, other, block, library, packed)
+        return _unblocked(kernel, one, other, block, library, packed, partial)
     made = _Blocks(one, other, block, shared, Policy(overflow), nan_scale)
     rows = made.inputs()
     random = np.random.default_rng(1)
     free, tried = 0, 0
-    for many, wide in ((len(rows) // 4, 4), *_SHAPES):
+    cuts = [(5, 3, cut) for cut in _cuts(block, partial)] + [(2, 1, cut) for cut in _cuts(block, partial)]
+    for many, wide, cut in [(len(rows) // 4, 4, 0), *((*each, 0) for each in _SHAPES), *cuts]:
         some = random.permutation(len(rows))[: many * wide]
-        given = rows[some].reshape(many, wide * block)
+        given, length = rows[some].reshape(many, wide * block).copy(), wide * block - cut
+        given[:, length:] = 0
         with np.errstate(all="ignore"):
-            found = kernel(tensor_of(given, one, library))
+            found = kernel(tensor_of(given[:, :length].copy(), one, library))
         if not isinstance(found, (tuple, list)) or len(found) != 2:
             raise CheckFailed(f"{name_of(kernel)} returned {type(found).__name__}, not elements and scales")
-        shape = (many, wide * block // (2 if packed else 1))
+        shape = (many, length // (2 if packed else 1))
         elements = codes_of(found[0], other, shape, f"{name_of(kernel)}, elements:", packed=packed)
+        elements = np.pad(elements.reshape(many, length), ((0, 0), (0, cut)))
         scales = codes_of(found[1], _SCALE, (many, wide), f"{name_of(kernel)}, scales:")
         if wrong := made.wrong(given.reshape(-1, block), elements.reshape(-1, block), scales.reshape(-1)):
-            where = f"{many} rows of {wide * block}"
+            where = f"{many} rows of {length}"
             raise CheckFailed(f"FAIL  {name_of(kernel)}  wrong blocks, {one.name} to {other.name}, {where}\n{wrong}")
         free, tried = free + made.free(given.reshape(-1, block)), tried + many * wide
     return BlockCheck(one.name, other.name, tried, tried * block, free)
+
+
+def _cuts(block: int, partial: bool) -> Sequence[int]:
+    """Return how many elements rows lack of whole blocks; even numbers, since two may share a byte."""
+    return sorted({2, block // 2, block - 2} - {0, block}) if partial else ()
 
 
 @dataclass(frozen=True)
@@ -179,19 +189,22 @@ class _Blocks:
 
 
 def _unblocked(
-    kernel: Callable[..., Any], one: Coded, other: Coded, block: int, library: Library, packed: bool
-) -> BlockCheck:
+    kernel: Callable[..., Any], one: Coded, other: Coded, block: int, library: Library, packed: bool,
+    partial: bool,
+) -> BlockCheck:  # fmt: skip
     """Check a kernel that makes floats of elements and scales, with each element in a block of each scale."""
     codes = np.arange(-(-(1 << one.bits) // block) * block, dtype=np.uint64) % np.uint64(1 << one.bits)
     scales = np.arange(256, dtype=np.uint64)
     rows = np.broadcast_to(codes, (256, len(codes)))
     own = np.repeat(scales[:, None], len(codes) // block, 1)
-    for some in (slice(None), slice(100, 101), slice(120, 127)):
-        given = tensor_of(rows[some], one, library, packed=packed), tensor_of(own[some], _SCALE, library)
+    ways = [(some, 0) for some in (slice(None), slice(100, 101), slice(120, 127))]
+    for some, cut in [*ways, *((slice(120, 127), cut) for cut in _cuts(block, partial))]:
+        these = rows[some, : len(codes) - cut].copy()
+        given = tensor_of(these, one, library, packed=packed), tensor_of(own[some], _SCALE, library)
         with np.errstate(all="ignore"):
-            got = codes_of(kernel(*given), other, rows[some].shape, name_of(kernel))
+            got = codes_of(kernel(*given), other, these.shape, name_of(kernel))
         with np.errstate(all="ignore"):
-            exact = one.numbers(rows[some]) * _SCALE.numbers(scales[some])[:, None]
+            exact = one.numbers(these) * _SCALE.numbers(scales[some])[:, None]
         if wrong := Right(_EXACT, other, Policy()).wrong(exact.ravel().view(np.uint64), got.ravel()):
             raise CheckFailed(f"FAIL  {name_of(kernel)}  wrong values, blocks of {one.name} to {other.name}\n{wrong}")
     return BlockCheck(one.name, other.name, own.size, rows.size)

@@ -33,10 +33,28 @@ def placed(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
     ranks, order = ranks_of(here, node, args), order_of(_values(here, node, table), axis, last=node.value == LAST)
     ranks = fields_replaced(ranks, doubt=_doubted(here, node, table, rank, order))
     centre = at(order, rank.centre.astype(np.int64), axis).astype(np.float64)
+    if table.ranks is not None and _is_inverse(node):
+        return _inverse(table.ranks, ranks, centre, _wild(table, axis))
     sure, count = ranks.certain(centre), order.shape[axis]
     rest = None if sure.all() else np.where(sure, 0.0, float(count - 1))
     bits = max(1, (count - 1).bit_length())
     return Form(centre, DOUBLE, bits, rest=rest, may=_wild(table, axis), ranks=ranks)
+
+
+def _is_inverse(node: Node) -> bool:
+    """Whether a node sorts the places of a sorted row, and so gives each of them its rank."""
+    order = node.args[0].args[0] if node.args[0].kind == "negate" else node.args[0]
+    whole = all(each.args[1].kind == "position" and each.args[1].label == each.label for each in (node, order) if each.args)
+    return order.kind == "place" and node.args[0] is not order and order.label == node.label and whole
+
+
+def _inverse(of: Ranks, ranks: Ranks, centre: F64, may: Mask | None) -> Form:
+    """Return the form of the ranks of places: each is one that its element may have."""
+    away = np.maximum(of.outer.last - centre, centre - of.outer.first)
+    doubt = None if of.doubt is None else at(of.doubt, centre.astype(np.int64), of.axis)
+    bits = max(1, (centre.shape[of.axis] - 1).bit_length())
+    ranks = fields_replaced(ranks, doubt=doubt)
+    return Form(centre, DOUBLE, bits, rest=away if away.any() else None, may=may, ranks=ranks)
 
 
 def ranked(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
@@ -136,16 +154,42 @@ def _doubted(here: SettledProblem, node: Node, table: Form, rank: Form, order: O
 
 def among(index: Form, axis: int, low: F64, high: F64, outside: F64 | None) -> tuple[F64, F64]:
     """Return the smallest and the largest value that a kernel may read with an uncertain index. If the index comes from
-    a ranking along this axis, only elements that may have its rank count. If not, all elements count. Without a
-    ranking, so does `outside`, the value for indices that are no place."""
-    ranks = index.ranks
+    a ranking along this axis, only elements that may have its rank count. If not, all elements as near as the index may
+    be off count, and `outside`, the value for indices that are no place."""
+    ranks, count = index.ranks, low.shape[axis]
     if ranks is not None and ranks.axis == axis and ranks.rank.shape[axis] == 1:
         possible = ranks.outer.holds(ranks.rank)
         low, high = np.where(possible, low, np.inf), np.where(possible, high, -np.inf)
-    most, least = high.max(axis=axis, keepdims=True, initial=-np.inf), low.min(axis=axis, keepdims=True, initial=np.inf)
+        return low.min(axis=axis, keepdims=True, initial=np.inf), high.max(axis=axis, keepdims=True, initial=-np.inf)
+    ends = np.ceil(index.centre - index.spread), np.floor(index.centre + index.spread)
+    known = np.isfinite(index.centre) & np.isfinite(index.spread)
+    first, last = (
+        np.where(known, np.clip(end, 0, max(count - 1, 0)), wide).astype(np.int64)
+        for end, wide in zip(ends, (0, max(count - 1, 0)), strict=True)
+    )
+    least, most = _extremes(first, last, axis, low, high)
     if ranks is None and outside is not None:
-        most, least = np.maximum(most, outside), np.minimum(least, outside)
+        away = ~known | (ends[0] < 0) | (ends[1] >= count)
+        most, least = np.where(away, np.maximum(most, outside), most), np.where(away, np.minimum(least, outside), least)
     return least, most
+
+
+def _extremes(first: Order, last: Order, axis: int, low: F64, high: F64) -> tuple[F64, F64]:
+    """Return the smallest and the largest value from a first to a last place, by those of 1, 2, 4, ... neighbours."""
+    if not low.shape[axis]:
+        return np.full(first.shape, np.inf), np.full(first.shape, -np.inf)
+    length, width = last - first + 1, 1
+    least = most = np.zeros((1,) * low.ndim)
+    while True:
+        fits = (length >= width) & (length < 2 * width)
+        ends = first, np.maximum(last - width + 1, 0)
+        least = np.where(fits, np.minimum(*(at(low, each, axis) for each in ends)), least)
+        most = np.where(fits, np.maximum(*(at(high, each, axis) for each in ends)), most)
+        if (length < 2 * width).all():
+            return least, most
+        ahead = np.minimum(np.arange(low.shape[axis]) + width, low.shape[axis] - 1)
+        low, high = np.minimum(low, low.take(ahead, axis)), np.maximum(high, high.take(ahead, axis))
+        width *= 2
 
 
 def is_unsure(index: Form) -> Mask:

@@ -243,3 +243,97 @@ def test_what_is_no_block_is_refused() -> None:
         fuzz.check_blocks(lambda x: x, "f32", "e5m2")
     with pytest.raises(fuzz.CheckFailed, match="scales: returned"):
         fuzz.check_blocks(lambda x: (by_torch("e5m2")(x)[0], x), "f32", "e5m2")
+
+
+def _padded(kernel: Kernel) -> Kernel:
+    """Return a kernel of rows of any length, from one of whole blocks."""
+
+    def taken(x: Any) -> Any:
+        codes, scales = kernel(torch.nn.functional.pad(x, (0, -x.shape[1] % 32)))
+        return codes[:, : x.shape[1]], scales
+
+    return taken
+
+
+def in_parts(x: Any) -> Any:
+    """Each block by itself, as long as it is."""
+    parts = []
+    for at in range(0, x.shape[1], 32):
+        own = x[:, at : at + 32]
+        codes, scales = by_numpy("e4m3fn")(np.pad(own, ((0, 0), (0, 32 - own.shape[1]))))
+        parts.append((codes[:, : own.shape[1]], scales))
+    return np.concatenate([each for each, _ in parts], 1), np.concatenate([each for _, each in parts], 1)
+
+
+def by_rows(x: Any) -> Any:
+    """Python's own loop over blocks, of which the last may be shorter."""
+    codes, scales = np.zeros(x.shape, np.uint8), np.zeros((len(x), -(-x.shape[1] // 32)), np.uint8)
+    for at in range(scales.shape[1]):
+        own = x[:, at * 32 : at * 32 + 32].astype(np.float64)
+        most = np.abs(own).max(-1)
+        bad = ~np.isfinite(most)
+        power = np.where(most == 0.0, -127, np.frexp(np.where(bad, 1.0, most))[1] - 9).clip(-127, 127)
+        kept = np.clip(np.ldexp(own, -power[:, None]), -448, 448).astype(np.float32)
+        codes[:, at * 32 : at * 32 + 32] = kept.astype(ml_dtypes.float8_e4m3fn).view(np.uint8)
+        scales[:, at] = np.where(bad, 255, power + 127)
+    return codes, scales
+
+
+def last_from_the_block_before(x: Any) -> Any:
+    codes, scales = _padded(by_torch("e4m3fn"))(x)
+    scales = scales.view(torch.uint8).clone()
+    if x.shape[1] % 32 and scales.shape[1] > 1:
+        scales[:, -1] = scales[:, -2]
+    return codes, scales
+
+
+def last_of_fixed_scale(x: Any) -> Any:
+    codes, scales = _padded(by_torch("e4m3fn"))(x)
+    scales = scales.view(torch.uint8).clone()
+    if x.shape[1] % 32:
+        scales[:, -1] = 127
+    return codes, scales
+
+
+def last_not_converted(x: Any) -> Any:
+    codes, scales = _padded(by_torch("e4m3fn"))(x)
+    codes = codes.view(torch.uint8).clone()
+    codes[:, x.shape[1] // 32 * 32 :] = 0
+    return codes, scales
+
+
+def last_padded_by_ones(x: Any) -> Any:
+    more = -x.shape[1] % 32
+    codes, scales = by_torch("e4m3fn")(torch.nn.functional.pad(x, (0, more), value=1.0))
+    return codes[:, : x.shape[1]], scales
+
+
+@pytest.mark.parametrize("kernel", [_padded(by_torch("e4m3fn")), in_parts, by_rows])
+def test_right_partial_blocks_pass(kernel: Kernel) -> None:
+    fuzz.check_blocks(kernel, "f32", "e4m3fn", partial=True)
+
+
+@pytest.mark.parametrize(
+    "kernel", [last_from_the_block_before, last_of_fixed_scale, last_not_converted, last_padded_by_ones]
+)
+def test_wrong_partial_blocks_are_found(kernel: Kernel) -> None:
+    fuzz.check_blocks(kernel, "f32", "e4m3fn")
+    with pytest.raises(fuzz.CheckFailed, match=r"rows of (94|80|66|30|16|2)\n"):
+        fuzz.check_blocks(kernel, "f32", "e4m3fn", partial=True)
+
+
+def test_partial_blocks_are_tried_on_the_way_back() -> None:
+    def right(codes: Any, scales: Any) -> Any:
+        own = codes.view(torch.float8_e4m3fn).double()
+        powers = torch.exp2(scales.view(torch.uint8).double() - 127.0)
+        powers = torch.where(scales.view(torch.uint8) == 255, torch.nan, powers)
+        return (own * powers.repeat_interleave(32, -1)[:, : own.shape[1]]).float()
+
+    def wrong(codes: Any, scales: Any) -> Any:
+        found, rest = right(codes, scales), codes.shape[1] % 32
+        return torch.cat([found[:, : found.shape[1] - rest], codes[:, -rest:].float()], 1) if rest else found
+
+    fuzz.check_blocks(right, "e4m3fn", "f32", partial=True)
+    fuzz.check_blocks(wrong, "e4m3fn", "f32")
+    with pytest.raises(fuzz.CheckFailed, match="wrong values"):
+        fuzz.check_blocks(wrong, "e4m3fn", "f32", partial=True)
