@@ -57,10 +57,9 @@ SHARED, SHARED_LATER = 4, 8
 """The same numbers if several capabilities share the turns, so that each has few: in its first PARTS / SHARING turns,
 and later. For three of softmax, matmul and silu_mul_backward, 1 and 6 left out 7, 12 and 9% of the pairs in 4,000
 cases, and 4 and 8 left out 4, 7 and 5%."""
-SHARING = 3
-"""The part of a capability's usual first turns that it has if several share the turns. Three capabilities of attention
-left out 5.5% of their pairs with all of them, and 4.2% with a third. With a tenth, one of ten capabilities had each row
-length and tail only 700 cases later."""
+SHARING = 2
+"""The divisor of the number of a capability's first turns if several share the turns. Three capabilities of attention
+left out 5.5% of their pairs with 1 and 4.2% with 3, but with 3 ten of rms_norm left tails of rows in 4,500 cases."""
 STEERED_SHARED = 8
 """The number of cases that fill coverage gaps if several capabilities share the turns. It leaves room for pairs."""
 SEQUENCE_EVERY = 2
