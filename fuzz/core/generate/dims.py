@@ -122,6 +122,11 @@ def has_room(sketch: Sketch, wish: Mapping[Feature, Any], asked: Mapping[Feature
     return extents.op.work({**extents.drawn, **wished}) <= USUAL_WORK
 
 
+def sizes_of(sketch: Sketch) -> Extents:
+    """Return the extents of a sketch by dimension, with a rank that the op allows."""
+    return Decisions(fitted(sketch), Dice(Stream(0)), 0).drawn
+
+
 def fitted(sketch: Sketch) -> Sketch:
     """Return the sketch with a rank that the op allows, and rows along the last axis if only that is allowed."""
     op = OPS[sketch.capability.op]

@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations, combinations_with_replacement, count
+from itertools import chain, combinations, combinations_with_replacement, count
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,9 @@ _BARRED_BY: Mapping[Kind, Sequence[Kind]] = {
 """The kinds of conditions that those of a kind may make impossible; an absent tensor may do this to any."""
 
 
+_Types = tuple[tuple[str, str], ...]
+"""Dtypes by tensor."""
+
 _DEEP = {*classes_of(3)} - {*classes_of(2)}
 """The layouts that need two axes besides that of rows."""
 
@@ -49,18 +52,22 @@ class Pairing:
         self.capability, self._conditions = capability, conditions_of(capability.op)
         self._shapes = [(each, self._conditions.holding(_labels_of(each))) for each in table_of(capability)]
         self._fitting: dict[tuple[int, bool], Sequence[Extents]] = {}
-        self._labels: dict[Condition, list[Label]] = {}
-        """For each condition, the coverage labels from which it follows, except conditions on the shape."""
+        self._labels: dict[Condition, dict[_Types, list[Label]]] = {}
+        """For each condition, except those on the shape, the coverage labels from which it follows, by the dtypes that
+        these imply."""
+        main = OPS[capability.op].main
         for kind, values in space_of([capability]).items():
             for value in values:
                 for condition in of_label((kind, value)):
                     if condition[0].kind not in SHAPE:
-                        self._labels.setdefault(condition, []).append((kind, value))
+                        of_types = self._labels.setdefault(condition, {})
+                        of_types.setdefault(_types_of((kind, value), main), []).append((kind, value))
         kinds = dict[Feature, list[Condition]]()
         for condition in self._labels:
             kinds.setdefault(condition[0], []).append(condition)
-        # Kinds with few conditions meet by chance. A wish for an address excludes most layouts.
-        self._kinds = sorted(kinds.values(), key=lambda each: (each[0][0].kind == "address", -len(each)))
+        # Kinds with few conditions meet by chance. The first input's dtype limits those of all others, and a wish for
+        # an address excludes most layouts.
+        self._kinds = sorted(kinds.values(), key=lambda each: (_late(each[0][0]), -len(each)))
         self._prime = _prime_from(max(len(self._kinds), *map(len, self._kinds)))
         together = Together()
         for _, holding in self._shapes:
@@ -173,13 +180,21 @@ class Pairing:
     def draw(self, sketch: Sketch, pair: Pair, turn: int, number: int, dice: Dice, more: Dice) -> Draw:
         """Return a draw in which the pair holds. The conditions of all other kinds are random, so other pairs are
         visited too. `more` is a second dice, since one has too few rolls for everything."""
-        first = [more.pick(self._labels[each]) for each in pair if each[0].kind not in SHAPE]
         rounds, at = divmod(number, self._prime)
-        others = [
-            more.pick(self._labels[of_kind[(at + rounds * column) % self._prime % len(of_kind)]])
-            for column, of_kind in enumerate(self._kinds)
-        ]
-        wanted, gaps = [*first, *others], corners_of(self.capability).gaps(0, 0)
+        planned = (
+            of_kind[(at + rounds * column) % self._prime % len(of_kind)] for column, of_kind in enumerate(self._kinds)
+        )
+        types, wanted, gaps = dict[str, str](), list[Label](), corners_of(self.capability).gaps(0, 0)
+        for condition in chain((each for each in pair if each[0].kind not in SHAPE), planned):
+            # Labels that contradict a chosen dtype would be ignored: five of six dtypes were.
+            of_types = self._labels[condition]
+            if () not in of_types:
+                fitting = [each for each in of_types if all(types.get(name, dtype) == dtype for name, dtype in each)]
+                chosen = more.pick(fitting or [*of_types])
+                types = {**dict(chosen), **types}
+                wanted.append(more.pick(of_types[chosen]))
+            else:
+                wanted.append(more.pick(of_types[()]))
         is_deep = any(kind.kind == "layout" and answer in _DEEP for kind, answer in wanted)
         return steer_as_shaped(self._shape(sketch, pair, is_deep, more), self.capability, gaps, wanted, turn, dice)
 
@@ -194,6 +209,25 @@ class Pairing:
             fitting = self._fitting[mask, is_deep] = deep or every
         outer, axis, n = fitting[dice.below(1 + dice.below(1 + dice.below(len(fitting))))]  # preferably a small one
         return replace(sketch, n=n, rows=math.prod(outer), rank=len(outer) + 1, axis=axis, outer=outer)
+
+
+def _types_of(label: Label, main: str) -> _Types:
+    """Return the dtypes that a label implies, by tensor."""
+    kind, answer = label
+    if kind.kind == "alignment":
+        return ((kind.subject, str(kind.operand)),)
+    if kind.kind != "dtype":
+        return ()
+    return (
+        ((kind.subject, str(answer[0])), (main, str(answer[2])))
+        if isinstance(answer, tuple)
+        else ((main, str(answer)),)
+    )
+
+
+def _late(kind: Feature) -> int:
+    """Return how late in a draw a condition of this kind is chosen."""
+    return 2 if kind.kind == "address" else int(kind.kind == "dtype" and bool(kind.subject))
 
 
 def _prime_from(least: int) -> int:

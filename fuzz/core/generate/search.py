@@ -133,10 +133,10 @@ class Search:
             ahead = -(-SHARDS // len(self.capabilities))
             capability = self.capabilities[place]
             sources = [kernel.numbers for kernel in self._kernels if kernel.capability == capability]
-            alone, numbers = len(self.capabilities) == 1, in_turn(sources)
+            kinds, numbers = len(self.capabilities), in_turn(sources)
             first = Dice(Stream(0).child(f"pairs of {self.seed}:{self.op}")).below(_PLANS)
             self._makers[place] = TurnMaker(
-                capability, place * ahead, self.sequences, numbers, alone=alone, first_pair=first
+                capability, place * ahead, self.sequences, numbers, kinds=kinds, first_pair=first + place
             )
         return self._makers[place]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import repeat
 from typing import Any, TypeVar
 
@@ -15,7 +15,7 @@ from fuzz.core.base.feature import Feature, Kind, Label
 from fuzz.core.base.stream import Dice
 from fuzz.core.generate.capabilities import dtype_pairs, typings
 from fuzz.core.generate.coverage import STEP, named
-from fuzz.core.generate.dims import common, has_room, some_extents, usual_rank
+from fuzz.core.generate.dims import common, has_room, sizes_of, some_extents, usual_rank
 from fuzz.core.generate.drawing import draw_from, zeroed
 from fuzz.core.generate.gaps import ALONE, Gaps
 from fuzz.core.generate.sketch import (
@@ -41,7 +41,7 @@ Wish = dict[Feature, Any]
 
 _LONG = 300
 """The longest row that is made to fill a coverage gap."""
-_LARGEST = 4096
+LARGEST = 4096
 """The largest number of elements of a tensor whose size is asked for by several gaps. Shards do not know what others
 have visited, so each of them asks for many rows and for long ones."""
 _ROWS = SMALL.rows
@@ -80,7 +80,7 @@ def steer_as_shaped(
     """Return a draw with the sketch's own shape that fills the first of the `wanted` gaps, and others that are
     compatible with it. The gaps' own wishes for a shape are ignored."""
     wish: Wish = {}
-    asking = _Asking(capability, OPS[capability.op], gaps, wish, turn)
+    asking = _Asking(capability, OPS[capability.op], gaps, wish, turn, sizes_of(sketch))
     for gap in wanted:
         asked = {key: value for key, value in (asking.asked(*gap) or {}).items() if key not in _OF_SHAPE}
         if all(wish.get(key, value) == value for key, value in asked.items()) and has_room(sketch, wish, asked):
@@ -99,9 +99,9 @@ def _goes_with(asked: Wish, wish: Wish) -> bool:
     sizes = [size for key, size in both.items() if key.kind == "extent"]
     if sizes:
         sizes += [both.get(key, 1) for key in (N, ROWS)]
-        return bool(math.prod(map(max, sizes, repeat(1))) <= _LARGEST)
+        return bool(math.prod(map(max, sizes, repeat(1))) <= LARGEST)
     rows = both.get(ROWS, 1)
-    return bool(rows == 1 or both.get(N, 0) * rows <= _LARGEST)
+    return bool(rows == 1 or both.get(N, 0) * rows <= LARGEST)
 
 
 def nudged(sketch: Sketch, gaps: Gaps) -> Sketch:
@@ -154,6 +154,8 @@ class _Asking:
     wish: Wish
     """The wishes so far, to which those that are made are added if they agree."""
     turn: int
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """The extents of dimensions that stay as they are unless a wish changes them."""
 
     def asked(self, kind: Feature, answer: Any) -> Wish | None:
         """Return the wish that fills one gap."""
@@ -223,13 +225,15 @@ class _Asking:
         """Return the wish for a layout or a stack. It includes several axes of several elements, without which classes
         cannot be told apart."""
         op, is_layout, axes = self.op, kind.kind == "layout", self.op.operand(kind.subject).axes
-        rows = min(_GRID_ROWS, _LARGEST // max(1, self.wish.get(N, fitting_n(self.capability, 1)))) // 2 * 2
+        rows = min(_GRID_ROWS, LARGEST // max(1, self.wish.get(N, fitting_n(self.capability, 1)))) // 2 * 2
         rank = usual_rank(op)
         grid: Wish = {} if axes == (op.row,) and is_layout else {_AXIS: (rank - 1, rank), ROWS: max(2, rows)}
         if len(op.inner) > 1:  # with further dimensions, these rows would lie along one axis
             grid.pop(ROWS, None)
         named = [dim for dim in op.named if dim in axes and is_layout] if len(op.named) > 1 else []
-        grid.update({Feature("extent", dim): 3 for dim in named if dim != op.row and dim not in op.fixed})
+        extents = {Feature("extent", dim): dim for dim in named if dim != op.row and dim not in op.fixed}
+        # Extents of several elements stay: to ask for 3 would contradict other wishes, and pairs lost 2 of 3 layouts.
+        grid.update({key: 3 for key, dim in extents.items() if self.wish.get(key, self.sizes.get(dim, 1)) <= 1})
         if op.row in named:
             grid.setdefault(N, fitting_n(self.capability, 3 + self.turn % _TAILS))
         return {**self.alone(kind.subject), **grid, kind: answer}

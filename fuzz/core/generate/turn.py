@@ -23,8 +23,8 @@ from fuzz.core.generate.pairing import pairing_of
 from fuzz.core.generate.realise import cases_of, laid
 from fuzz.core.generate.relatives import sequence
 from fuzz.core.generate.shapes import purposeful
-from fuzz.core.generate.sketch import ROWS, N, Sketch, drawn_from, near, simplest, sketched
-from fuzz.core.generate.steering import nudged, steer
+from fuzz.core.generate.sketch import ROWS, THRESHOLDS, N, Sketch, drawn_from, near, simplest, sketched
+from fuzz.core.generate.steering import LARGEST, nudged, steer
 from fuzz.core.generate.tiles import long_along_one, tiled, tiled_along_one, tiled_along_two
 from fuzz.core.generate.values import Laid
 from oracles.ops import OPS
@@ -54,8 +54,12 @@ PAIRED, PAIRED_LATER = 1, 6
 first PARTS turns for the capability, and later. Of 4,000 cases for anything of matmul, 4 later ones leave out 3.8% of
 the pairs, and 6 leave out 2.4%."""
 SHARED, SHARED_LATER = 4, 8
-"""The same numbers if several capabilities share the turns, so that each has few. For three of softmax, matmul and
-silu_mul_backward, 1 and 6 left out 7, 12 and 9% of the pairs in 4,000 cases, and 4 and 8 left out 4, 7 and 5%."""
+"""The same numbers if several capabilities share the turns, so that each has few: in its first PARTS / SHARING turns,
+and later. For three of softmax, matmul and silu_mul_backward, 1 and 6 left out 7, 12 and 9% of the pairs in 4,000
+cases, and 4 and 8 left out 4, 7 and 5%."""
+SHARING = 2
+"""The divisor of the number of a capability's first turns if several share the turns. Three capabilities of attention
+left out 5.5% of their pairs with 1 and 4.2% with 3, but with 3 ten of rms_norm left tails of rows in 4,500 cases."""
 STEERED_SHARED = 8
 """The number of cases that fill coverage gaps if several capabilities share the turns. It leaves room for pairs."""
 SEQUENCE_EVERY = 2
@@ -69,6 +73,9 @@ takes. For ops with several dimensions the next case fills no gap either. It is 
 case of the turn is, has whole tiles along two."""
 LIMIT_PLACE = 6
 """The first place of each turn with an extent of `fuzz.core.generate.limits`, while any is left."""
+_LONG = tuple((N, n) for n in THRESHOLDS if n > LARGEST)
+"""The row lengths with which a case is too large to fill another gap. Chance came to some after 8,000 cases. The first
+turns of a capability have one each, between those with a case without elements, which begin with a call sequence."""
 _EMPTY: tuple[Label, ...] = (N, 0), (ROWS, 0)
 _EMPTY_EVERY = 6
 """One in this many turns has a case without rows, or with rows without elements, until its shard has seen one. Such a
@@ -117,13 +124,15 @@ class TurnMaker:
 
     def __init__(
         self, capability: Capability, ahead: int, sequences: bool, numbers: Sequence[int] = (),
-        *, alone: bool = True, first_pair: int = 0,
+        *, kinds: int = 1, first_pair: int = 0,
     ) -> None:  # fmt: skip
-        """`ahead` is in turns; `numbers` are those in the sources of the capability's kernels; `alone` says that no
-        other capability has turns; `first_pair` is the number of the first draw for a pair."""
-        self.capability, self.sequences = capability, sequences
-        self._ahead, self._first_pair = ahead, first_pair
+        """`ahead` is in turns; `numbers` are those in the sources of the capability's kernels; `kinds` is the number of
+        capabilities that have turns; `first_pair` is the number of the first draw for a pair, of which each `kinds`-th
+        follows."""
+        self.capability, self.sequences, alone = capability, sequences, kinds == 1
+        self._ahead, self._first_pair, self._kinds = ahead, first_pair, kinds
         """The number of turns by which the sweep over the gaps is shifted, which differs between capabilities."""
+        self._early = PARTS if alone else -(-PARTS // SHARING)
         self._outside = out_of_capability([capability])
         self._filling = STEERED if alone else STEERED_SHARED
         self._filling_first = self._filling - (not has_rows_alone(OPS[capability.op]))
@@ -142,7 +151,8 @@ class TurnMaker:
         made = _calls(unit, sketches[0], dice[0], rank // SEQUENCE_EVERY) if begins else []
         gaps = self._left(gaps, made)
         first, later = self._paired
-        steered, paired = (self._filling_first, first) if rank < PARTS else (STEERED_LATER, later)
+        steered, paired = (self._filling_first, first) if rank < self._early else (STEERED_LATER, later)
+        numbered = min(rank, self._early) * first + max(0, rank - self._early) * later
         if not rank:  # a short search has this turn alone, which must serve kernels that take less, too
             steered, paired = self._filling_first + STEERED - self._filling, PAIRED
         waiting = list[_Waiting]()
@@ -155,14 +165,14 @@ class TurnMaker:
                 each = _Waiting(laid(limit, unit.shard, number), self.capability, dice[index])
             elif left <= 0 and sketch.capability is self.capability:
                 pair = self._pairing.wanted(turn, pairs, turn // PARTS * paired - left)
-                at = self._first_pair + turn * later - left
+                at = self._first_pair + (numbered - left) * self._kinds
                 draw = self._pairing.draw(sketch, pair, turn, at, dice[index], dice[BATCH - left])
                 each = _Waiting(laid(draw, unit.shard, number), self.capability, dice[index])
             elif own and left <= steered:
                 at = turn * self._filling + steered - left
                 each = self._steered(sketch, dice[index], gaps, gaps.wanted(at), at, unit.shard, number)
-            elif own and left == steered + 1 and (empty := _empty(gaps, rank)):
-                each = self._steered(sketch, dice[index], gaps, empty, turn, unit.shard, number)
+            elif own and left == steered + 1 and (rare := _rare(gaps, rank)):
+                each = self._steered(sketch, dice[index], gaps, rare, turn, unit.shard, number)
             else:
                 shaped = self._whole(sketch, stream, rank, index) if sketch.capability is self.capability else None
                 shaped = shaped or purposeful(sketch, dice[index])
@@ -243,9 +253,11 @@ def _free(sketch: Sketch, dice: Dice, shard: Shard, number: int) -> _Waiting:
     return _Waiting(laid(draw, shard, number), sketch.capability, dice, shared)
 
 
-def _empty(gaps: Gaps, rank: int) -> Sequence[Label]:
-    """Return the gap for a case without elements if this turn fills it, else nothing."""
+def _rare(gaps: Gaps, rank: int) -> Sequence[Label]:
+    """Return the gap for a case without elements, or for a very long row, if this turn fills it, else nothing."""
     rounds, rest = divmod(rank, _EMPTY_EVERY)
+    if rest == _EMPTY_EVERY // 2:
+        return [label for label in _LONG[rounds : rounds + 1] if gaps.wants(label)]
     open_ones = [label for label in _EMPTY if gaps.wants(label)] if rest == 0 else []
     return [open_ones[rounds % len(open_ones)]] if open_ones else []
 
