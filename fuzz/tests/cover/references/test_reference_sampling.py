@@ -56,7 +56,7 @@ def classes_by_numpy(x: Any, ids: Any) -> Any:
 
 
 def classes_by_jax(x: Any, ids: Any) -> Any:
-    return np.asarray(jax.nn.one_hot(jnp.asarray(ids), 8) * jnp.asarray(x)[:, None])
+    return np.array(jax.nn.one_hot(jnp.asarray(ids), 8) * jnp.asarray(x)[:, None])
 
 
 def classes_by_writing(x: Any, ids: Any) -> Any:
@@ -70,7 +70,7 @@ def counts_by_numpy(ids: Any, w: Any) -> Any:
 
 
 def counts_by_jax(ids: Any, w: Any) -> Any:
-    return np.asarray(jnp.bincount(jnp.asarray(ids), weights=jnp.asarray(w), length=16))
+    return np.array(jnp.bincount(jnp.asarray(ids), weights=jnp.asarray(w), length=16))
 
 
 def counts_by_flags(ids: Any, w: Any) -> Any:
@@ -82,7 +82,7 @@ def log_sums_by_numpy(x: Any) -> Any:
 
 
 def log_sums_by_jax(x: Any) -> Any:
-    return np.asarray(jax.lax.cumlogsumexp(jnp.asarray(x), axis=1))
+    return np.array(jax.lax.cumlogsumexp(jnp.asarray(x), axis=1))
 
 
 def log_sums_by_maximum(x: Any) -> Any:
