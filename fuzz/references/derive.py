@@ -268,7 +268,10 @@ def _read(
         dict(zip(names, map(reader.expression, outputs), strict=True)), summary,
     )  # fmt: skip
     operands, plain = _inputs(asked, dtypes, reader), _plain(reader, names, outputs)
-    shown, operands = shown.renamed(plain), tuple(replace(each, index=plain.get(each.index, each.index)) for each in operands)
+    shown, operands = (
+        shown.renamed(plain),
+        tuple(replace(each, index=plain.get(each.index, each.index)) for each in operands),
+    )
     their = [" ".join(plain.get(axis[0].name, axis[0].name) for axis in value.axes) for value in outputs]
     returned = tuple(Operand(each, own, dtype=kind) for each, own, kind in zip(names, their, kinds, strict=True))
     file = f"<formula of {asked.name}, {getattr(asked.reference, '__module__', '')}>"

@@ -441,7 +441,9 @@ def _positive(op: Op, sizes: Mapping[str, int]) -> Sequence[str]:
     floats = [each.name for each in op.inputs if not each.integers]
     for some in ((), *((name,) for name in floats), tuple(floats)):
         found = Evaluated(op, drawn(op, sizes, np.random.default_rng(2), some))
-        written = {each.value for node in found.graph.outputs.values() if node.kind == "where" for each in node.args[1:]}
+        written = {
+            each.value for node in found.graph.outputs.values() if node.kind == "where" for each in node.args[1:]
+        }
         if all((np.isfinite(each) | np.isin(each, [*written - {0.0}])).all() for each in found.outputs.values()):
             return some
     return ()

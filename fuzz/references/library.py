@@ -113,8 +113,8 @@ def recorded(asked: AskedReference, calls: Sequence[Specs]) -> Recording:
 
 def _padded(reference: Callable[..., Any], free: Collection[int], /, **tensors: Any) -> Any:
     """Call a reference with three functions of torch replaced by plainer ones. Padding that repeats elements becomes an
-    index, one_hot comparisons; padding="same" with windows of a free extent pads both ends before the convolution, since torch calls other
-    operations for even windows than for odd ones."""
+    index, one_hot a comparison; padding="same" with windows of a free extent pads both ends before the convolution,
+    since torch calls other operations for even windows than for odd ones."""
     import torch
     from torch.overrides import TorchFunctionMode
 

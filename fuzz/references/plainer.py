@@ -167,7 +167,7 @@ def _counts(index: Any, weights: Any = None, minlength: int = 0) -> Any:
 
     if not minlength:
         raise NotImplementedError("bincount has as many counts as its values say: write minlength")
-    each = (torch.ones(index.shape, dtype=torch.int64) if weights is None else weights)
+    each = torch.ones(index.shape, dtype=torch.int64) if weights is None else weights
     return torch.zeros(minlength, dtype=each.dtype).index_add(0, index, each)
 
 

@@ -11,8 +11,8 @@ from fuzz.references.dims import Axis, Dim, UnreadableError
 from fuzz.references.elementwise import rule, where
 from fuzz.references.lines import of_dims, template
 from fuzz.references.maps import as_axis, by_steps, linear, single, taken_at, with_axis
-from fuzz.references.pieces import at_start, pair_along, place_of
 from fuzz.references.moves import taken
+from fuzz.references.pieces import at_start, pair_along, place_of
 from fuzz.references.reading import Reader
 from fuzz.references.scope import Number, Value
 from fuzz.references.selection import ranks_in

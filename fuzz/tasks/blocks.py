@@ -57,8 +57,8 @@ def check_blocks(
     an element; "ceil" with the power of two from m on; "least" the smallest with which m is no larger than the largest
     element. Scales end at 2^-127 and 2^127. Elements are rounded to nearest even, and too large ones are saturated. A
     block of zeros may have any scale but NaN. Blocks with NaN or infinities are judged only with `nan_scale`: they have
-    the scale NaN. With `partial`, rows also end within a block, of which only the elements that are there count. Back, the
-    kernel takes elements and scales. `packed` and `arrays` are as for `check_conversion`.
+    the scale NaN. With `partial`, rows also end within a block, of which only the elements that are there count. Back,
+    the kernel takes elements and scales. `packed` and `arrays` are as for `check_conversion`.
     Raises CheckFailed for a wrong kernel."""
     one, other = format_of(source), format_of(target)
     if (one.bits <= 8) == (other.bits <= 8):

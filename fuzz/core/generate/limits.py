@@ -48,6 +48,8 @@ _STEPS = 128
 
 _OF_SIZES = "uniform"
 """The recipe of every second case at a limit. Its rows differ in size, while normal rows are all alike."""
+_OF_ONE_SIGN = "monotone"
+"""The recipe of sums of `_FAR` terms. Half of so many terms of either sign are within what rounding may do to all."""
 
 Limit = tuple[tuple[str, int], ...]
 """Dimensions with their extents: one dimension, or two at once."""
@@ -170,6 +172,8 @@ def _drawn(capability: Capability, dice: Dice, limit: Limit) -> Draw:
     rank, recipes = len(op.inner) + (OUTER in op.inputs[0].axes), first_recipes(op.name)
     plain = next((each for each in menu_of(op.inputs[0]).often if each in recipes), recipes[0])
     plain = _OF_SIZES if _OF_SIZES in recipes and dice.one_in(2) else plain
+    if any(size >= _FAR and dim in op.dimensions and op.dimensions[dim].reduced for dim, size in limit):
+        plain = _OF_ONE_SIGN if _OF_ONE_SIGN in menu_of(op.inputs[0]).recipes else plain
     base = replace(simplest(capability, dice), rank=rank, axis=rank - 1, recipe=plain)
     extents = Decisions(fitted(base), dice, USUAL_WORK if {dim for dim, _ in limit} & {*_lengths(op)} else SMALL_WORK)
     extents.keep(dict(limit))

@@ -44,7 +44,9 @@ def placed(here: SettledProblem, node: Node, args: Sequence[Form]) -> Form:
 def _is_inverse(node: Node) -> bool:
     """Whether a node sorts the places of a sorted row, and so gives each of them its rank."""
     order = node.args[0].args[0] if node.args[0].kind == "negate" else node.args[0]
-    whole = all(each.args[1].kind == "position" and each.args[1].label == each.label for each in (node, order) if each.args)
+    whole = all(
+        each.args[1].kind == "position" and each.args[1].label == each.label for each in (node, order) if each.args
+    )
     return order.kind == "place" and node.args[0] is not order and order.label == node.label and whole
 
 
