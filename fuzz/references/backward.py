@@ -37,7 +37,11 @@ def backward(reference: Callable[..., Any], by: Sequence[str] = ()) -> Callable[
 
         taken = dict(signature.bind(*args, **kwargs).arguments)
         cotangents = [taken.pop(name) for name in given]
-        floats = [name for name, each in taken.items() if isinstance(each, torch.Tensor) and each.is_floating_point()]
+        floats = [
+            name
+            for name, each in taken.items()
+            if isinstance(each, torch.Tensor) and (each.is_floating_point() or each.is_complex())
+        ]
         names = [*(by or floats)]
         with torch.enable_grad():
             taken |= {name: taken[name].detach().requires_grad_() for name in names}

@@ -13,6 +13,7 @@ from itertools import chain, islice
 from typing import Any
 
 from fuzz.core.base.text import counted
+from fuzz.core.transport.python.halves import is_complex, part_names, wholes_of
 from fuzz.references.asked import AskedReference, Shapes, asked_of
 from fuzz.references.backward import GIVEN, OF
 from fuzz.references.calls import accepted, declared
@@ -23,7 +24,6 @@ from fuzz.references.dims import (
     Drawn,
     FurtherCallsError,
     MisfitError,
-    MisnamedError,
     NotTakenError,
     UnreadableError,
     parsed,
@@ -131,24 +131,23 @@ def derive(
     `dtype` is the dtype of floating-point tensors in the calls: if it has 16 bits, roundings to it are read too.
     Complex tensors, by their `dtypes` or in examples, are read as their parts, and complex results too.
     """
-    parted = parted_of(reference, shapes, example_inputs, dtypes)
-    if parted.complexes and hasattr(reference, OF):
-        raise MisnamedError(f"{titled(reference)} cannot be read: no gradients of complex numbers are")
-    given = reference, shapes, {"example_inputs": example_inputs, "dtypes": dtypes, "fixed": fixed}, values
+    known: dict[str, Any] = {"example_inputs": example_inputs, "dtypes": dtypes, "fixed": fixed}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # such as those about a variance of one element
+        shapes, known["dtypes"], counts = _with_gradients(reference, shapes, known)
+        given = reference, shapes, known, values
+        parted = parted_of(reference, shapes, example_inputs, known["dtypes"])
         if not parted.complexes:
             with suppress(ComplexResultError):
-                return _of_reals(*given, dtype, name)
-        found = _of_reals(*parted.asked(*given), dtype, name)
+                return _of_reals(*given, counts, dtype, name)
+        found = _of_reals(*parted.asked(*given), counts, dtype, name)
         return replace(found, parted=parted, said=f"{found.said}; {PARTS_SAID}")
 
 
 def _of_reals(
     reference: Callable[..., Any], shapes: Shapes | None, known: Mapping[str, Any], values: Mapping[str, str] | str,
-    dtype: str, name: str,
+    counts: Counts, dtype: str, name: str,
 ) -> Derived:  # fmt: skip
-    shapes, counts = _with_gradients(reference, shapes, known)
     example_inputs, dtypes, fixed = (known[each] for each in ("example_inputs", "dtypes", "fixed"))
     meant = asked_of(reference, shapes, example_inputs, dtypes or {}, fixed or {}, values)
     asked = (replace(each, dtype=dtype, counts={**each.counts, **counts}) for each in meant)
@@ -164,17 +163,19 @@ def op_of(reference: Callable[..., Any], shapes: Shapes | None = None, *, fields
 
 def _with_gradients(
     reference: Callable[..., Any], shapes: Shapes | None, known: Mapping[str, Any]
-) -> tuple[Shapes | None, Counts]:
-    """Return the dimensions of a gradient function's arguments, and the expressions of extents that follow from others.
-    The dimensions of the gradients of outputs follow from the forward function."""
+) -> tuple[Shapes | None, Mapping[str, str] | None, Counts]:
+    """Return the dimensions and the dtypes of a gradient function's arguments, and the expressions of extents that
+    follow from others. The dimensions of the gradients of outputs, and which are complex, follow from the forward
+    function."""
     given: Sequence[str] = getattr(reference, GIVEN, ())
     named, numbers = ({}, {}) if shapes is None else parsed(shapes, twice=True)
-    examples = known["example_inputs"] or ()
+    examples, dtypes = known["example_inputs"] or (), known["dtypes"] or {}
     shown = examples if isinstance(examples, Mapping) else [*parameters_of(reference)][: len(examples)] if given else ()
-    if {*given} <= {*named, *shown}:
-        return shapes, {}
+    if {*given} <= {*shown} or ({*given} <= {*named, *shown} and not any(map(is_complex, dtypes.values()))):
+        return shapes, known["dtypes"], {}
     own = {name: " ".join(dims) for name, dims in named.items() if name not in given}
-    found = derive(getattr(reference, OF), {**own, **numbers} or None, **known)
+    theirs = {name: each for name, each in dtypes.items() if name not in given} or None
+    found = derive(getattr(reference, OF), {**own, **numbers} or None, **{**known, "dtypes": theirs})
     made = found.op.made
     counts = {dim: made[dim] for each in found.op.outputs for dim in each.axes if dim in made}
     if unsaid := [dim for dim, count in counts.items() if not extents_of(count) or extents_of(count) & made.keys()]:
@@ -182,8 +183,21 @@ def _with_gradients(
             f"gradient of {found.op.name}: its output has {unsaid[0]!r} places, which follow from what no input has: "
             "give its dimensions in `shapes`, and sizes of windows in `fixed`, so that it has those of an input"
         )
-    dims = {found.called[each.name]: each.dims for each in found.op.inputs}
-    return {**dims, **dict(zip(given, (each.dims for each in found.op.outputs), strict=True)), **own, **numbers}, counts
+    inputs = {found.called[each.name] or each.name: each.dims for each in found.op.inputs}
+    outputs = {each.name: each.dims for each in found.op.outputs}
+    if found.parted is not None:
+        whole = zip(given, wholes_of([*outputs]), strict=True)
+        dtypes = {**{name: "complex64" for name, output in whole if output not in outputs}, **dtypes}
+        inputs, outputs = (
+            {each: some.get(each) or some[part_names(each)[0]] for each in wholes_of([*some])}
+            for some in (inputs, outputs)
+        )
+    said = {name: " ".join(named[name]) for name in given if name in named}
+    return (
+        {**inputs, **dict(zip(given, outputs.values(), strict=True)), **own, **said, **numbers},
+        dtypes or None,
+        counts,
+    )
 
 
 def _first(title: str, meant: Iterator[AskedReference], name: str) -> Derived:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import fuzz
+from fuzz.references.derive import derive
 from fuzz.tests.common.complex_kernels import BY_NORM, ROWS, Row, gauss
 from fuzz.tests.conftest import Cli
 from oracles.tests.common.whole import quarter
@@ -166,9 +167,34 @@ def test_one_output_and_its_bound_are_judged_by_parts() -> None:
     assert bound.allows((z * w).real).all()
 
 
-def test_a_gradient_of_complex_numbers_is_refused_in_one_line() -> None:
-    with pytest.raises(fuzz.CheckError, match="no gradients of complex numbers"):
-        fuzz.check(lambda z, dy: dy, reference=fuzz.backward(lambda z: z * z), shapes="z=n", dtypes={"z": "complex64"})
+GRADIENTS: Sequence[tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]] = [
+    (lambda z: (z * z.conj()).real, lambda z, dy: 2 * dy * z, lambda z, dy: 2 * dy * z.conj()),
+    (lambda z: z.exp(), lambda z, dy: dy * z.exp().conj(), lambda z, dy: dy * z.exp()),
+    (lambda z: z.abs(), lambda z, dy: dy * z / z.abs().clamp(min=1e-30), lambda z, dy: dy * z.conj()),
+]
+
+
+@pytest.mark.some(1)
+@pytest.mark.parametrize("row", range(len(GRADIENTS)))
+def test_gradients_of_complex_numbers_are_conjugated_as_those_of_torch(row: int) -> None:
+    forward, right, wrong = GRADIENTS[row]
+    given: dict[str, Any] = {"reference": fuzz.backward(forward), "shapes": "z=b n", "dtypes": {"z": "complex64"}}
+    fuzz.check(right, max_cases=quarter(24), seed=1, **given)
+    with pytest.raises(fuzz.CheckFailed, match="dz_"):
+        fuzz.check(wrong, max_cases=24, seed=1, **given)
+
+
+def test_what_is_complex_in_a_gradient_follows_from_the_forward_function() -> None:
+    def found(forward: Callable[..., Any], **given: Any) -> tuple[list[str], list[str]]:
+        op = derive(fuzz.backward(forward), **given).op
+        return [each.name for each in op.inputs], [each.name for each in op.outputs]
+
+    complexes = {"z": "complex64"}
+    assert found(lambda z: z.abs(), shapes="z=n", dtypes=complexes)[0] == ["z_real", "z_imag", "dy"]
+    assert found(lambda z, a: z * a, shapes="z=b n, a=n, dy=b n", dtypes=complexes) == (
+        ["z_real", "z_imag", "dy_real", "dy_imag", "a"], ["dz_real", "dz_imag", "da"],
+    )  # fmt: skip
+    assert found(lambda x: torch.fft.fft(x), shapes="x=b n") == (["x", "dy_real", "dy_imag"], ["dx"])
 
 
 _REFERENCE = """
