@@ -192,9 +192,9 @@ def test_four_thousand_cases_visit_nineteen_of_twenty_pairs(op: str) -> None:
 
 @pytest.mark.some(1)
 @pytest.mark.whole
-@pytest.mark.parametrize("op", ["softmax", "rms_norm", "matmul", "cumsum"])
+@pytest.mark.parametrize("op", ["softmax", "rms_norm", "matmul", "cumsum", "attention"])
 def test_kernels_that_take_different_inputs_share_the_cases(op: str) -> None:
-    """Before draws for pairs were planned, 88 to 96% held together."""
+    """Before planned conditions were kept, 90% of attention's pairs and 94.8% of those of matmul held together."""
     rows = replace(anything(op), able=replace(anything(op).able, strides="rows", axis="last"))
     search = Search(op, 1)
     search.capabilities = (anything(op), rows, Capability(op, Capabilities(takes=(), params=())))
@@ -202,7 +202,7 @@ def test_kernels_that_take_different_inputs_share_the_cases(op: str) -> None:
     for made in islice(chain.from_iterable(batches(search)), 4000):
         together.see(conditions.holding(made.case.origin.labels))
     found = held(search.capabilities, together)
-    assert found.share > (0.94 if op == "matmul" else 0.96), found.table
+    assert found.share > (0.95 if op in ("matmul", "attention") else 0.96), found.table
 
 
 def test_the_table_of_pairs_counts_each_once() -> None:
