@@ -1,0 +1,19 @@
+import sys
+
+import bitsandbytes as bnb
+import torch
+
+wrong, cases = False, (("SGD", {"momentum": 0.9}, {"nesterov": True}), ("SGD", {"momentum": 0.9}, {"dampening": 0.5}),
+                       ("Adam", {"betas": (0.9, 0.5)}, {"amsgrad": True}), ("RMSprop", {}, {"momentum": 0.9}))  # fmt: skip
+for name, given, more in cases:
+    after = []
+    for library, options in ((bnb.optim, given), (bnb.optim, given | more), (torch.optim, given | more)):
+        p = torch.nn.Parameter(torch.tensor([1.0]))
+        steps = getattr(library, name)([p], lr=0.1, **options)
+        for g in (1.0, -1.0, 0.01):
+            p.grad = torch.tensor([g])
+            steps.step()
+        after.append(f"{p.item():.4f}")
+    wrong |= after[1] != after[2]
+    print(f"{name} without {', '.join(more)}: {after[0]}, with: {after[1]}, in torch: {after[2]}")
+sys.exit(wrong)
