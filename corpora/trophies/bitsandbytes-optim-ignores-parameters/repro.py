@@ -3,8 +3,8 @@ import sys
 import bitsandbytes as bnb
 import torch
 
-wrong, cases = False, (("SGD", {"momentum": 0.9}, {"nesterov": True}), ("SGD", {"momentum": 0.9}, {"dampening": 0.5}),
-                       ("Adam", {"betas": (0.9, 0.5)}, {"amsgrad": True}), ("RMSprop", {}, {"momentum": 0.9}))  # fmt: skip
+m, b, wrong = {"momentum": 0.9}, {"betas": (0.9, 0.5)}, False
+cases = (("SGD", m, {"nesterov": True}), ("SGD", m, {"dampening": 0.5}), ("Adam", b, {"amsgrad": True}), ("RMSprop", {}, m))
 for name, given, more in cases:
     after = []
     for library, options in ((bnb.optim, given), (bnb.optim, given | more), (torch.optim, given | more)):
