@@ -4,8 +4,8 @@ import bitsandbytes as bnb
 import torch
 
 m, b, wrong = {"momentum": 0.9}, {"betas": (0.9, 0.5)}, False
-cases = (("SGD", m, {"nesterov": True}), ("SGD", m, {"dampening": 0.5}), ("Adam", b, {"amsgrad": True}), ("RMSprop", {}, m))
-for name, given, more in cases:
+sgd = ("SGD", m, {"nesterov": True}), ("SGD", m, {"dampening": 0.5})
+for name, given, more in (*sgd, ("Adam", b, {"amsgrad": True}), ("RMSprop", {}, m)):
     after = []
     for library, options in ((bnb.optim, given), (bnb.optim, given | more), (torch.optim, given | more)):
         p = torch.nn.Parameter(torch.tensor([1.0]))
