@@ -33,7 +33,7 @@ class ShippedOp:
     modules: Mapping[str, str]
     """The modules that the expressions name."""
     options: Mapping[str, Any]
-    """What `fuzz.check` is told besides: `arrays`, `oracle`, `values`, and so on."""
+    """What `fuzz.check` is told besides: `arrays`, `oracle`, `values`, and `dtypes`, which a row calls `integers`."""
     capabilities: Mapping[str, Any]
     known: str
     """What a person found out about a deviation; '' if the function is expected to be right."""
@@ -81,6 +81,7 @@ def _of(path: Path) -> Sequence[ShippedOp]:
             own["max"] = {dim: most for dim, most in own.get("max", {}).items() if re.search(rf"\b{dim}\b", shapes)}
             own["dtypes"] = tuple(some.pop("dtypes", own["dtypes"]))
             own["strides"] = some.pop("strides", own["strides"])
+            some |= {"dtypes": some.pop("integers")} if "integers" in some else {}
             found.append(
                 ShippedOp(
                     library, name, shapes, call, means, table["modules"], some, own, known, path, lines[library, name]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -329,3 +330,99 @@ def lion(p: Tensor, g: Tensor) -> Tensor:
         p = p - 0.1 * ((0.9 * m + 0.1 * own).sign() + 1e-3 * p)
         m = 0.99 * m + 0.01 * own
     return p
+
+
+def ademamix(p: Tensor, g: Tensor) -> Tensor:
+    """Return p after steps of AdEMAMix without schedules."""
+    m = slow = v = torch.zeros_like(p)
+    for t, own in enumerate(g, 1):
+        m, slow, v = 0.9 * m + 0.1 * own, 0.9999 * slow + 0.0001 * own, 0.999 * v + 0.001 * own * own
+        p = p - 0.1 * (m / (1 - 0.9**t) + 5 * slow) / ((v / (1 - 0.999**t)).sqrt() + 1e-8)
+    return p
+
+
+_HALF_OF_FP4 = (1 / 192, 1 / 6, 1 / 4, 1 / 3, 1 / 2, 2 / 3, 1)
+FP4 = (*(-each for each in reversed(_HALF_OF_FP4)), 0.0, *_HALF_OF_FP4)
+"""The values of bitsandbytes' four bits of floats, ascending."""
+_OF_NF4 = "-1 -0.6961928 -0.52507305 -0.3949175 -0.28444138 -0.18477343 -0.09105004 0 0.0795803 0.1609302 0.2461123 "
+NF4 = tuple(map(float, (_OF_NF4 + "0.33791524 0.44070983 0.562617 0.72295684 1").split()))
+"""The quantiles of a normal distribution that the paper on QLoRA lists."""
+
+
+def blockwise(x: Tensor, values: Sequence[float]) -> Tensor:
+    """Return each element as the nearest of ascending values times the greatest magnitude of its row."""
+    scale = x.abs().amax(-1, keepdim=True)
+    steps = (torch.where(x / scale > (a + b) / 2, b - a, 0.0) for a, b in pairwise(values))
+    return scale * (values[0] + sum(steps))
+
+
+def ordered(a: Tensor) -> Tensor:
+    """Return boxes of two corners with the lower one first."""
+    return torch.cat([torch.minimum(a[..., :2], a[..., 2:]), torch.maximum(a[..., :2], a[..., 2:])], -1)
+
+
+def cornered(a: Tensor) -> Tensor:
+    """Return boxes of a corner, a width and a height as those of two corners."""
+    return torch.cat([a[:, :2], a[:, :2] + a[:, 2:]], 1)
+
+
+def around(a: Tensor) -> Tensor:
+    """Return boxes of a centre, a width and a height as those of two corners."""
+    return torch.cat([a[:, :2] - a[:, 2:] / 2, a[:, :2] + a[:, 2:] / 2], 1)
+
+
+def _sides(a: Tensor, b: Tensor, outer: bool = False) -> Tensor:
+    least, most = (torch.minimum, torch.maximum) if outer else (torch.maximum, torch.minimum)
+    return most(a[..., 2:], b[..., 2:]) - least(a[..., :2], b[..., :2])
+
+
+def _overlap(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the areas that boxes have in common, and those of both together."""
+    both = _sides(a, b).clamp(min=0).prod(-1)
+    return both, sum((box[..., 2:] - box[..., :2]).prod(-1) for box in (a, b)) - both
+
+
+def iou(a: Tensor, b: Tensor, eps: float = 0.0) -> Tensor:
+    """Return the areas that boxes have in common over those that they have together."""
+    both, union = _overlap(a, b)
+    return both / (union + eps)
+
+
+def giou(a: Tensor, b: Tensor, eps: float = 0.0) -> Tensor:
+    """Return the same, less the share of the box around both that neither covers."""
+    around, union = _sides(a, b, True).prod(-1), _overlap(a, b)[1]
+    return iou(a, b, eps) - (around - union) / (around + eps)
+
+
+def apart(a: Tensor, b: Tensor, eps: float = 1e-7) -> Tensor:
+    """Return the squared distance of the centres of boxes over the squared diagonal of the box around both."""
+    middles = (a[..., :2] + a[..., 2:]) / 2 - (b[..., :2] + b[..., 2:]) / 2
+    return middles.square().sum(-1) / (_sides(a, b, True).square().sum(-1) + eps)
+
+
+def aspect(a: Tensor, b: Tensor, eps: float = 1e-7) -> Tensor:
+    """Return what boxes of other proportions lose in complete IoU."""
+    own, other = (torch.atan((box[..., 2] - box[..., 0]) / (box[..., 3] - box[..., 1])) for box in (a, b))
+    v = 4 / math.pi**2 * (other - own) ** 2
+    return v * v / (1 - iou(a, b, eps) + v + eps)
+
+
+def focal(x: Tensor, t: Tensor, alpha: float | None = 0.25) -> Tensor:
+    """Return the focal loss of logits with an exponent of 2."""
+    p = x.sigmoid()
+    loss = F.binary_cross_entropy_with_logits(x, t, reduction="none") * (1 - (p * t + (1 - p) * (1 - t))) ** 2
+    return loss if alpha is None else (alpha * t + (1 - alpha) * (1 - t)) * loss
+
+
+def pooled(x: Tensor, down: Sequence[float], across: Sequence[float]) -> Tensor:
+    """Return the mean of the bilinear values of images at the crossings of rows and columns, all of them inside."""
+    row = sum(x[..., int(y) + i, :] * abs(1 - i - y % 1) for y in down for i in (0, 1)) / len(down)
+    return sum(row[..., int(at) + j] * abs(1 - j - at % 1) for at in across for j in (0, 1)) / len(across)
+
+
+def frozen(ops: Any, x: Tensor, *known: Tensor) -> Tensor:
+    """Return a batch norm of torchvision with factors, offsets, means and variances that never change."""
+    norm = ops.FrozenBatchNorm2d(x.shape[1])
+    for name, each in zip(("weight", "bias", "running_mean", "running_var"), known, strict=True):
+        setattr(norm, name, each)
+    return norm(x)

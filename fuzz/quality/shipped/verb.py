@@ -84,9 +84,10 @@ def deviations(found: Sequence[ShippedAnswer]) -> PlainTable:
 
 
 def reasons(found: Sequence[ShippedAnswer]) -> PlainTable:
-    """Return the functions of which nothing is judged, and why."""
-    open_ones = sorted((each for each in found if each.result == OPEN), key=lambda each: each.key)
-    return PlainTable((OPEN, "why"), [(each.key, " ".join(each.said.split())) for each in open_ones])
+    """Return the functions of which nothing is judged, and the libraries that are not here, and why."""
+    why = {each.key: each.said for each in found if each.result == OPEN}
+    why |= {shipped_ops()[each.key].library: each.said for each in found if each.result == ABSENT}
+    return PlainTable((OPEN, "why"), [(name, " ".join(said.split())) for name, said in sorted(why.items())])
 
 
 def rows(found: Sequence[ShippedAnswer]) -> PlainTable:

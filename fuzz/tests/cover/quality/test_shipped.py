@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -48,7 +49,27 @@ def test_what_cannot_be_judged_says_why(monkeypatch: pytest.MonkeyPatch) -> None
     assert [each.result for each in found] == [ABSENT, OPEN]
     assert found[0].said == "ModuleNotFoundError: No module named 'no_such_library'"
     assert "aten.median (scipy.toml line " in found[1].said
-    assert [line[0] for line in reasons(found).rows] == [unread.key]
+    assert [line[0] for line in reasons(found).rows] == ["scipy", unread.key]
+
+
+def test_a_library_that_cannot_be_imported_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "half_built.py").write_text("raise RuntimeError('operator half_built::nms does not exist')\n", "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    right = shipped_ops()[EXPIT]
+    (found,) = answered(monkeypatch, replace(right, modules={**right.modules, "nowhere": "half_built"}))
+    assert (found.result, reasons([found]).rows) == (
+        ABSENT, [("scipy", "RuntimeError: operator half_built::nms does not exist")]
+    )  # fmt: skip
+
+
+def test_a_row_may_have_integers(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = replace(
+        shipped_ops()[EXPIT], name="of integers", shapes="s=m, a=m k", call="s[:, None] * a.astype(s.dtype)",
+        means="s[:, None] * a.float()", options={"dtypes": {"a": "int8"}},
+    )  # fmt: skip
+    wrong = replace(right, name="without a sign", call="s[:, None] * a.view(np.uint8).astype(s.dtype)")
+    assert [each.result for each in answered(monkeypatch, right, wrong)] == [RIGHT, WRONG]
+    assert shipped_ops()["bitsandbytes int8_linear_matmul"].options["dtypes"] == {"a": "int8", "b": "int8"}
 
 
 def test_rows_of_scipy_and_torch_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
