@@ -47,15 +47,16 @@ def _ignored(bench: ReplayBench) -> ShownCause | None:
 
 
 def _is_ignored(bench: ReplayBench, name: str) -> bool:
-    runs, told = bench.wrong[: 2 * SEVERAL], 0
-    donors = [each.case for each in bench.runs]
+    """Return whether other values of an input change no bit in cases that fail and in some that pass, and must in
+    several. Runs that return NaN or infinities say nothing: they may be right for both."""
+    runs, told = [*bench.wrong[: 2 * SEVERAL], *bench.right[: 2 * SEVERAL]], 0
+    donors = [each.case.arrays[name] for each in bench.runs]
     for run in runs:
-        other = _other(run.case.arrays[name], [each.arrays[name] for each in donors])
-        [again] = bench.ran([with_values(run.case, name, other)])
-        if again is None or not _same_bits(run, again):
+        [again] = bench.ran([with_values(run.case, name, _other(run.case.arrays[name], donors))])
+        if again is None or not _same_bits(run, again) or not all(np.isfinite(each).all() for each in run.got):
             return False
         told += bool(compared(again.wanted, run.got, run.case.dtype).wrong) and _differ(run.wanted, again.wanted)
-    return told >= min(SEVERAL, len(runs)) and len(runs) >= SEVERAL
+    return told >= SEVERAL
 
 
 def _same_bits(one: ReplayRun, other: ReplayRun) -> bool:

@@ -90,12 +90,12 @@ _MENDS = (
 )  # fmt: skip
 """The changes, of which the first that mends all is told."""
 _MENDED = 12
-"""The number of failing cases that a change must mend."""
+"""The most failing cases that are tried: a change must mend all of them."""
 
 
 def by_mending(bench: ReplayBench) -> ShownCause | None:
     """Return what an input has in all failing cases, if they pass without it."""
-    wrong = bench.wrong[:_MENDED]
+    wrong = bench.wrong[:: -(-len(bench.wrong) // _MENDED)]  # of all sizes
     for each in _MENDS if len(wrong) >= SEVERAL else ():
         told = [name for name in wrong[0].case.arrays if _mends(bench, wrong, name, each)]
         if told:
