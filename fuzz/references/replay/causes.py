@@ -258,11 +258,15 @@ _EXPERIMENTS: tuple[_Experiment, ...] = (
 """The experiments, the one that says most first."""
 
 
+_MOST_S = 6.0
+"""The most seconds for causes: those of the tables took up to 2 s, and a slow reference shows no more of them later."""
+
+
 def explain_replay(replay: Replay, pool: Pool, book: FindingBook, seconds: float) -> None:
-    """Look for the causes of the wrong values in a book, in this many processor seconds at most."""
+    """Look for the causes of the wrong values in a book, in this many processor seconds, or six, at most."""
     failing = [each for each in book.buckets.values() if each.judgement.verdict is Verdict.FAIL_NUMERIC]
     for bucket in failing if replay.meant.own is None and not replay.rows else ():
-        bench = ReplayBench(replay, bucket.judgement.target, pool, seconds / len(failing))
+        bench = ReplayBench(replay, bucket.judgement.target, pool, min(seconds, _MOST_S) / len(failing))
         if (cause := _cause_of(bench, _drawn_of(bucket.case, replay))) is not None:
             replay.causes[bucket.judgement.target, bucket.case.digest] = cause
 

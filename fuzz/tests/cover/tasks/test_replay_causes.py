@@ -20,7 +20,7 @@ Kernel = Callable[..., Any]
 def told(kernel: Kernel, reference: Kernel, shapes: str, dtypes: Mapping[str, str] | None = None, **more: Any) -> str:
     """Return the cause that a check names, without the words of its verdict; '' for none."""
     with pytest.raises(fuzz.CheckFailed) as failed:
-        fuzz.check(kernel, reference=reference, shapes=shapes, dtypes=dtypes, oracle="replay", seed=0, **more)
+        fuzz.check(kernel, reference=reference, shapes=shapes, dtypes=dtypes, oracle="replay", **{"seed": 0, **more})
     [failure, *_] = failed.value.failures
     assert isinstance(failure, ReplayFailure)
     assert failure.record["cause"] == (failure.cause.says if failure.cause is not None else "")
@@ -50,6 +50,12 @@ def _by_comparing(x: Any) -> Any:
 def _turned_vectors(a: Any) -> Any:
     values, vectors = np.linalg.eigh(a)
     return values, np.ascontiguousarray(vectors.T)
+
+
+def _without_tail(a: Any, b: Any) -> Any:
+    wide = a.astype(np.int32)
+    wide[:, : a.shape[1] // 4 * 4] -= 3
+    return wide @ b.astype(np.int32)
 
 
 def _short_root(a: Any) -> Any:
@@ -93,6 +99,15 @@ _CAUSES: Mapping[str, tuple[Kernel, Kernel, str, Mapping[str, str], Mapping[str,
     "pivots": (
         _pivotless, lambda a, b: torch.linalg.solve(a, b), "a=n n, b=n k", {}, {},
         "only where a needs an exchange of rows"),
+    "pivots, and NaN for any right side": (
+        _pivotless, lambda a, b: torch.linalg.solve(a, b), "a=n n, b=n k", {}, {"seed": 1},
+        "only where a needs an exchange of rows"),
+    "a tail": (
+        _without_tail, lambda a, b: ((a.int() - 3)[:, :, None] * b.int()[None]).sum(1, dtype=torch.int32),
+        "a=m k, b=k n", _BYTES, {}, "when k mod 4 != 0"),
+    "rare values": (
+        lambda x: np.sort(x, -1)[..., (x.shape[-1] - 1) // 2], lambda x: torch.nanmedian(x, -1).values, "x=b n", {},
+        {"values": "any"}, "only where x has a NaN"),
     "an extent": (_short_root, lambda a: torch.linalg.cholesky(a), "a=n n", {}, {}, "when n >= 9"),
 }  # fmt: skip
 
