@@ -42,11 +42,13 @@ def run_replay(
     enough: Callable[[Tally], bool] = lambda tally: False,
     stop: Interruption | None = None,
     observer: Observer | None = None,
+    explain_s: float = 0.0,
     **how: Any,
 ) -> ReplayResults:
-    """Judge cases until a limit is reached, `enough` says so, or a stop is wanted. An `observer` is told of each case.
-    `how` are further arguments of the session. Cases of internal errors are written to the folder. Raises ReplayError,
-    InternalError, and UsageError if the only kernel cannot be called."""
+    """Judge cases until a limit is reached, `enough` says so, or a stop is wanted; then look for the causes of failures
+    in `explain_s` seconds. An `observer` is told of each case. `how` are further arguments of the session. Cases of
+    internal errors are written to the folder. Raises ReplayError, InternalError, and UsageError if the only kernel
+    cannot be called."""
     task = Task(targets, looks_far=False, replay=replay)
     book, scope = task.book(folder, seed), task.scope(laws, probed=True)
     stop = stop or Interruption()
@@ -54,6 +56,10 @@ def run_replay(
     with session:
         session.observers = (*session.observers, *filter(None, [observer]))
         stop.within(lambda: drive(task, session, enough=enough))
+        if explain_s and book.buckets and not stop.wanted:
+            from fuzz.references.replay.causes import explain_replay  # what passes explains nothing
+
+            stop.within(lambda: explain_replay(replay, session.pool, book, explain_s))
     if book.errors:
         raise InternalError("\n".join(book.errors))
     return ReplayResults(replay, session.tally, book)

@@ -72,6 +72,13 @@ def value_traits(case: Case) -> Iterator[tuple[Feature, Trait]]:
         yield Feature("magnitudes", one, f"that of {other}"), largest[one] / largest[other]
 
 
+def plain_traits(name: str, rows: Reals) -> Iterator[tuple[Feature, Trait]]:
+    """Yield the traits of the values of any tensor, shape `[rows, n]`: patterns, special values and sizes."""
+    yield from ((Feature("pattern", name, what), word(holds(rows))) for what, holds in _PATTERNS.items())
+    yield from ((Feature(kind, name), word(holds(rows).any())) for kind, holds in _SPECIAL.items())
+    yield from _size_traits(name, rows)
+
+
 def _integer_traits(name: str, values: Reals, dim: str, frame: Frame) -> Iterator[tuple[Feature, Trait]]:
     """Yield the traits of an input of indices along a dimension, or of flags: which values occur in it."""
     operand = OPS[frame.case.op].operand(name)

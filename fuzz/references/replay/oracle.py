@@ -48,6 +48,9 @@ NOTHING_PROMISED = Contract(platform="none")
 _CLEAR = 16
 """An element counts as judged if its allowed error is less than 1 / `_CLEAR` of the output's largest element. In a
 reference with random results, replays differ by as much as the elements themselves."""
+_APART, _NEARER = 16.0, 1 / 64
+"""Two references differ in an element if their values are this many allowed errors apart; a kernel's value is that of
+the one whose distance is at most this share of theirs. The same numbers as in `fuzz.explain.stages`."""
 _FLOORS = 1 << 16
 """The most elements of an output whose allowed errors are kept: as numbers of Python, all take long."""
 
@@ -64,6 +67,17 @@ class Comparison:
     """The largest error, divided by the allowed error."""
     place: tuple[str, str, str, str] | None = None
     """Texts about the worst wrong element: place, value, right value, and allowed error. None if none is wrong."""
+
+
+@dataclass(frozen=True)
+class ShownCause:
+    """What a kernel does wrong, or when, as experiments showed it."""
+
+    kind: str
+    says: str
+    """The cause in half a line, which begins the report."""
+    evidence: str
+    """The experiment."""
 
 
 NOTHING = Comparison("")
@@ -149,6 +163,10 @@ class Replay:
     """The number of judged elements in outputs that passed."""
     rows: Sequence[int] = ()
     """The rows of outputs that are compared; () for all rows."""
+    seed: int = 0
+    """The seed of the cases that were drawn last."""
+    causes: dict[tuple[str, str], ShownCause] = field(default_factory=dict)
+    """What is known of failures, by target and the digest of the case."""
 
     def __post_init__(self) -> None:
         ORACLES[self.op.name] = lambda case: ReplayOracle(case, self)
@@ -167,7 +185,7 @@ class Replay:
         Raises ReplayError."""
         seed, scope, limits, began = session.seed, session.scope, session.limits, time.monotonic()
         most, seconds = (math.inf if each is None else each for each in (limits.max_cases, limits.max_time))
-        drawn = self.meant.cases(seed)
+        drawn, self.seed = self.meant.cases(seed), seed
         while self.cases < most and time.monotonic() - began <= seconds and not enough(session.tally):
             each = next(drawn)
             self.came.note(each.arrays, each.dtype)
@@ -188,9 +206,12 @@ class Replay:
         words = known.get(judgement.verdict, f"{judgement.verdict.name}: {judgement.reason}")
         if law is not None:
             words = f"breaks {law.name}\n    {judgement.reason}"
+        cause = self.causes.get((judgement.target, case.digest))
+        if cause is not None:
+            words = f"{words.replace(PHRASES[Verdict.FAIL_NUMERIC], cause.says, 1)}\n    {cause.evidence}"
         place = case.origin.number - 1
         drawn = self.drawn[place] if self.drawn else None
-        return ReplayFailure(case, self.recipes[place], judgement.verdict, words, found, judgement.target, drawn)
+        return ReplayFailure(case, self.recipes[place], judgement.verdict, words, found, judgement.target, drawn, cause)
 
 
 @dataclass(frozen=True)
@@ -206,6 +227,8 @@ class ReplayFailure:
     """The target on which it is wrong."""
     drawn: ReplayRecipe | None = None
     """How its inputs are drawn; None if they are not to be drawn again."""
+    cause: ShownCause | None = None
+    """What the kernel does wrong, if experiments showed it."""
 
     @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
@@ -233,6 +256,7 @@ class ReplayFailure:
             "shapes": {name: list(each) for name, each in self.shapes.items()},
             "recipes": dict(self.recipes), "dtype": self.dtype,
             "place": place, "got": got, "expected": expected, "allowed": allowed,
+            "cause": self.cause.says if self.cause is not None else "",
         }  # fmt: skip
 
 
@@ -312,28 +336,64 @@ def compared(
             ratio = max(ratio, worst)
             continue
         if one.exact is not None:
-            must = one.exact if one.whole else rounded(one.exact, dtype).astype(np.float64)
             judged += int(one.settled.sum())
-            if (unequal := one.settled & (got != must) & ~((got != got) & (must != must))).any():
-                return _unequal(output, got, must, unequal, judged)
+            if (unequal := wrong_in(one, got, dtype)).any():
+                return _unequal(output, got, _exact(one, dtype), unequal, judged)
             continue
-        got = got.astype(np.float64)
-        must, values = one.compared, got if one.places is None else one.places.elements(got)
-        known, width = _known(one, dtype), width_of(one, dtype)
         judged += judged_in(one, dtype)
-        with np.errstate(all="ignore"):
-            far = np.abs(values - must)
-            share = np.where(known & (far != 0.0), far / width, 0.0)
-            if one.moved:  # a selection keeps NaN and infinities
-                same = (values == must) | (np.isnan(values) & np.isnan(must))
-                share = np.where((one.allowed == 0.0) & ~known & ~same, math.inf, share)
-        if one.places is not None:
-            late = one.places.first & known & (far == 0.0) & (got != one.value)
-            share = np.where(late | ~one.places.exist(got), math.inf, share)
+        got, share = got.astype(np.float64), _share(one, got.astype(np.float64), dtype)
         if (wrong := ~(share <= 1.0)).any():
-            return _worst(output, got, one, width, np.where(wrong, share, -1.0), judged, rows)
+            return _worst(output, got, one, width_of(one, dtype), np.where(wrong, share, -1.0), judged, rows)
         ratio = max(ratio, float(share.max(initial=0.0)))
     return Comparison("", judged, ratio)
+
+
+def _exact(one: Replayed, dtype: str) -> NDArray[Any]:
+    assert one.exact is not None
+    return one.exact if one.whole else rounded(one.exact, dtype).astype(np.float64)
+
+
+def _share(one: Replayed, got: NDArray[Any], dtype: str) -> NDArray[Any]:
+    """Return the errors of elements, divided by the allowed ones; 0 where nothing is judged."""
+    must, values = one.compared, got if one.places is None else one.places.elements(got)
+    known = _known(one, dtype)
+    with np.errstate(all="ignore"):
+        far = np.abs(values - must)
+        share = np.where(known & (far != 0.0), far / width_of(one, dtype), 0.0)
+        if one.moved:  # a selection keeps NaN and infinities
+            same = (values == must) | (np.isnan(values) & np.isnan(must))
+            share = np.where((one.allowed == 0.0) & ~known & ~same, math.inf, share)
+    if one.places is not None:
+        late = one.places.first & known & (far == 0.0) & (got != one.value)
+        share = np.where(late | ~one.places.exist(got), math.inf, share)
+    return share
+
+
+def wrong_in(one: Replayed, got: NDArray[Any], dtype: str) -> NDArray[np.bool_]:
+    """Return the mask of wrong elements of an output that no equation judges."""
+    if one.exact is None:
+        return np.asarray(~(_share(one, got.astype(np.float64), dtype) <= 1.0))
+    must = _exact(one, dtype)
+    return np.asarray(one.settled & (got != must) & ~((got != got) & (must != must)))
+
+
+def matching(
+    one: Replayed, got: NDArray[Any], other: NDArray[Any], dtype: str
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return the masks of elements that are as another reference than the replayed one says, and of those in which the
+    two differ clearly. Where they hardly differ, an element must be right."""
+    wrong, exact = wrong_in(one, got, dtype), one.exact is not None or one.whole
+    other = other if exact or one.places is not None else rounded(other, dtype).astype(np.float64)
+    other = rounded(other, dtype).astype(np.float64) if exact and not one.whole else other
+    same = (got == other) | ((got != got) & (other != other))
+    if exact or one.places is not None:
+        differs = wrong_in(one, other, dtype)
+        return np.asarray(same | (~wrong & ~differs)), differs
+    with np.errstate(all="ignore"):
+        away = np.abs(other - one.value)
+        differs = wrong_in(one, other, dtype) & ~(away <= _APART * width_of(one, dtype))
+        near = np.abs(got - other) <= away * _NEARER
+    return np.asarray(np.where(differs, same | near, ~wrong | (wrong_in(one, other, dtype)))), differs
 
 
 def _unequal(output: str, got: NDArray[Any], must: NDArray[Any], wrong: NDArray[Any], judged: int) -> Comparison:

@@ -189,6 +189,10 @@ def _run(task: CheckTask) -> CheckResults:
                 raise CheckError(misread)
         if explain_s and book.buckets and replay is None:
             _explain(task, driven, session, explain_s, option)
+        elif explain_s and book.buckets and replay is not None:
+            from fuzz.references.replay.causes import explain_replay
+
+            explain_replay(replay, session.pool, book, explain_s)
         compared = ""
         if book.buckets and replay is None:
             from fuzz.campaign.tolerance import usual_test

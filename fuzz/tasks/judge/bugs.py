@@ -183,7 +183,10 @@ def replay_bug(
     outcome = " ".join(line.strip() for line in rest) or first
     line, inputs = line_in(found.words, files), replay_expression(found, against)
     head = f"FAIL  {kernel}  {first}"
-    return FoundBug(head, found.verdict.value, found.target, runs, outcome, inputs=inputs, line=line, failure=failure)
+    cause = found.cause.kind if found.cause is not None else ""
+    return FoundBug(
+        head, found.verdict.value, found.target, runs, outcome, cause, inputs=inputs, line=line, failure=failure
+    )
 
 
 def line_in(said: str, files: Mapping[str, str]) -> BugLine | None:

@@ -45,7 +45,7 @@ from oracles.op import Op
 from oracles.ops import OPS
 
 _UNEXERCISED = (
-    "not exercised by a replay: strides, other ranks, the order of sums; failures are not explained, nor kept as cases"
+    "not exercised by a replay: strides, other ranks, the order of sums; failures are neither shrunk nor kept as cases"
 )
 _OTHERS = "not exercised, as only the shapes that come with the task were asked for: other shapes"
 _UNPROBED = "not exercised, as a case takes long: other ways to make the same call"
@@ -81,6 +81,7 @@ class PreparedReplay:
                     Replay(self.meant, self.op), self.targets, seed, SessionLimits(None, cases), self.folder, laws,
                     enough=lambda tally: time.process_time() >= end, case_limit=self.asked.case_limit, observer=board,
                     longest=SessionLimits(self.asked.max_time).longest_case, stop=stop, screen=console.silent(),
+                    explain_s=self.asked.explain_s or 0.0,
                 )  # fmt: skip
             except ReplayError as error:
                 raise TaskError(f"{self.asked.against}: {error}") from error

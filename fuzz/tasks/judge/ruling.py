@@ -76,7 +76,8 @@ class FoundBug:
     """What the solution returned in the smallest case, and what it must return; or the error that it raised."""
     cause: str = ""
     """The kind of what the solution does wrong, if an experiment showed it: a `kind` of a mechanism, "contract",
-    "declaration", "unset", "unsteady", or "state" if the case passes alone in a new process; else ''."""
+    "declaration", "unset", "unsteady", or "state" if the case passes alone in a new process; by a replay "ignores",
+    "slip", "turned", "elements", "mended", "rule", or "again" if the case passes in another call; else ''."""
     about: tuple[str, ...] = ()
     """The dimensions, tensors and parameters that the mechanism and the rule name."""
     when: tuple[str, ...] = ()
@@ -173,7 +174,7 @@ class SolutionRuling:
     value is wrong, and None if it is infinite or no number."""
     failures: tuple[dict[str, Any], ...]
     """Each bug as described by `explanation.schema.json`. By a replay, only the smallest failing case: its shapes,
-    recipes and dtype, the worst element, its value, the expected value, and the allowed error."""
+    recipes and dtype, the worst element, its value, the expected value, the allowed error, and the cause in words."""
     reason: str
     """Why the solution did not run, why the verdict is undecided, or what a right one was not judged by; else ''."""
     measured: tuple[Measured, ...] = ()
