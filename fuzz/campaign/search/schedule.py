@@ -112,6 +112,13 @@ class Schedule:
         """Whether the search ends after a number of cases. Only then do big cases have positions in its order."""
         return self.most < math.inf
 
+    @property
+    def _share(self) -> int | None:
+        """The most entries of each turn, if the search has no room for a whole turn of each capability: kernels that
+        take less than others would get no case."""
+        share = math.ceil(self.most / max(len(self.chosen), 1)) if self.is_counted else BATCH
+        return share if share < BATCH else None
+
     def next_task(self, group: int = 0) -> TurnJob | None:
         """Return the next turn for a group of targets; None if there is none now."""
         if group:
@@ -132,7 +139,10 @@ class Schedule:
         self._next += 1
         state = self._states.get(self._key(turn), b"") if isinstance(turn, Turn) else b""
         pieces = 1 if self.is_counted else self.pieces
-        task = TurnJob(place, self.op, self.seed, turn, state, known=known_at(place, self.least_lag), pieces=pieces)
+        most = self._share if isinstance(turn, Turn) else None
+        task = TurnJob(
+            place, self.op, self.seed, turn, state, known=known_at(place, self.least_lag), most=most, pieces=pieces
+        )
         self._queue_for_slow(task)
         return task
 
@@ -171,10 +181,11 @@ class Schedule:
 
     @property
     def _most_turns(self) -> float:
-        """The position before which the search ends: each turn has at least BATCH entries, unless it is a big case."""
+        """The position before which the search ends: each turn has at least BATCH entries or its share, unless it is a
+        big case."""
         if not self.is_counted:
             return math.inf
-        return len(self.lessons) + math.ceil((self.most - self.entries) / BATCH)
+        return len(self.lessons) + math.ceil((self.most - self.entries) / (self._share or BATCH))
 
     def stop(self) -> None:
         """Hand out no further turn."""

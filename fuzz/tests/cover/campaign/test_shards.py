@@ -231,6 +231,21 @@ def test_reports_count_in_the_order_of_the_search_and_the_last_one_is_cut() -> N
     assert schedule.entries == 2 * BATCH + 8
 
 
+def test_a_short_search_shares_its_cases_among_the_capabilities() -> None:
+    """The first turns had taken all, and a kernel that takes less than others had no case that fits."""
+    narrow = replace(GENERIC, name="narrow", capability=replace(GENERIC.capability, dtypes=("f32",), mixed=()))
+    search = Search("rms_norm", 1, [GENERIC, narrow])
+    schedule = Schedule(search, "rms_norm", 1, search.capabilities, most=2 * BATCH - 2)
+    tasks = [task for task in (schedule.next_task(), schedule.next_task()) if task is not None]
+    assert [task.most for task in tasks] == [BATCH - 1, BATCH - 1]
+    turns = [task.turn for task in tasks if isinstance(task.turn, Turn)]
+    assert {search.capability(turn) for turn in turns} == {*search.capabilities}
+    assert schedule.next_task() is None
+    whole = Schedule(search, "rms_norm", 1, search.capabilities, most=2 * BATCH).next_task()
+    assert whole is not None
+    assert whole.most is None, "there is room for a whole turn of each"
+
+
 def test_a_search_without_a_count_waits_for_no_big_case() -> None:
     """Each takes the oracle seconds, in which processors would be idle."""
     search = Search("rms_norm", 1, [GENERIC])
