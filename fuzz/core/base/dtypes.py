@@ -53,17 +53,20 @@ def numbers(bits: bytes, dtype: str, shape: tuple[int, ...]) -> NDArray[np.gener
     return np.where(where, values.dtype.type(np.nan), values) if where.any() else values
 
 
-def nans(dtype: str, words: NDArray[np.uint64]) -> NDArray[np.generic]:
-    """Return an array with a random NaN for each random word: the usual one, one with all bits set, or any other."""
+def nans(dtype: str, words: NDArray[np.uint64], *, quiet: bool = False) -> NDArray[np.generic]:
+    """Return an array with a random NaN for each random word: the usual one, one with all bits set, or any other; with
+    `quiet`, no signalling one."""
     form = FORMATS[dtype]
-    quiet, size = 1 << max(form.precision - 2, 0), np.uint64(1)
+    first, size = 1 << max(form.precision - 2, 0), np.uint64(1)
     sign, kind, rest = words & size, (words >> size) % np.uint64(6), words >> np.uint64(8)
-    below = np.uint64(quiet - 1)
+    below = np.uint64(first - 1)
     some = rest & below
-    mantissas = [quiet, 2 * quiet - 1, 1, quiet - 1, np.maximum(some, size) & below, quiet + some]
+    mantissas = [first, 2 * first - 1, 1, first - 1, np.maximum(some, size) & below, first + some]
     mantissa = np.choose(kind.astype(np.int64), [np.asarray(each, np.uint64) for each in mantissas])
-    if not form.infinities or quiet == 1:  # the format has only one NaN
-        mantissa = np.full_like(words, 2 * quiet - 1)
+    if quiet:
+        mantissa |= np.uint64(first)
+    if not form.infinities or first == 1:  # the format has only one NaN
+        mantissa = np.full_like(words, 2 * first - 1)
     exponent = (1 << 8 * form.itemsize - form.precision) - 1
     found = sign << np.uint64(8 * form.itemsize - 1) | np.uint64(exponent << form.precision - 1) | mantissa
     held: NDArray[np.generic] = found.astype(f"<u{form.itemsize}").view(NUMPY_DTYPE[dtype])

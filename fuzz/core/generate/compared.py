@@ -46,6 +46,14 @@ def ranked(op: Op) -> frozenset[str]:
 
 
 @remembered(64)
+def hides_nan(op: Op) -> bool:
+    """Whether a function in the formula has a number for a NaN, as hypot(inf, NaN) is inf and pow(1, NaN) is 1. For a
+    signalling one IEEE 754 says NaN, and libraries differ."""
+    graphs = graphs_of(op.formula, op.inputs, op.parameters)
+    return any(node.operation in ("hypot", "pow") for graph in graphs for node in graph.nodes)
+
+
+@remembered(64)
 def _comparisons(op: Op) -> tuple[tuple[Node, Node], ...]:
     """Return both sides of each comparison in the formula, in both orders."""
     graphs = graphs_of(op.formula, op.inputs, op.parameters)

@@ -14,7 +14,7 @@ from fuzz.core.base.case import Layout, Shard
 from fuzz.core.base.draw import Draw, Given, Part
 from fuzz.core.base.dtypes import nans, quantise
 from fuzz.core.base.stream import Ahead, Asked, Reals, Stream, child_key
-from fuzz.core.generate.compared import compared
+from fuzz.core.generate.compared import compared, hides_nan
 from fuzz.core.generate.coverage import Labels, labels_of
 from fuzz.core.generate.given import made_of, repeated_or_cut, stored
 from fuzz.core.generate.menus import Menu, menus_of
@@ -228,7 +228,8 @@ def _fill(jobs: Iterable[_Job], ahead: Ahead) -> None:
         for job, reals in drawn:
             own = rounded[at : at + len(reals)]
             if dtype in FORMATS and (where := np.isnan(reals)).any():  # from float64, all NaNs would be quiet
-                own[where] = nans(dtype, Stream(job.key).child("nan").words(len(reals)))[where]
+                words = Stream(job.key).child("nan").words(len(reals))
+                own[where] = nans(dtype, words, quiet=hides_nan(job.laid.op))[where]
             job.laid.keep(job.part, own)
             at += len(reals)
 

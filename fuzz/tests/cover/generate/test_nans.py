@@ -13,6 +13,7 @@ import pytest
 
 import fuzz
 from fuzz import Op, Operand
+from fuzz import formula as f
 from fuzz.core.base.dtypes import from_bits, nans, numbers
 from fuzz.core.base.stream import Stream
 from fuzz.core.generate.given import given_rows, repeated_or_cut
@@ -21,6 +22,7 @@ from fuzz.core.generate.search import Search, batches
 from fuzz.findings.casefile import from_json, to_json
 from fuzz.tests.common.own_pack import unknown_afterwards
 from oracles.dtypes import FLOATS, FORMATS
+from oracles.ops import register
 from oracles.tests.common.whole import quarter
 
 
@@ -53,6 +55,25 @@ def test_quiet_and_signalling_ones_of_either_sign_come(dtype: str, some: set[int
     found = _words(nans(dtype, Stream(3).words(500)))
     assert some <= found
     assert FORMATS[dtype].precision < 8 or len(found) > 60, "any other payload comes, too"
+
+
+def test_where_a_function_has_a_number_for_nan_all_are_quiet() -> None:
+    """hypot(inf, NaN) is inf, and NaN if the NaN is signalling: a right kernel was called wrong."""
+    nan, quiet = nans("f32", Stream(3).words(500), quiet=True), np.uint32(0x400000)
+    assert _are_nan(nan).all()
+    assert (nan.view(np.uint32) & quiet).all()
+    inputs = (Operand("x", "... n"), Operand("z", "... n"))
+
+    def size(x: Any, z: Any) -> Any:
+        return {"y": f.hypot(x, z)}
+
+    with unknown_afterwards():
+        register(Op(size, inputs=inputs, outputs=(Operand("y", "... n"),)))
+        made = islice(chain.from_iterable(batches(Search("size", 2))), 400)
+        values = [_first(each.case) for each in made if each.case.inputs["x"].dtype == "f32"]
+    words = set[int]().union(*(_words(each[_are_nan(each)]) for each in values))
+    assert len(words) > 3
+    assert all(word & 0x400000 for word in words)
 
 
 def test_columns_of_a_signalling_nan_are_repeated_without_a_warning() -> None:
