@@ -394,7 +394,7 @@ def _tolerance(given: Mapping[str, Any], dtype: Any) -> tuple[float, float] | No
     if "rtol" not in given:
         return None
     rtol, atol = given["rtol"], given.get("atol", 0.0)
-    return atol or 0.0, float(np.finfo(dtype).eps) ** 0.5 * 4 if rtol is None else rtol
+    return atol or 0.0, float(np.spacing(np.array(1, dtype))) ** 0.5 * 4 if rtol is None else rtol
 
 
 def _differ_in_values(one: Any, other: Any) -> bool:

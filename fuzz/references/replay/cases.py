@@ -67,6 +67,8 @@ _SPANNED = 6
 _SAME = 4
 """The number of first cases on which the reference is run twice, to find random results. One case may have a single
 element, which dropout keeps both times. Inputs that come with a reference are large: one is enough."""
+_ODD = ("one_nan", "one_inf")
+"""The recipes that are drawn three times as often where any values are asked for, since 50 cases might have no NaN."""
 _RANDOM = "draws at random, so no result of it is right or wrong: make what it draws an input"
 _COMPILED = 12
 """The number of sets of extents that cases have if the reference is compiled for each set, as in JAX."""
@@ -418,6 +420,7 @@ class Meant:
                 continue
             menu = self._menu(name, dims)
             known = [each for each, recipe in MENUS[menu].recipes.items() if isinstance(recipe, Recipe)]
+            known = [*known, *_ODD * 2] if menu == "any" else known
             if menu == "finite" and needs.solves and len(dims) > 1:
                 # Methods that square the condition are right for most of the others.
                 menu, known = "matrices", [*known, *MENUS["matrices"].often * (len(known) // 3)]
