@@ -233,7 +233,7 @@ def test_reports_count_in_the_order_of_the_search_and_the_last_one_is_cut() -> N
 
 def test_a_short_search_shares_its_cases_among_the_capabilities() -> None:
     """The first turns had taken all, and a kernel that takes less than others had no case that fits."""
-    narrow = replace(GENERIC, name="narrow", capability=replace(GENERIC.capability, dtypes=("f32",), mixed=()))
+    narrow = replace(GENERIC, name="narrow", capabilities=replace(GENERIC.capabilities, dtypes=("f32",)))
     search = Search("rms_norm", 1, [GENERIC, narrow])
     schedule = Schedule(search, "rms_norm", 1, search.capabilities, most=2 * BATCH - 2)
     tasks = [task for task in (schedule.next_task(), schedule.next_task()) if task is not None]
