@@ -109,7 +109,8 @@ def _values(op: Op) -> Mapping[str, Sequence[Any]]:
     dims = dict.fromkeys(node.label for node in nodes if node.kind in _REDUCED)
     points = dict.fromkeys(graphs[0].names[node.args[0]] for node in graphs[0].nodes if node.kind == "point")
     factors = [name for name in points if graphs[0].named(name).kind == "tensor"]
-    made = [name for name, node in graphs[0].locals.items() if node.args]
+    used = frozenset(graphs[0].nodes)  # a local of another algorithm alone is no step of the formula
+    made = [name for name, node in graphs[0].locals.items() if node.args and node in used]
     return {
         "points": [
             dict.fromkeys(names, dtype)

@@ -15,6 +15,8 @@ import fuzz
 from fuzz.references.derive import derive
 from fuzz.tests.common.complex_kernels import BY_NORM, ROWS, Row, gauss
 from fuzz.tests.conftest import Cli
+from oracles.formula.contract import Contract
+from oracles.neighbours import neighbours
 from oracles.tests.common.whole import quarter
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
@@ -79,7 +81,15 @@ def test_each_part_is_right_by_itself_where_that_is_declared(capsys: pytest.Capt
         check("product", gauss, cases=60, contract={"algorithm": PARTS})
 
 
-def test_a_part_may_be_off_by_so_many_units_of_the_whole_number() -> None:
+def test_no_explanation_names_the_room_for_the_norm() -> None:
+    """It is no step of the formula, but was said to be right in f64 only."""
+    op = derive(ROWS["product"].reference, ROWS["product"].shapes, dtypes={"z": "complex64", "w": "complex64"}).op
+    named = {name for each in neighbours(op, Contract()) for name in each.contract.dtypes}
+    assert {"y_real", "part"} <= named
+    assert not {"norm", "norm2"} & named
+
+
+def test_a_part_may_be_off_by_some_units_of_the_whole_number() -> None:
     z, w = (torch.complex(*torch.randn(2, 4, 64, generator=torch.Generator().manual_seed(at))) for at in (1, 2))
     usual: dict[str, Any] = {"inputs": (z, w), "output": "y_real"}
     whole = z.abs().double() * w.abs().double() * 2.0**-24
