@@ -109,10 +109,11 @@ def whole(reader: Reader, part: Value | None) -> Value:
 
 _OF_PRODUCT, _OF_QUOTIENT = "4.0 * a * b", "0.25 * (a / b)"
 _OF_ROOT, _OF_POWER = "0.25 * f.sqrt(r)", "0.25 * f.exp(p * f.log(r))"
-_OF_POWERS: Mapping[float, str] = {2: "0.25 * r * r", 3: "0.25 * r * r * r", 4: "0.25 * r * r * r * r"}
-"""Numbers of which a part may have eight times the error besides its own. Measured in u of the whole number, with
-functions of 4 ulp: products may be off by 24 to 57, of which three products need 7, and the angle in NumPy 14;
-quotients by 50, and roots by 35, of which logarithms need 2 + 2 log |z|."""
+_OF_POWERS: Mapping[float, str] = {2: "r * r * 0.25", 3: "r * r * r * 0.25", 4: "r * r * r * r * 0.25"}
+"""Numbers of which a part may have eight times the error besides its own, and which overflow where the whole number
+does. Measured in u of the whole number, with functions of 4 ulp: products may be off by 24 to 57, of which three
+products need 7, and the angle in NumPy 14; quotients by 50, and roots by 35, of which logarithms need
+2 + 2 log |z|."""
 
 
 def _by_norm(reader: Reader, made: Complex, *norms: Value) -> Complex:

@@ -81,6 +81,13 @@ def test_each_part_is_right_by_itself_where_that_is_declared(capsys: pytest.Capt
         check("product", gauss, cases=60, contract={"algorithm": PARTS})
 
 
+def test_a_part_is_not_judged_if_the_whole_number_overflows() -> None:
+    """By the angle both are then infinite, and a right fourth power failed in two of five seeds."""
+    for size, is_nan in ((4.0e9, False), (4.5e9, True)):
+        bound = fuzz.bound(lambda z: z**4, inputs=(torch.tensor([[complex(size, 1.0)]]),), output="y_imag")
+        assert bound.nan.item() is is_nan
+
+
 def test_no_explanation_names_the_room_for_the_norm() -> None:
     """It is no step of the formula, but was said to be right in f64 only."""
     op = derive(ROWS["product"].reference, ROWS["product"].shapes, dtypes={"z": "complex64", "w": "complex64"}).op
