@@ -105,7 +105,7 @@ def lines_of(entries: Sequence[Tried], results: Sequence[RowResult]) -> Iterator
         other = sorted({each.outcome for each in own} - {"failed", "passed"})
         seeds = f"{len(failed)} of {len(own)}" + ("" if entry.drawn else " (no seeds)")
         cases = [each.cases for each in (failed if entry.bug else own)]
-        good = (entry.rare or len(failed) == (len(own) if entry.bug else 0)) and not other
+        good = len(failed) == (len(own) if entry.bug else 0) and not other
         causes = list(dict.fromkeys(_cause(each.text) for each in failed))
         yield (
             f"{'' if good else '!!'} {'wrong' if entry.bug else 'right'} {entry.name}: "

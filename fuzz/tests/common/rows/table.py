@@ -21,8 +21,6 @@ class Tried:
     """What is wrong, as its author says it; '' for a right kernel."""
     drawn: bool
     """Whether the check draws its inputs by a seed."""
-    rare: bool = False
-    """Whether it is known that some seeds do not find it."""
 
     @property
     def row(self) -> str:
@@ -44,11 +42,11 @@ def right(check: Check, *, drawn: bool = True) -> Callable[[Kernel], Kernel]:
     return wrong("", check, drawn=drawn)
 
 
-def wrong(bug: str, check: Check, *, drawn: bool = True, rare: bool = False) -> Callable[[Kernel], Kernel]:
+def wrong(bug: str, check: Check, *, drawn: bool = True) -> Callable[[Kernel], Kernel]:
     """Return a decorator that notes a kernel with a bug."""
 
     def noted(kernel: Kernel) -> Kernel:
-        TRIED.append(Tried(kernel, check, bug, drawn, rare))
+        TRIED.append(Tried(kernel, check, bug, drawn))
         return kernel
 
     return noted
