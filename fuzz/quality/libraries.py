@@ -105,11 +105,6 @@ def found(library: str, name: str, folder: Path, form: NumberFormat = FORMATS["f
     return LIBRARIES[library].find(name, folder, form)
 
 
-def is_installed(library: str, folder: Path, form: NumberFormat) -> bool:
-    """Whether a library has any function here."""
-    return any(found(library, name, folder, form) for name in FUNCTIONS)
-
-
 def _each(loop: Any, function: Any, x: Floats, y: Floats) -> None:
     pointers = (ctypes.c_void_p(each.ctypes.data) for each in (x, y))
     loop(ctypes.cast(function, ctypes.c_void_p), ctypes.c_long(len(x)), *pointers)

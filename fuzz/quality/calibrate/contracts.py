@@ -237,14 +237,9 @@ def case_of(of: Problem) -> Case:
     """Return the problem as a case, whose tensors lie one element after the other."""
     op, grid = OPS[of.op], of.main.shape
     extents = op.extents({name: array.shape for name, array in of.inputs.items()})
-    inputs = {
-        name: Tensor(name_of(array.dtype), contiguous(array.shape), array.tobytes())
-        for name, array in of.inputs.items()
-    }
-    outputs = {
-        name: Output(dtype, contiguous(op.shape(name, grid, len(grid) - 1, extents)))
-        for name, dtype in of.outputs.items()
-    }
+    inputs = {name: Tensor(name_of(x.dtype), contiguous(x.shape), x.tobytes()) for name, x in of.inputs.items()}
+    shapes = {name: op.shape(name, grid, len(grid) - 1, extents) for name in of.outputs}
+    outputs = {name: Output(dtype, contiguous(shapes[name])) for name, dtype in of.outputs.items()}
     return Case(of.op, {AXIS: len(grid) - 1, **of.params}, inputs, outputs, structured=True)
 
 

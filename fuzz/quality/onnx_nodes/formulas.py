@@ -139,10 +139,6 @@ def _lp_normalization(x: Any, *, axis: int = -1, p: int = 2) -> Any:
     return x / norm
 
 
-def _divide(x: Any, y: Any) -> Any:
-    return x / y if x.is_floating_point() else torch.div(x, y, rounding_mode="trunc")
-
-
 def _shrink(x: Any, *, lambd: float = 0.5, bias: float = 0.0) -> Any:
     return torch.where(x < -lambd, x + bias, torch.where(x > lambd, x - bias, torch.zeros_like(x)))
 
@@ -373,7 +369,7 @@ FORMULAS: Mapping[str, Function] = {
     "CumSum": _cumulated("cumsum", 0.0),
     "DFT": _dft,
     "Det": torch.linalg.det,
-    "Div": _divide,
+    "Div": lambda x, y: x / y if x.is_floating_point() else torch.div(x, y, rounding_mode="trunc"),
     "Einsum": lambda *x, equation: torch.einsum(equation, *x),
     "Elu": lambda x, *, alpha=1.0: torch.where(x > 0, x, alpha * torch.expm1(x)),
     "FlexAttention": lambda q, k, v, *, scale=None: _attention(q, k, v, scale=scale)[0],

@@ -249,10 +249,6 @@ def _is_infinite(x: Any, *, detect_negative: int = 1, detect_positive: int = 1) 
     return (torch.isneginf(x) & bool(detect_negative)) | (torch.isposinf(x) & bool(detect_positive))
 
 
-def _range(start: Any, limit: Any, delta: Any) -> Any:
-    return start + delta * torch.arange(max(0, -(-(limit - start) // delta).int().item()))
-
-
 def _clip(x: Any, low: Any = None, high: Any = None) -> Any:
     x = x if low is None else torch.maximum(x, low)
     return x if high is None else torch.minimum(x, high)
@@ -307,7 +303,7 @@ MOVES: Mapping[str, Function] = {
     "OneHot": _one_hot,
     "Or": operator.or_,
     "Pad": _pad,
-    "Range": _range,
+    "Range": lambda x, end, step: x + step * torch.arange(max(0, -(-(end - x) // step).int().item())),
     "ReduceMax": _extreme("amax", -torch.inf),
     "ReduceMin": _extreme("amin", torch.inf),
     "Relu": torch.relu,
