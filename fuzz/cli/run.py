@@ -22,12 +22,7 @@ class RunOptions:
 
     max_time: Annotated[
         float | None,
-        typer.Option(
-            "--max-time",
-            parser=options.duration,
-            metavar="30s|5m|8h",
-            help="Search for this long. Starting and explaining take extra time.",
-        ),
+        options.timed("--max-time", "30s|5m|8h", "Search for this long. Starting and explaining take extra time."),
     ] = None
     max_cases: Annotated[int | None, typer.Option("--max-cases", min=1, help="Stop after this many cases.")] = None
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Same seed, same cases. Default: fresh.")] = None

@@ -110,10 +110,6 @@ def _each(loop: Any, function: Any, x: Floats, y: Floats) -> None:
     loop(ctypes.cast(function, ctypes.c_void_p), ctypes.c_long(len(x)), *pointers)
 
 
-def _ones(name: str, form: NumberFormat) -> Floats:
-    return np.ones((1, 2) if name in OF_TWO else 1, form.dtype)
-
-
 def _shared(file: str, *patterns: str) -> Find:
     def find(name: str, folder: Path, form: NumberFormat) -> Call | None:
         try:
@@ -166,7 +162,7 @@ def _program(command: str) -> Find:
 
         try:
             subprocess.run([*words, "-o", path], check=True, capture_output=True)
-            call(_ones(name, form))
+            call(np.ones((1, 2) if name in OF_TWO else 1, form.dtype))
         except (OSError, subprocess.CalledProcessError):
             return None
         return call

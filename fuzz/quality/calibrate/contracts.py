@@ -82,7 +82,11 @@ def contracts(op: Op) -> list[Contract]:
 def covering(known: Mapping[str, Sequence[Any]]) -> list[Mapping[str, int]]:
     """Return rows in which any two values of two fields meet, each with the index of a value for each field."""
     names, found = list(known), list[Mapping[str, int]]()
-    missing = _pairs(known)
+    missing = {
+        ((a, i), (b, j))
+        for a, b in combinations(known, 2)
+        for i, j in product(range(len(known[a])), range(len(known[b])))
+    }
     while missing:
         row = dict(min(missing))
         for name in names:
@@ -97,14 +101,6 @@ def covering(known: Mapping[str, Sequence[Any]]) -> list[Mapping[str, int]]:
 def pairs_of(row: Mapping[str, int], names: Sequence[str]) -> set[Pair]:
     """Return the pairs that meet in a row."""
     return {((a, row[a]), (b, row[b])) for a, b in combinations(names, 2)}
-
-
-def _pairs(known: Mapping[str, Sequence[Any]]) -> set[Pair]:
-    return {
-        ((a, i), (b, j))
-        for a, b in combinations(known, 2)
-        for i, j in product(range(len(known[a])), range(len(known[b])))
-    }
 
 
 def _new(row: Mapping[str, int], name: str, value: int, names: Sequence[str], missing: set[Pair]) -> int:

@@ -230,11 +230,10 @@ class CalibrateOptions:
     runs: Annotated[int, typer.Option("--runs", min=1, help="Judged runs of each op, at least.")] = 20_000
     max_time: Annotated[
         float | None,
-        typer.Option(
+        options.timed(
             "--max-time",
-            parser=options.duration,
-            metavar="30s|5m|8h",
-            help="Take about this long: the contracts share it, and those that are not reached count as not run.",
+            "30s|5m|8h",
+            "Take about this long: the contracts share it, and those that are not reached count as not run.",
         ),
     ] = None
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the first contract's cases.")] = 1

@@ -10,8 +10,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from fuzz.quality.onnx_nodes.moves import Function, along, every, integers, padded, spread, windows
-from fuzz.quality.onnx_nodes.resize import resize
+from fuzz.quality.onnx_nodes.moves import Function, along, every, integers, padded, resize, spread, windows
 
 
 def _reduced(function: Function) -> Function:
