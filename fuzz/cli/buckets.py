@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Merge buckets of nights that are one bug, and split them again.", no_args_is_help=True)
 
-Where = Annotated[
-    str, typer.Argument(metavar="URL|DIR", help="The URL of a store, or a night's --state folder.", show_default=False)
-]
 Named = Annotated[
     str, typer.Argument(help="The beginning of a finding's name or digest, or a bucket's name.", show_default=False)
 ]
@@ -28,7 +25,7 @@ Named = Annotated[
 class JoinOptions:
     """The options of `kernelfuzz buckets merge`."""
 
-    store: Where
+    store: options.StorePlace
     case: Named
     into: Named
 
@@ -48,7 +45,7 @@ def merge(options: JoinOptions) -> Exit:
 class SplitOptions:
     """The options of `kernelfuzz buckets split`."""
 
-    store: Where
+    store: options.StorePlace
     case: Named
 
 

@@ -18,10 +18,14 @@ app = typer.Typer(help="Keep, list, check and tidy the cases of a corpus.", no_a
 Into = Annotated[str, typer.Option("--into", help="Folder of the corpus that they are written to.")]
 
 
-def _make_ops_known(pack: Path | None) -> None:
-    """Load the pack, if one is named, before any case is read: the case's op may come from the pack."""
+def _folder(corpora: Path | None, pack: Path | None) -> Path:
+    """Return the folder of a corpus, by default the built-in one. If a pack is named, it is loaded before any case is
+    read: the case's op may come from it."""
+    from fuzz.campaign.corpus.folder import built_in
+
     if pack is not None:
         loaded(pack)
+    return corpora or built_in()
 
 
 @dataclass(frozen=True)
@@ -42,10 +46,9 @@ def add(options: AddOptions) -> Exit:
 
     For example: kernelfuzz corpus add findings/*.json --corpora corpora --bug 'the tail is not added'
     """
-    from fuzz.campaign.corpus.folder import Kept, built_in, keep, kept_cases, load
+    from fuzz.campaign.corpus.folder import Kept, keep, kept_cases, load
 
-    _make_ops_known(options.pack)
-    folder = options.corpora or built_in()
+    folder = _folder(options.corpora, options.pack)
     known = {kept.case.digest for kept in kept_cases(folder, others=True)} if folder.is_dir() else set()
     texts = {"bug": options.bug, "source": options.source, "why": options.why}
     about = {name: text for name, text in texts.items() if text}
@@ -75,11 +78,9 @@ def list_(options: ContentsOptions) -> Exit:
     For example: kernelfuzz corpus list --corpora corpora
     """
     from fuzz.campaign.corpus.contents import contents
-    from fuzz.campaign.corpus.folder import built_in
     from fuzz.report.console import print_table
 
-    _make_ops_known(options.pack)
-    print_table(contents(options.corpora or built_in()), markdown=options.markdown)
+    print_table(contents(_folder(options.corpora, options.pack)), markdown=options.markdown)
     return Exit.OK
 
 
@@ -102,15 +103,13 @@ def verify(options: VerifyOptions) -> Exit:
     For example: kernelfuzz corpus verify --corpora corpora
     """
     from fuzz.campaign.corpus.contents import checked, judged
-    from fuzz.campaign.corpus.folder import built_in
     from fuzz.campaign.starting import select_targets, started
     from fuzz.report import console
     from fuzz.report.outline import tally_broken
     from fuzz.report.totals import kernel_lines, print_kernels, remarks, session_notes
     from fuzz.report.use_outcome import outcome_of
 
-    _make_ops_known(options.pack)
-    corpus = checked(options.corpora or built_in())
+    corpus = checked(_folder(options.corpora, options.pack))
     print(corpus)
     if not options.run:
         return Exit.OK
@@ -146,14 +145,12 @@ def prune(options: PruneOptions) -> Exit:
 
     For example: kernelfuzz corpus prune --corpora corpora
     """
-    from fuzz.campaign.corpus.folder import built_in, kept_cases, subsumed
+    from fuzz.campaign.corpus.folder import kept_cases, subsumed
 
-    _make_ops_known(options.pack)
-    dropped = subsumed(kept_cases(options.corpora or built_in(), others=True))
+    dropped = subsumed(kept_cases(_folder(options.corpora, options.pack), others=True))
+    said = "would remove" if options.dry_run else "removed"
     for each in dropped:
-        print(
-            f"{'would remove' if options.dry_run else 'removed'} {each.kept.path}: {each.by.path.name} shows the same"
-        )
+        print(f"{said} {each.kept.path}: {each.by.path.name} shows the same")
         if not options.dry_run:
             each.kept.path.unlink()
     print(f"{counted(len(dropped), 'case')} {'to remove' if options.dry_run else 'removed'}")
@@ -175,11 +172,10 @@ def merge(options: MergeOptions) -> Exit:
 
     For example: kernelfuzz corpus merge findings --corpora corpora
     """
-    from fuzz.campaign.corpus.folder import built_in, kept_cases
+    from fuzz.campaign.corpus.folder import kept_cases
     from fuzz.campaign.corpus.folder import merge as merged_from
 
-    _make_ops_known(options.pack)
-    folder = options.corpora or built_in()
+    folder = _folder(options.corpora, options.pack)
     known = kept_cases(folder, others=True) if folder.is_dir() else ()
     written = merged_from(options.source, folder / options.into, known)
     for path in written:

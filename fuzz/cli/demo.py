@@ -6,8 +6,6 @@ import time
 from dataclasses import dataclass
 from typing import Annotated
 
-import typer
-
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
 
@@ -17,13 +15,7 @@ class DemoOptions:
     """The options of `kernelfuzz demo`."""
 
     explain_time: Annotated[
-        float,
-        typer.Option(
-            "--explain-time",
-            parser=options.duration,
-            metavar="12s",
-            help="Processor time to make the case small and to find the rule.",
-        ),
+        float, options.timed("--explain-time", "12s", "Processor time to make the case small and to find the rule.")
     ] = 12.0
 
 

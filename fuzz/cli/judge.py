@@ -75,11 +75,8 @@ class JudgeOptions:
     case_limit: options.CaseLimit = None
     max_time: Annotated[
         float | None,
-        typer.Option(
-            "--max-time", parser=options.duration, metavar="30s|5m",
-            help="Say after this time what was judged, and what was not.",
-        ),
-    ] = None  # fmt: skip
+        options.timed("--max-time", "30s|5m", "Say after this time what was judged, and what was not."),
+    ] = None
     serve: Annotated[
         str, typer.Option("--serve", metavar="SOCKET", help="Stay, and answer whoever asks with --server SOCKET.")
     ] = ""

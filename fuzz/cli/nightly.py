@@ -141,7 +141,8 @@ def _night(options: NightlyOptions, pack: Pack, results: NightResults) -> Exit:
                 _warn(err, line)
             restore(engine, state / FINDINGS)
             opened = _opened(options, engine, pack)
-        print_lines(err, [_announced(opened)])
+        what = "goes on" if opened.resumed else "begins"
+        print_lines(err, [f"night {opened.night} {what}: seed {opened.seed}, {opened.left_s:,.0f} s left"])
         with Stopping(opened.left_s) as stopping, ExitStack() as held:
             night = Night(
                 state, pack, pack_words(options.pack, options.untrusted), targets, engine, opened, stopping,
@@ -194,11 +195,6 @@ def _repeated(options: NightlyOptions, limit_s: float) -> str:
     )  # fmt: skip
     required = (word for each in options.require for word in ("--require", each))
     return options.selection.repeated("nightly", *how, *required, *pack_words(options.pack, options.untrusted))
-
-
-def _announced(opened: Opened) -> str:
-    what = "goes on" if opened.resumed else "begins"
-    return f"night {opened.night} {what}: seed {opened.seed}, {opened.left_s:,.0f} s left"
 
 
 def _exit(ended: NightEnd, *, interrupted: bool = False, errors: bool = False) -> Exit:

@@ -53,6 +53,11 @@ def duration(text: str) -> float:
         raise typer.BadParameter(str(error)) from error
 
 
+def timed(name: str, metavar: str, text: str, **more: Any) -> Any:
+    """Return an option whose value is a time."""
+    return typer.Option(name, parser=duration, metavar=metavar, help=text, **more)
+
+
 def add_verbs(app: typer.Typer, verbs: Iterable[Callable[[Any], int]], heading: str | None = None) -> None:
     """Make each verb a command of its name, under a heading of the help. A verb is a function that takes its options as
     a dataclass.
@@ -213,6 +218,9 @@ Store = Annotated[
         help="Database of the findings of all nights, for one or many machines: postgresql://USER@HOST/NAME or "
         "sqlite:///FILE.",
     ),
+]
+StorePlace = Annotated[
+    str, typer.Argument(metavar="URL|DIR", help="The URL of a store, or a night's --state folder.", show_default=False)
 ]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")]
 Output = Annotated[Path, typer.Option("--output", help="Folder for the case files of findings.")]

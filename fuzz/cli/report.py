@@ -17,10 +17,7 @@ from fuzz.cli.options import loaded
 class ReportOptions:
     """The options of `kernelfuzz report`."""
 
-    store: Annotated[
-        str,
-        typer.Argument(metavar="URL|DIR", help="The URL of a store, or a night's --state folder.", show_default=False),
-    ]
+    store: options.StorePlace
     output: Annotated[
         Path, typer.Option("--output", help="Folder for report.html and findings/. Default: DIR, or here.")
     ] = Path()

@@ -22,12 +22,7 @@ class RunOptions:
 
     max_time: Annotated[
         float | None,
-        typer.Option(
-            "--max-time",
-            parser=options.duration,
-            metavar="30s|5m|8h",
-            help="Search for this long. Starting and explaining take extra time.",
-        ),
+        options.timed("--max-time", "30s|5m|8h", "Search for this long. Starting and explaining take extra time."),
     ] = None
     max_cases: Annotated[int | None, typer.Option("--max-cases", min=1, help="Stop after this many cases.")] = None
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Same seed, same cases. Default: fresh.")] = None
@@ -70,11 +65,10 @@ def run(options: RunOptions) -> Exit:
     from fuzz.findings.book import book_in
     from fuzz.report import console
     from fuzz.report.brief import Provenance
-    from fuzz.report.coverage import print_coverage
     from fuzz.report.formats import parse, write_reports
     from fuzz.report.outline import session_outline
     from fuzz.report.records import environment
-    from fuzz.report.totals import print_session
+    from fuzz.report.totals import print_coverage, print_session
 
     use_cache(options.cache)
     wanted, records = parse(options.report), options.json is not None

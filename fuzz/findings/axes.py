@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -112,8 +112,7 @@ def _strides(view: CaseView) -> Iterator[str]:
 
 
 def _aliasing(view: CaseView) -> Iterator[str]:
-    found = [f"{output} {how} {source}" for output, source, how in view.case.meetings()]
-    yield from found or ["apart"]
+    yield from [f"{output} {how} {source}" for output, source, how in view.case.meetings()] or ["apart"]
 
 
 def _repeats(view: CaseView) -> Iterator[str]:
@@ -159,61 +158,49 @@ def _alignment(view: CaseView) -> Iterator[str]:
         yield str(address & -address) if address else str(CACHE_LINE)
 
 
-@dataclass(frozen=True)
-class AxisRow:
-    """One thing that a kernel can depend on."""
-
-    name: str
-    values: Callable[[CaseView], Iterator[str]]
-    """Yields the values that a case has."""
-
-
 def _one(value: Callable[[CaseView], object]) -> Callable[[CaseView], Iterator[str]]:
     return lambda view: iter([str(value(view))])
 
 
-AXES = (
-    AxisRow("magnitude of all inputs", _one(lambda view: _binade(max(view.sizes, default=0.0)))),
-    AxisRow("magnitude of one input beside others", lambda view: _apart(view.sizes)),
-    AxisRow("magnitude of one row beside others", _of_rows),
-    AxisRow("extents", _extents),
-    AxisRow("elements", _one(lambda view: _class(view.main.layout.size))),
-    AxisRow("rows are multiples of", _multiples),
-    AxisRow("rows", _one(lambda view: _class(math.prod(view.main.layout.shape[:-1])))),
-    AxisRow("dimensions", _one(lambda view: len(view.main.layout.shape))),
-    AxisRow("strides", _strides),
-    AxisRow("alignment in bytes", _alignment),
-    AxisRow("aliasing", _aliasing),
-    AxisRow("how it is called", _one(lambda view: probe_of(view.case) or "as usual")),
-    AxisRow("threads", _one(lambda view: view.case.params.get(THREADS, "as the process has them"))),
-    AxisRow("dtypes", _one(lambda view: " ".join(dict.fromkeys(each.dtype for each in view.case.tensors.values())))),
-    AxisRow("values that repeat", _repeats),
-    AxisRow("order of values", _order),
-    AxisRow("special values", _special),
-    AxisRow("place of the largest value", _corner),
-    AxisRow("signs", _signs),
-    AxisRow("time", _one(lambda view: "after a pause" if probe_of(view.case) == PAUSE else "at once")),
-    AxisRow(
-        "environment and process",
-        _one(lambda view: "as a user's" if probe_of(view.case) == PROCESS else "the judge's"),
-    ),
-    AxisRow(MODE, lambda view: iter([OTHER_MODE] if probe_of(view.case) == MODE else [])),
-    AxisRow("autograd", _one(_autograd)),
-)
-"""All axes. Identity and reuse of addresses, the stack, and the number of calls at one address are in how it is called:
-see the probes."""
+AXES: Mapping[str, Callable[[CaseView], Iterator[str]]] = {
+    "magnitude of all inputs": _one(lambda view: _binade(max(view.sizes, default=0.0))),
+    "magnitude of one input beside others": lambda view: _apart(view.sizes),
+    "magnitude of one row beside others": _of_rows,
+    "extents": _extents,
+    "elements": _one(lambda view: _class(view.main.layout.size)),
+    "rows are multiples of": _multiples,
+    "rows": _one(lambda view: _class(math.prod(view.main.layout.shape[:-1]))),
+    "dimensions": _one(lambda view: len(view.main.layout.shape)),
+    "strides": _strides,
+    "alignment in bytes": _alignment,
+    "aliasing": _aliasing,
+    "how it is called": _one(lambda view: probe_of(view.case) or "as usual"),
+    "threads": _one(lambda view: view.case.params.get(THREADS, "as the process has them")),
+    "dtypes": _one(lambda view: " ".join(dict.fromkeys(each.dtype for each in view.case.tensors.values()))),
+    "values that repeat": _repeats,
+    "order of values": _order,
+    "special values": _special,
+    "place of the largest value": _corner,
+    "signs": _signs,
+    "time": _one(lambda view: "after a pause" if probe_of(view.case) == PAUSE else "at once"),
+    "environment and process": _one(lambda view: "as a user's" if probe_of(view.case) == PROCESS else "the judge's"),
+    MODE: lambda view: iter([OTHER_MODE] if probe_of(view.case) == MODE else []),
+    "autograd": _one(_autograd),
+}
+"""All axes: what a kernel can depend on, and what yields the values of a case. Identity and reuse of addresses, the
+stack, and the number of calls at one address are in how it is called: see the probes."""
 
 
 def values_of(case: Case) -> Mapping[str, set[str]]:
     """Return the values of a case on each axis; axes that say nothing about it are left out."""
     view = CaseView(case)
-    found = {axis.name: {*axis.values(view)} for axis in AXES}
+    found = {name: {*values(view)} for name, values in AXES.items()}
     return {name: values for name, values in found.items() if values}
 
 
 def told(seen: Iterable[Mapping[str, Mapping[str, int]]]) -> Mapping[str, Mapping[str, int]]:
     """Return all axes with the values that ran and how often, in order; an axis that nothing varied has none."""
-    found = {axis.name: Counter[str]() for axis in AXES}
+    found = {name: Counter[str]() for name in AXES}
     for each in seen:
         for name, values in each.items():
             found[name].update(values)

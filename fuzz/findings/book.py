@@ -13,7 +13,7 @@ from fuzz.core.adapters.target import Target
 from fuzz.core.base.case import Case
 from fuzz.core.judge.judge import Judgement
 from fuzz.findings.bucket import Bucket, Source, base_of, by_verdict
-from fuzz.findings.store import FileStore, Store, Unsaved, evidence_path
+from fuzz.findings.store import FileStore, Store, Unsaved
 
 if TYPE_CHECKING:  # a search that finds nothing explains nothing
     from fuzz.explain.attribute.history import Recognised
@@ -95,7 +95,7 @@ class FindingBook:
     def note_error(self, line: str, case: Case) -> None:
         """Keep the case of an internal error, in which an outcome could not be judged, and note a line about it."""
         if len(self.errors) < _MOST_ERRORS:
-            path = evidence_path(self.store.folder, case)
+            path = self.store.folder / f"internal-{case.digest[:12]}.json"
             try:
                 _save(path, case)
                 kept = f"the case is kept as {path}"

@@ -17,7 +17,7 @@ from fuzz.core.base.validity import UnknownOpError, check_case, unknown_op
 from fuzz.core.laws.law import LawCheck
 from fuzz.core.laws.registry import LAWS
 from fuzz.explain.explanation import Explanation
-from fuzz.findings import document, encoding
+from fuzz.findings import document
 from fuzz.findings.codec import decoded, encoded
 from fuzz.findings.document import told
 from oracles.algorithm import traced
@@ -71,7 +71,8 @@ def save(path: Path, case: Case, found: FoundRecord | None = None) -> None:
 
 def write(path: Path, record: Mapping[str, Any]) -> None:
     """Write a JSON object as `save` does. `from_json` ignores members that it does not know, such as 'about'."""
-    write_whole(path, _SHORT_LIST.sub(_on_one_line, json.dumps(record, indent=1)) + "\n")
+    text = json.dumps(record, indent=1)
+    write_whole(path, _SHORT_LIST.sub(lambda found: f"[{', '.join(re.findall('-?[0-9]+', found[1]))}]", text) + "\n")
 
 
 def load(path: Path) -> tuple[Case, FoundRecord | None]:
@@ -87,7 +88,7 @@ def load(path: Path) -> tuple[Case, FoundRecord | None]:
 
 def to_json(case: Case, found: FoundRecord | None = None) -> dict[str, Any]:
     """Return the JSON object of a case."""
-    dims = encoding.dims_of(case)
+    dims = document.dims_of(case)
     said = {AXIS} if any(dims.values()) else set()
     record: dict[str, Any] = {
         "kernelfuzz case": VERSION,
@@ -95,17 +96,12 @@ def to_json(case: Case, found: FoundRecord | None = None) -> dict[str, Any]:
         "op": case.op,
         "params": {name: _number(value) for name, value in case.params.items() if name not in said},
         "structured": case.structured,
-        "inputs": {name: encoding.tensor_record(tensor, dims[name]) for name, tensor in case.inputs.items()},
-        "outputs": {name: encoding.tensor_record(output, dims[name]) for name, output in case.outputs.items()},
+        "inputs": {name: document.tensor_record(tensor, dims[name]) for name, tensor in case.inputs.items()},
+        "outputs": {name: document.tensor_record(output, dims[name]) for name, output in case.outputs.items()},
         "origin": _origin(case.origin),
     }
     if found is not None:
-        record["found"] = {
-            "target": found.target,
-            "verdict": found.verdict,
-            "run_seed": found.run_seed,
-            "version": found.version,
-        }
+        record["found"] = {name: getattr(found, name) for name in ("target", "verdict", "run_seed", "version")}
         if found.law is not None:
             key, seal = f"{found.law.key:016x}", found.law.seal(case)
             record["found"]["law"] = {"name": found.law.name, "key": key, "seal": seal}
@@ -126,7 +122,7 @@ def _history_seal(case: Case, history: Sequence[Case]) -> str:
 
 def from_json(record: object) -> tuple[Case, FoundRecord | None]:
     """Return the case of a JSON object. Raises CaseError, which names the field, if the object is broken or altered."""
-    top = encoding.as_object(record, "file")
+    top = document.as_object(record, "file")
     case = _checked_case(top)
     return case, _parse_found(top.get("found"), case)
 
@@ -137,7 +133,7 @@ def _checked_case(top: Mapping[str, Any]) -> Case:
         raise CaseError("not a case file: it has no field 'kernelfuzz case'")
     if version != VERSION:
         raise CaseError(f"kernelfuzz case: format {told(version)}, this kernelfuzz reads format {VERSION} alone")
-    case, claimed = parsed_case(top), encoding.text(top, "digest", "digest")
+    case, claimed = parsed_case(top), document.text(top, "digest", "digest")
     if claimed != case.digest:
         raise CaseError(f"digest: the file says {claimed[:12]}, its content is {case.digest[:12]}: it was altered")
     check_case(case)
@@ -146,26 +142,26 @@ def _checked_case(top: Mapping[str, Any]) -> Case:
 
 def parsed_case(top: Mapping[str, Any]) -> Case:
     """Return the case of a JSON object without checking its digest or its op. Raises CaseError."""
-    op = encoding.text(top, "op", "op")
-    params = {name: _parse_number(value, f"params.{name}") for name, value in encoding.named(top, "params").items()}
-    inputs, outputs = encoding.named(top, "inputs"), encoding.named(top, "outputs")
+    op = document.text(top, "op", "op")
+    params = {name: _parse_number(value, f"params.{name}") for name, value in document.named(top, "params").items()}
+    inputs, outputs = document.named(top, "inputs"), document.named(top, "outputs")
     if op not in OPS:
         raise UnknownOpError(f"op: {unknown_op(told(op))}")
     if AXIS in params:
         raise CaseError(f"params.{AXIS}: the dims of {OPS[op].main} say it")
-    params[AXIS] = encoding.parse_axis(OPS[op], inputs)
+    params[AXIS] = document.parse_axis(OPS[op], inputs)
     # The file's members may have any order, but a case has its first input first, since its properties come from it.
     places = {operand.name: place for place, operand in enumerate(OPS[op].operands)}
     inputs = dict(sorted(inputs.items(), key=lambda each: places.get(each[0], len(places))))
     case = Case(
         op=op,
         params=params,
-        inputs=encoding.parse_inputs(inputs),
-        outputs={name: encoding.parse_output(value, f"outputs.{name}") for name, value in outputs.items()},
-        structured=encoding.flag(top, "structured"),
-        origin=_parse_origin(encoding.as_object(top.get("origin", {}), "origin")),
+        inputs=document.parse_inputs(inputs),
+        outputs={name: document.parse_output(value, f"outputs.{name}") for name, value in outputs.items()},
+        structured=document.flag(top, "structured"),
+        origin=_parse_origin(document.as_object(top.get("origin", {}), "origin")),
     )
-    encoding.check_dims(case, inputs, outputs)
+    document.check_dims(case, inputs, outputs)
     return case
 
 
@@ -175,18 +171,14 @@ def _origin(origin: Origin) -> dict[str, Any]:
     return {"recipe": origin.recipe, "layout": origin.layout, "seed": origin.seed, **shard, **number}
 
 
-def _on_one_line(numbers: re.Match[str]) -> str:
-    return "[" + ", ".join(numbers[1].replace(",", " ").split()) + "]"
-
-
 def _number(value: float | int) -> int | dict[str, str]:
     return value if isinstance(value, int) else {"decimal": repr(value), "hex": float(value).hex()}
 
 
 def _parse_number(value: object, where: str) -> float | int:
     if isinstance(value, int) and not isinstance(value, bool):
-        return encoding.small_integer(value, where)
-    digits = encoding.as_object(value, where).get("hex")
+        return document.small_integer(value, where)
+    digits = document.as_object(value, where).get("hex")
     try:
         return float.fromhex(cast(str, digits))
     except (TypeError, ValueError, OverflowError) as error:
@@ -195,10 +187,10 @@ def _parse_number(value: object, where: str) -> float | int:
 
 def _parse_origin(record: Mapping[str, Any]) -> Origin:
     return Origin(
-        encoding.text({"recipe": "", **record}, "recipe", "origin"),
-        encoding.text({"layout": "", **record}, "layout", "origin"),
-        encoding.integer(record.get("seed", 0), "origin"),
-        encoding.integer(record.get("number", 0), "origin.number"),
+        document.text({"recipe": "", **record}, "recipe", "origin"),
+        document.text({"layout": "", **record}, "layout", "origin"),
+        document.integer(record.get("seed", 0), "origin"),
+        document.integer(record.get("number", 0), "origin.number"),
         shard=_parse_shard(record.get("shard")),
     )
 
@@ -207,23 +199,23 @@ def _parse_shard(value: object) -> Shard | None:
     """Return the number of a shard, the word for the series of big cases, or None if no search made the case."""
     if value is None or value == BIG:
         return cast(Shard | None, value)
-    return encoding.integer(value, "origin.shard")
+    return document.integer(value, "origin.shard")
 
 
 def _parse_found(value: object, case: Case) -> FoundRecord | None:
     if value is None:
         return None
-    record = encoding.as_object(value, "found")
+    record = document.as_object(value, "found")
     return FoundRecord(
-        encoding.text(record, "target", "found"),
-        encoding.text(record, "verdict", "found"),
-        encoding.integer(record.get("run_seed"), "found.run_seed"),
-        encoding.text(record, "version", "found"),
+        document.text(record, "target", "found"),
+        document.text(record, "verdict", "found"),
+        document.integer(record.get("run_seed"), "found.run_seed"),
+        document.text(record, "version", "found"),
         _parse_law(record, case),
         _parse_explanation(record),
-        encoding.text({"original": "", **record}, "original", "found"),
+        document.text({"original": "", **record}, "original", "found"),
         _parse_history(record, case),
-        encoding.text({"formula": "", **record}, "formula", "found"),
+        document.text({"formula": "", **record}, "formula", "found"),
     )
 
 
@@ -238,8 +230,8 @@ def _parse_law(found: Mapping[str, Any], case: Case) -> LawCheck | None:
         if found["verdict"] == "FAIL_LAW":
             raise CaseError("found.law: missing, so that there is no law to check")
         return None
-    record = encoding.member(found, "law", "found.law")
-    name, key = encoding.text(record, "name", "found.law"), encoding.text(record, "key", "found.law")
+    record = document.member(found, "law", "found.law")
+    name, key = document.text(record, "name", "found.law"), document.text(record, "key", "found.law")
     if name not in LAWS:
         raise CaseError(f"found.law.name: unknown law {told(name)}; known: {', '.join(LAWS)}")
     if re.fullmatch("[0-9a-f]{16}", key) is None:
@@ -247,7 +239,7 @@ def _parse_law(found: Mapping[str, Any], case: Case) -> LawCheck | None:
     check = LawCheck(LAWS[name], int(key, 16))
     if not check.law.applies(case):
         raise CaseError(f"found.law: {name} does not apply to this case")
-    if encoding.text(record, "seal", "found.law") != check.seal(case):
+    if document.text(record, "seal", "found.law") != check.seal(case):
         raise CaseError("found.law.seal: the law was altered, or this version makes another twin by it")
     return check
 
@@ -255,7 +247,7 @@ def _parse_law(found: Mapping[str, Any], case: Case) -> LawCheck | None:
 def _parse_history(found: Mapping[str, Any], case: Case) -> tuple[Case, ...]:
     if "history" not in found:
         return ()
-    record = encoding.member(found, "history", "found.history")
+    record = document.member(found, "history", "found.history")
     calls = record.get("calls")
     if not isinstance(calls, list) or not calls:
         raise CaseError("found.history.calls: missing, or not a list of cases")
@@ -263,7 +255,7 @@ def _parse_history(found: Mapping[str, Any], case: Case) -> tuple[Case, ...]:
     for place, call in enumerate(calls):
         where = f"found.history.calls[{place}]"
         parsed = _parse_call(call, where)
-        times = encoding.integer(call.get("times", 1), f"{where}.times")
+        times = document.integer(call.get("times", 1), f"{where}.times")
         if not 1 <= times <= _MOST_CALLS:
             raise CaseError(f"{where}.times: {times} is not from 1 to {_MOST_CALLS}")
         history += [parsed] * times
@@ -272,13 +264,13 @@ def _parse_history(found: Mapping[str, Any], case: Case) -> tuple[Case, ...]:
             raise CaseError(f"found.history.calls: take more than {_MOST_HELD >> 20} MiB")
         if len(history) > _MOST_CALLS:
             raise CaseError(f"found.history.calls: more than {_MOST_CALLS} calls")
-    if encoding.text(record, "seal", "found.history") != _history_seal(case, history):
+    if document.text(record, "seal", "found.history") != _history_seal(case, history):
         raise CaseError("found.history.seal: a call was altered, lost or moved")
     return tuple(history)
 
 
 def _parse_call(record: object, where: str) -> Case:
     try:
-        return _checked_case(encoding.as_object(record, "file"))
+        return _checked_case(document.as_object(record, "file"))
     except CaseError as error:
         raise CaseError(f"{where}: {error}") from error

@@ -16,7 +16,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from fuzz.core.base.case import Case
 from fuzz.core.base.files import write_whole
 from fuzz.core.generate.conditions import Together
 from fuzz.findings.bucket import Bucket
@@ -65,6 +64,10 @@ class Position:
         return int((self.earlier_s + self.used_s) // 60)
 
 
+_COUNTED, _LATEST = ("cases", "judged", "counts", "sightings"), ("reasons", "broken", "rows", "files")
+"""The fields of a batch that are counters, and those of which the latest text or row counts."""
+
+
 @dataclass
 class Unsaved:
     """The changes since the last batch. All are counts, maxima, or the latest state of a bucket, so that a batch which
@@ -106,17 +109,9 @@ class Unsaved:
 
     def add(self, later: Unsaved) -> None:
         """Add the changes of a later batch."""
-        for mine, theirs in ((self.cases, later.cases), (self.judged, later.judged)):
-            mine.update(theirs)
-        self.counts.update(later.counts)
-        self.sightings.update(later.sightings)
-        self.reasons |= later.reasons
-        self.broken |= later.broken
-        self.buckets |= later.buckets
-        self.rows |= later.rows
-        self.files |= later.files
+        for name in (*_COUNTED, *_LATEST, "buckets", "passed"):
+            getattr(self, name).update(getattr(later, name))  # a counter adds
         self.merged += later.merged
-        self.passed |= later.passed
         self.released += later.released
         for op, together in later.together.items():
             self.together.setdefault(op, Together()).add(together)
@@ -150,11 +145,6 @@ class FileStore:
         return ""
 
 
-def evidence_path(folder: Path, case: Case) -> Path:
-    """Return the path for the case of an internal error."""
-    return folder / f"internal-{case.digest[:12]}.json"
-
-
 _KIND, _VERSION = "kernelfuzz unsaved", 1
 
 
@@ -165,12 +155,8 @@ def unsaved_path(folder: Path, position: Position) -> Path:
 
 def write_unsaved(path: Path, position: Position, batches: Sequence[Unsaved]) -> None:
     """Write these batches. The first may have been saved, if only the store's answer was lost. Raises OSError."""
-    where = {
-        **{name: getattr(position, name) for name in ("night", "session", "slice", "epoch", "token", "saved")},
-        "used_s": position.used_s,
-        "slice_s": position.slice_s,
-        "triage_s": position.triage_s,
-    }
+    names = ("night", "session", "slice", "epoch", "token", "saved", "used_s", "slice_s", "triage_s")
+    where = {name: getattr(position, name) for name in names}
     record = {_KIND: _VERSION, **where, "batches": [_told(batch) for batch in batches]}
     write_whole(path, json.dumps(record, separators=(",", ":")) + "\n")
 
@@ -192,10 +178,9 @@ def read_unsaved(path: Path) -> tuple[Position, list[Unsaved]]:
 
 
 def _told(batch: Unsaved) -> dict[str, Any]:
-    counted = {name: list(getattr(batch, name).items()) for name in ("cases", "judged", "counts", "sightings")}
     return {
-        **counted,
-        **{name: getattr(batch, name) for name in ("reasons", "broken", "rows", "files", "merged")},
+        **{name: list(getattr(batch, name).items()) for name in _COUNTED},
+        **{name: getattr(batch, name) for name in (*_LATEST, "merged")},
         "together": {op: together.record(op) for op, together in batch.together.items()},
         "accuracy": [[asdict(point), asdict(worst)] for point, worst in batch.accuracy.items()],
         "passed": sorted(batch.passed),
@@ -204,13 +189,10 @@ def _told(batch: Unsaved) -> dict[str, Any]:
 
 
 def _batch(told: dict[str, Any], folder: Path) -> Unsaved:
-    counted: dict[str, Any] = {
-        name: Counter({tuple(key): count for key, count in told[name]})
-        for name in ("cases", "judged", "counts", "sightings")
-    }
+    counted: dict[str, Any] = {name: Counter({tuple(key): n for key, n in told[name]}) for name in _COUNTED}
     return Unsaved(
         **counted,
-        **{name: told[name] for name in ("reasons", "broken", "rows", "files")},
+        **{name: told[name] for name in _LATEST},
         merged=[(source, into) for source, into in told["merged"]],
         together={op: Together.of_record(op, record) for op, record in told["together"].items()},
         accuracy={Point(**point): WorstRun(**worst) for point, worst in told["accuracy"]},

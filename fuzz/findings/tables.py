@@ -45,9 +45,7 @@ class Base(DeclarativeBase):
     type_annotation_map = {  # noqa: RUF012 (SQLAlchemy's name)
         dict[str, Any]: JSON,
         str: Words,
-        int: BigInteger().with_variant(
-            Integer(), "sqlite"
-        ),  # a seed has 32 bits; SQLite numbers its INTEGER keys by itself
+        int: BigInteger().with_variant(Integer(), "sqlite"),  # for seeds; SQLite numbers its INTEGER keys by itself
     }
 
 

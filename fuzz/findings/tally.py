@@ -311,8 +311,10 @@ class Tally:
                 line.note_axes(axes)
             if judgement.law is not None and judgement.law.name in target.kernel.laws:
                 line.twins[judgement.law.name] += 1
-            if self.accuracy is not None and judgement.verdict is Verdict.PASS:
-                self._note_accuracy(accuracy_of(case, judgement, target.contract))
+            known, passes = self.accuracy, judgement.verdict is Verdict.PASS
+            if known is not None and passes and (found := accuracy_of(case, judgement, target.contract)) is not None:
+                point, worst = found
+                known[point] = known[point].joined(worst) if point in known else worst
         if ran:
             self.note_largest(*largest_of(case))
             self.threads = max(self.threads, int(case.params.get(THREADS, 0)))
@@ -346,11 +348,6 @@ class Tally:
         known = self.largest.get(dtype)
         self.largest[dtype] = found if known is None else known.joined(found)
 
-    def _note_accuracy(self, found: tuple[Point, WorstRun] | None) -> None:
-        if found is not None and self.accuracy is not None:
-            point, worst = found
-            self.accuracy[point] = self.accuracy[point].joined(worst) if point in self.accuracy else worst
-
     @property
     def coverage(self) -> Mapping[str, Ledger]:
         """The visits of judged cases among all that the targets can visit, by op."""
@@ -379,12 +376,8 @@ class Tally:
 
     def note_waiting(self) -> None:
         """Note for each target whose op was never searched why it judged nothing."""
-        waiting = [
-            name
-            for op, of_op in self.corners.items()
-            if op not in self.visits
-            for name in of_op.space[Feature("target")]
-        ]
+        unseen = (of_op for op, of_op in self.corners.items() if op not in self.visits)
+        waiting = {name for of_op in unseen for name in of_op.space[Feature("target")]}
         for name, line in self.targets.items():
             if name in waiting and not line.not_run_reason:
                 line.not_run_reason = NO_TURN

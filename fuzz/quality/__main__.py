@@ -10,7 +10,7 @@ from fuzz.quality.array_api import array_api
 from fuzz.quality.calibrate.verb import calibrate
 from fuzz.quality.detection import detection
 from fuzz.quality.explanations import explanations
-from fuzz.quality.functions import functions
+from fuzz.quality.functions import functions, remainders
 from fuzz.quality.impact import impact
 from fuzz.quality.matrix_units import matrix_units
 from fuzz.quality.newcomer.verb import newcomer
@@ -18,7 +18,6 @@ from fuzz.quality.onnx_nodes.verb import onnx
 from fuzz.quality.opinfo.verb import opinfo
 from fuzz.quality.oracle import centres, oracle
 from fuzz.quality.power import power
-from fuzz.quality.remainders import remainders
 from fuzz.quality.shipped.verb import shipped
 from fuzz.quality.tasks import tasks
 from fuzz.quality.throughput import sharing, throughput

@@ -200,12 +200,8 @@ def array_api(options: ArrayApiOptions) -> Exit:
             f'xp = namespace(import_module("{options.library}"), Path("{path}"), {options.calls})'
         )
         words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "array_api_tests"]
-        words += [
-            "--disable-deadline",
-            "--max-examples",
-            str(options.examples),
-            *(("-k", options.test) if options.test else ()),
-        ]
+        words += ["--disable-deadline", "--max-examples", str(options.examples)]
+        words += ["-k", options.test] if options.test else []
         with console.progress().status("Running the suite ..."):
             done = subprocess.run(
                 words, cwd=options.suite, check=False, capture_output=True, text=True,

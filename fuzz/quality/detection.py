@@ -341,11 +341,8 @@ def targets_of(pack: Pack, base: str, mutants: Sequence[Mutant]) -> tuple[Target
     kernel = pack.kernel(base)
     changed = [(mutant, expand([mutant.apply(kernel)])) for mutant in mutants]
     for place, target in enumerate(expand([kernel])):
-        wrong = [targets[place] for mutant, targets in changed if _is_due(mutant, targets[place])]
+        same = ((mutant, targets[place]) for mutant, targets in changed)
+        wrong = [each for mutant, each in same if any(fnmatchcase(each.id, glob) for glob in mutant.targets)]
         if target.unavailable() is None and len(wrong) == len(mutants):
             return target, wrong
     raise UsageError(f"{base}: no target runs here on which all of its planted bugs must be found")
-
-
-def _is_due(mutant: Mutant, target: Target) -> bool:
-    return any(fnmatchcase(target.id, pattern) for pattern in mutant.targets)

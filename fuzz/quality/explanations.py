@@ -58,24 +58,25 @@ class Confirmation:
     """The statement about one bug, checked on fresh cases."""
 
     bug: str
-    stated: str
-    about: bool
-    cases: int
-    failing: int
-    false: int
+    stated: str = ""
+    about: bool = False
+    cases: int = 0
+    failing: int = 0
+    false: int = 0
     """The number of fresh cases that pass although the rule says that they fail."""
-    missed: int
+    missed: int = 0
     """The number of fresh cases that fail although the rule does not say so."""
-    shorter: str
+    shorter: str = ""
     """A shorter rule that is as right about the fresh cases; '' where there is none."""
-    hidden: int
+    hidden: int = 0
     """The number of fresh cases that fail only with ordinary values, where the rule says that values may hide it."""
-    reach: str
+    reach: str = ""
     """The further statement where the rule is not certain: when it fails only, and when always."""
-    reach_wrong: int
+    reach_wrong: int = 0
     """The number of fresh cases about which that statement is wrong."""
-    seconds: float
+    seconds: float = 0.0
     trouble: str = ""
+    """Why nothing is stated of the bug."""
 
     @property
     def right(self) -> bool:
@@ -153,37 +154,38 @@ def _held_of(name: str, options: ExplanationsOptions) -> Confirmation:
     try:
         return _held(kernel, options)
     except Exception as error:
-        return unexplained(name, f"internal error: {error!r}")
+        return Confirmation(name, trouble=f"internal error: {error!r}")
 
 
 def _held(kernel: Kernel, options: ExplanationsOptions) -> Confirmation:
     target = next((each for each in expand([kernel]) if each.unavailable() is None), None)
     if target is None:
-        return unexplained(kernel.name, "no target runs here")
+        return Confirmation(kernel.name, trouble="no target runs here")
     with WorkerPool([target]) as pool:
-        failure = next((each for each in _judged(pool, target, options.seed, _SEARCHED) if _fails(each[1])), None)
+        searched = islice(_judged(pool, target, options.seed), _SEARCHED)
+        failure = next((each for each in searched if each[1].verdict.is_finding), None)
         if failure is None:
-            return unexplained(kernel.name, f"not found in {_SEARCHED:,} cases")
+            return Confirmation(kernel.name, trouble=f"not found in {_SEARCHED:,} cases")
         began = time.monotonic()
         ends = began + options.seconds
         trials = Trials(pool, target, Family.of(failure[1]), out_of_time=lambda: time.monotonic() > ends)
         try:
             evidence = evidence_of(trials, shrink(trials, failure[0]))
         except KeepsStateError:
-            return unexplained(kernel.name, "needs calls before it")
+            return Confirmation(kernel.name, trouble="needs calls before it")
         conclusion = concluded(evidence, "")
         seconds = time.monotonic() - began
         if conclusion.learned is None:
-            return unexplained(kernel.name, "nothing failed when it was probed")
+            return Confirmation(kernel.name, trouble="nothing failed when it was probed")
         # As when it was explained: a stray access may be a wrong value with other values.
         anyhow = replace(trials, out_of_time=lambda: False, family=replace(trials.family, clear=0.0, wide=True))
-        fresh = list(_judged(pool, target, options.seed + 1, options.cases))
+        fresh = list(islice(_judged(pool, target, options.seed + 1), options.cases))
         if trials.family.law is not None:
             cases, traits, failed = _by_law(anyhow, [case for case, _ in fresh])
         else:
             cases = [case for case, _ in fresh]
             traits = [trials.traits(case) for case in cases]
-            failed = [_fails(judgement) for _, judgement in fresh]
+            failed = [judgement.verdict.is_finding for _, judgement in fresh]
         hidden = _hidden(anyhow, conclusion, cases, traits, failed)
     return compared(kernel.name, conclusion, (traits, failed, hidden), seconds)
 
@@ -217,12 +219,8 @@ def _hidden(
     return found
 
 
-def _judged(pool: WorkerPool, target: Target, seed: int, most: int) -> Iterator[tuple[Case, Judgement]]:
-    """Yield the first `most` cases of a search that the target is given, with its judgements."""
-    return islice(_every(pool, target, seed), most)
-
-
-def _every(pool: WorkerPool, target: Target, seed: int) -> Iterator[tuple[Case, Judgement]]:
+def _judged(pool: WorkerPool, target: Target, seed: int) -> Iterator[tuple[Case, Judgement]]:
+    """Yield the cases of a search that the target is given, with its judgements."""
     for made in batches(Search(target.kernel.op, seed, [target.kernel])):
         entries = with_twins([each.case for each in made], declared([target.kernel]))
         before = None
@@ -232,18 +230,9 @@ def _every(pool: WorkerPool, target: Target, seed: int) -> Iterator[tuple[Case, 
                 judgement = before.judge(target)
                 case = before.evidence(judgement)
                 # No rule speaks of cases without elements, or of cases that a kernel must reject and does.
-                valid = target.kernel.capability.accepts(case) or _fails(judgement)
+                valid = target.kernel.capability.accepts(case) or judgement.verdict.is_finding
                 if judgement.verdict is not Verdict.NOT_RUN and 0 not in Frame(case).grid and valid:
                     yield case, judgement
-
-
-def _fails(judgement: Judgement) -> bool:
-    return judgement.verdict.is_finding
-
-
-def unexplained(bug: str, trouble: str) -> Confirmation:
-    """Return the record of a bug of which nothing is stated, with the reason."""
-    return Confirmation(bug, "", False, 0, 0, 0, 0, "", 0, "", 0, 0.0, trouble)
 
 
 def compared(

@@ -105,18 +105,9 @@ def found(library: str, name: str, folder: Path, form: NumberFormat = FORMATS["f
     return LIBRARIES[library].find(name, folder, form)
 
 
-def is_installed(library: str, folder: Path, form: NumberFormat) -> bool:
-    """Whether a library has any function here."""
-    return any(found(library, name, folder, form) for name in FUNCTIONS)
-
-
 def _each(loop: Any, function: Any, x: Floats, y: Floats) -> None:
     pointers = (ctypes.c_void_p(each.ctypes.data) for each in (x, y))
     loop(ctypes.cast(function, ctypes.c_void_p), ctypes.c_long(len(x)), *pointers)
-
-
-def _ones(name: str, form: NumberFormat) -> Floats:
-    return np.ones((1, 2) if name in OF_TWO else 1, form.dtype)
 
 
 def _shared(file: str, *patterns: str) -> Find:
@@ -171,7 +162,7 @@ def _program(command: str) -> Find:
 
         try:
             subprocess.run([*words, "-o", path], check=True, capture_output=True)
-            call(_ones(name, form))
+            call(np.ones((1, 2) if name in OF_TWO else 1, form.dtype))
         except (OSError, subprocess.CalledProcessError):
             return None
         return call

@@ -213,9 +213,7 @@ def _by_torch(a: F64, b: F64, dtype: str) -> F64:
     if dtype in ("f16", "bf16"):
         found = torch.mm(first.to(given), second.to(given), out_dtype=torch.float32)
     else:
-        one, given = (
-            torch.ones((), device="cuda"),
-            (first.to(torch.float8_e4m3fn), second.to(given).t().contiguous().t()),
-        )
-        found = torch._scaled_mm(*given, one, one, None, None, torch.float32, True)  # the last: without promotion
+        one, left, right = torch.ones((), device="cuda"), first.to(torch.float8_e4m3fn), second.to(given)
+        right = right.t().contiguous().t()
+        found = torch._scaled_mm(left, right, one, one, None, None, torch.float32, True)  # the last: without promotion
     return np.asarray(found.double().cpu().numpy())

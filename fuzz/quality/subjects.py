@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 
@@ -62,23 +62,10 @@ def simulated(
 ) -> Returned:
     """Return the outputs of a simulated kernel, of the formula itself where no other graph is given. See
     `Simulated.changed`."""
-    return dict(_outputs(problem, kernel_of(problem, contract, seed, trace, changed)))
-
-
-def kernel_of(
-    problem: FormulaProblem,
-    contract: Contract,
-    seed: int,
-    trace: Trace | None = None,
-    changed: Mapping[Node, Callable[[F64], F64]] = MappingProxyType({}),
-) -> Simulated:
-    """Return that kernel."""
     settled = problem.settled(contract)
     inputs = Inputs(trace or problem.formulas(settled)[0].trace, problem.tensors, problem.parameters)
-    return Simulated(inputs, settled, np.random.default_rng(seed), changed=changed)
-
-
-def _outputs(problem: FormulaProblem, kernel: Simulated) -> Iterator[tuple[str, F64]]:
-    for name, dtype in problem.problem.outputs.items():
-        values = kernel.output(name, dtype)
-        yield name, problem.arranged(name, problem.returned(name, values))
+    kernel = Simulated(inputs, settled, np.random.default_rng(seed), changed=changed)
+    return {
+        name: problem.arranged(name, problem.returned(name, kernel.output(name, dtype)))
+        for name, dtype in problem.problem.outputs.items()
+    }

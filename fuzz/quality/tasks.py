@@ -25,7 +25,7 @@ from fuzz.cli.exits import Exit
 from fuzz.core.base.errors import UsageError, error_line
 from fuzz.quality.asking import all_asked
 from fuzz.report import console
-from fuzz.report.console import PlainTable, print_table
+from fuzz.report.console import PlainTable, print_tables
 from fuzz.report.records import write_record
 from fuzz.tasks.comparison import FORMULA, REPLAY
 from fuzz.tasks.judge.asked import QUICK_REPLAYS, Asked
@@ -86,10 +86,7 @@ def tasks(options: TasksOptions) -> Exit:
     found = list[TaskAnswer]()
     for each in track(asked, "Reading", len(names), console=console.progress()):
         found += each.found or [TaskAnswer(each.name, REFUSED, each.ended)]
-    for table in (_shares(found), _reasons(found), _wrong(found)):
-        if table.rows:
-            print_table(table, markdown=options.markdown)
-            console.results().print()
+    print_tables(_shares(found), _reasons(found), _wrong(found), markdown=options.markdown)
     write_record(options.json, {"tasks": [asdict(each) for each in found]})
     return Exit.FINDINGS if any(each.verdict == "wrong" for each in found) else Exit.OK
 

@@ -120,6 +120,14 @@ def print_table(table: PlainTable, *, markdown: bool) -> None:
     results().print(printed)
 
 
+def print_tables(*tables: PlainTable, markdown: bool) -> None:
+    """Print the tables that have rows to stdout, an empty line after each."""
+    for table in tables:
+        if table.rows:
+            print_table(table, markdown=markdown)
+            results().print()
+
+
 def room(console: Console) -> int:
     """Return the number of columns of a line: those of the terminal, or of COLUMNS; a file has no limit."""
     return console.width if is_known(is_terminal=console.is_terminal) else sys.maxsize

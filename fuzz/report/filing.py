@@ -142,8 +142,6 @@ def _line(name: str, tensor: Tensor, seen: Memory | None) -> str:
     return f"{name} = {expression(tensor)}  # {', '.join(remarks)}"
 
 
-_TITLE_WIDTH = 200
-"""The columns of a line; a page breaks longer ones."""
 _LONGEST = 120
 """The most lines of a kernel's source in the text. Chosen: one that nobody would read belongs into an attachment."""
 
@@ -162,7 +160,7 @@ class IssueText:
 def issue_of(bucket: BucketTotals, seen: NightView, kernel: Kernel | None, case: Case) -> IssueText:
     """Return the text for a bug. `kernel` is its kernel, if the pack still has it; `case` is its smallest case."""
     told, file = bucket.told, bucket.row.case_file
-    said = brief_of(told, _TITLE_WIDTH)
+    said = brief_of(told, _WIDTH)
     program = "" if kernel is None else program_of(kernel, case)
     shown = f"```python\n{program}```\nIt prints what came: {said.outcome}." if program else snippet(told, case)
     lines = [

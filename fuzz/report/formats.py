@@ -329,15 +329,11 @@ def _write(outline: Outline, wanted: ReportRequest) -> None:
         print("\n".join(github.commands(outline)))
         summary = wanted.path or os.environ.get("GITHUB_STEP_SUMMARY")
         if summary:
-            _append(Path(summary), content)
+            Path(summary).parent.mkdir(parents=True, exist_ok=True)
+            with Path(summary).open("a", encoding="utf-8", errors="replace") as file:
+                file.write(content)
     elif wanted.path is None:
         sys.stdout.write(content)
     else:
         wanted.path.parent.mkdir(parents=True, exist_ok=True)
         wanted.path.write_text(content, encoding="utf-8", errors="replace")
-
-
-def _append(path: Path, content: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8", errors="replace") as file:
-        file.write(content)

@@ -34,7 +34,7 @@ def commands(outline: Outline) -> list[str]:
 
 def summary(outline: Outline) -> str:
     """Return the step summary, cut to the length that GitHub accepts."""
-    fence = _fence(outline)
+    fence = _fence(4, *(failure.brief + failure.text for failure in outline.failures))
     whole = "\n".join(_summary_lines(outline, fence)) + "\n"
     if len(whole.encode(errors="replace")) <= SUMMARY_BYTES:
         return whole
@@ -43,10 +43,9 @@ def summary(outline: Outline) -> str:
     return kept + ("\n" + fence if kept.count(fence) % 2 else "") + cut
 
 
-def _fence(outline: Outline) -> str:
+def _fence(least: int, *texts: str) -> str:
     """Return a fence longer than any in the texts, which may quote the message of a kernel's exception."""
-    inside = [run for failure in outline.failures for run in re.findall("`+", failure.brief + failure.text)]
-    return "`" * max([4, *(len(run) + 1 for run in inside)])
+    return "`" * max([least, *(len(run) + 1 for text in texts for run in re.findall("`+", text))])
 
 
 def _summary_lines(outline: Outline, fence: str) -> Iterator[str]:
@@ -122,7 +121,8 @@ def _lines(outline: Outline) -> Iterator[str]:
     for line in (*remarks(outline.outcome), *not_judged(outline.outcome)):
         yield f"- {_code(line)}"
     for failure in worse[:_MOST]:
-        yield from _failure(failure)
+        fence = _fence(3, failure.brief)
+        yield f"\n{fence}text\n{failure.brief}\n{fence}"
     if len(worse) > _MOST:
         yield f"\nand {len(worse) - _MOST} more: see the summary of the step."
     yield f"\n**Better: {len(better) or 'nothing'}**" + ("" if better else ".")
@@ -133,13 +133,7 @@ def _lines(outline: Outline) -> Iterator[str]:
         yield f"\n{known} more failed before, too."
 
 
-def _failure(failure: Failure) -> Iterator[str]:
-    """Yield the first lines of a failure, with the command that shows it again, as a code block."""
-    fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", failure.brief))])
-    yield f"\n{fence}text\n{failure.brief}\n{fence}"
-
-
 def _code(text: str) -> str:
     """Return text as inline code, so that nothing in it is read as markup."""
-    fence = "`" * (1 + max([0, *(len(run) for run in re.findall("`+", text))]))
+    fence = _fence(1, text)
     return f"{fence} {text} {fence}" if len(fence) > 1 else f"`{text}`"

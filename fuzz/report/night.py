@@ -22,7 +22,6 @@ from fuzz.findings.tally import NO_TURN, Tally, TargetTally, WorstPass
 from fuzz.report import totals
 from fuzz.report.brief import Provenance, commands_of
 from fuzz.report.console import print_failure, print_lines, room
-from fuzz.report.coverage import pairs_words
 from fuzz.report.outline import Broken, Failure, Outline, TargetLine, broken_failures, broken_kernels
 from fuzz.report.progress import spent
 from fuzz.report.source import Location, change_of, location_of
@@ -63,7 +62,7 @@ def print_night(
     console.print()
     print_lines(console, totals.not_exercised(_undeclared(seen, kernels)))
     if pairs:
-        print_lines(console, [f"{pairs_words(pairs)}; the page names the others, by op"])
+        print_lines(console, [f"{totals.pairs_words(pairs)}; the page names the others, by op"])
     failing = [(bucket.row.kernel, bucket.told.explained != "not yet") for bucket in seen.failing]
     found = totals.found_words(
         outcome or night_outcome(seen), totals.bugs_words(failing) if failing else "", [each.kernel for each in broken]
@@ -99,12 +98,8 @@ def idle_reasons(seen: NightView) -> dict[str, str]:
     for part in seen.slices:
         searched[part.op] += part.cases
     op = {row.name: row.op for row in seen.targets}
-    return {name: reason or _why_idle(searched.get(op[name])) for name, reason in reasons.items()}
-
-
-def _why_idle(cases: int | None) -> str:
-    """Return why a target that could run judged nothing; `cases` is the number of cases of its op that ran, or None."""
-    return "no case that was drawn fitted it" if cases else NO_TURN
+    why = {name: "no case that was drawn fitted it" if searched.get(op[name]) else NO_TURN for name in reasons}
+    return {name: reason or why[name] for name, reason in reasons.items()}
 
 
 def partly_run(seen: NightView) -> dict[str, str]:
@@ -235,16 +230,13 @@ def night_outcome(
     seen: NightView, missing: Sequence[str] = (), errors: Sequence[str] = (), unsaved: Sequence[str] = ()
 ) -> UseOutcome:
     """Return the outcome of the whole night, with all its sessions. A night that was cut off counts as interrupted."""
-    tally = tally_of(seen)
+    tally, ended = tally_of(seen), seen.night.ended
+    # The state does not hold the text of internal errors.
+    known = ["the night met internal errors, which it printed as it ended"] if ended == "errors" else []
     return outcome_of(
-        tally, failing=bool(seen.failing) or tally.findings > 0, missing=missing, errors=errors or _known_errors(seen),
-        unsaved=unsaved, interrupted=seen.night.ended not in ("limit", "errors"),
+        tally, failing=bool(seen.failing) or tally.findings > 0, missing=missing, errors=errors or known,
+        unsaved=unsaved, interrupted=ended not in ("limit", "errors"),
     )  # fmt: skip
-
-
-def _known_errors(seen: NightView) -> Sequence[str]:
-    """Return a line if the night met internal errors, whose text the state does not hold."""
-    return ["the night met internal errors, which it printed as it ended"] if seen.night.ended == "errors" else []
 
 
 def outline_of(seen: NightView, kernels: Iterable[Kernel], outcome: UseOutcome) -> Outline:

@@ -14,11 +14,9 @@ from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
-from fuzz.core.base.files import write_whole
 from fuzz.core.base.git import said_of
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.text import counted
@@ -26,7 +24,6 @@ from fuzz.core.generate.pairing import PairCoverage
 from fuzz.explain.explanation import Counterfactual
 from fuzz.findings import database_views
 from fuzz.report.brief import Brief, brief_of
-from fuzz.report.coverage import pair_words, pairs_words
 from fuzz.report.night import (
     broken_of,
     failure_of,
@@ -38,7 +35,7 @@ from fuzz.report.night import (
 )
 from fuzz.report.outline import Failure
 from fuzz.report.progress import minutes, spent
-from fuzz.report.totals import bugs_words, by_reason, found_words, not_judged, remarks
+from fuzz.report.totals import bugs_words, by_reason, found_words, not_judged, pair_words, pairs_words, remarks
 from fuzz.report.use_outcome import UseOutcome
 from oracles.dtypes import ITEMSIZE
 
@@ -202,18 +199,6 @@ def _cells(tried: Counterfactual | None) -> list[Cell]:
 NO_PAIRS: Mapping[str, PairCoverage] = MappingProxyType({})
 
 
-def write_page(
-    path: Path,
-    seen: database_views.NightView,
-    pairs: Mapping[str, PairCoverage] = NO_PAIRS,
-    kernels: Iterable[Kernel] = (),
-    folder: Path | None = None,
-    outcome: UseOutcome | None = None,
-) -> None:
-    """Write the page, completely or not at all."""
-    write_whole(path, page(seen, pairs, kernels, folder, outcome))
-
-
 def page(
     seen: database_views.NightView,
     pairs: Mapping[str, PairCoverage] = NO_PAIRS,
@@ -223,31 +208,11 @@ def page(
 ) -> str:
     """Return the page of one night. `kernels` give the sources and their changes. The commits of nights belong to the
     repository around `folder`, the folder of the pack."""
-    return template("page.html").render(
-        **_facts(seen, outcome or night_outcome(seen), pairs, {kernel.name: kernel for kernel in kernels}, folder)
-    )
-
-
-def template(name: str) -> Template:
-    """Return a template of the page, which escapes all text that is inserted."""
-    environment = Environment(
-        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters |= {"minutes": minutes, "counted": counted, "thousands": "{:,.0f}".format}
-    return environment.get_template(name)
-
-
-def _facts(
-    seen: database_views.NightView,
-    outcome: UseOutcome,
-    pairs: Mapping[str, PairCoverage],
-    kernels: Mapping[str, Kernel],
-    folder: Path | None,
-) -> dict[str, Any]:
+    outcome, known = outcome or night_outcome(seen), {kernel.name: kernel for kernel in kernels}
     coverage = _coverage(seen.coverage)
     pace = {row.minute: float(row.judged) for row in seen.pace}
     night, script = seen.night, (_HERE / "page.js").read_text(encoding="utf-8")
-    return {
+    facts = {
         "style": (_HERE / "page.css").read_text(encoding="utf-8"),
         "script": script,
         "allowed": f"sha256-{b64encode(sha256(script.encode()).digest()).decode()}",
@@ -274,11 +239,21 @@ def _facts(
         ],
         "pace": Bars("Judged runs per minute of the night", "judged runs", pace) if pace else None,
         "pack": f" {shlex.join(pack)}" if (pack := pack_option(night.command)) else "",
-        "bugs": [Card.of(bucket, failure_of(bucket, seen, kernels)) for bucket in seen.buckets],
+        "bugs": [Card.of(bucket, failure_of(bucket, seen, known)) for bucket in seen.buckets],
         "bug_histories": bugs_of(seen.trends, folder),
         "moves": moves_of(seen.trends),
         "killed": sum(1 for session in seen.sessions if session.ended == ""),
     }
+    return template("page.html").render(facts)
+
+
+def template(name: str) -> Template:
+    """Return a template of the page, which escapes all text that is inserted."""
+    environment = Environment(
+        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"minutes": minutes, "counted": counted, "thousands": "{:,.0f}".format}
+    return environment.get_template(name)
 
 
 def _verdict(seen: database_views.NightView, outcome: UseOutcome) -> tuple[str, str]:

@@ -46,7 +46,10 @@ def script_of(
     if broken is not None:
         return _by_law(cases, broken)
     invalid = target.kernel.capability.refusal(case)
-    allowed = {} if invalid else _expectations(case, target.contract, judgement)
+    allowed = dict[str, list[Allowed]]()
+    if not invalid:
+        truth = Truth(problem_of(case))
+        allowed = {name: [*_allowed(truth, case, name, target.contract, judgement)] for name in case.outputs}
     hung = judgement is not None and judgement.verdict is Verdict.TIMEOUT
     return Script(cases, allowed, bool(invalid), limit_s=math.ceil(target.case_limit) * len(cases) if hung else 0)
 
@@ -86,14 +89,9 @@ def _nothing(case: Case) -> Mapping[str, bytes]:
     return {name: bytes(output.layout.size * ITEMSIZE[output.dtype]) for name, output in case.outputs.items()}
 
 
-def _expectations(case: Case, contract: Contract, judgement: Judgement | None) -> dict[str, list[Allowed]]:
-    """Return the allowed values by output, for as many elements as there is time for. Elements on which the oracle
-    gives up are left out."""
-    truth = Truth(problem_of(case))
-    return {name: list(_allowed(truth, case, name, contract, judgement)) for name in case.outputs}
-
-
 def _allowed(truth: Truth, case: Case, name: str, contract: Contract, judgement: Judgement | None) -> Iterator[Allowed]:
+    """Yield the allowed values of an output, for as many elements as there is time for. Elements on which the oracle
+    gives up are left out."""
     shape = case.outputs[name].layout.shape
     for flat in _chosen(case, name, judgement):
         place = truth.canonical_index(name, tuple(int(i) for i in np.unravel_index(flat, shape)))

@@ -172,14 +172,9 @@ def _when(rule: StatedRule) -> str:
     return f"when {'; or '.join(causes)}" if all(causes) else "always" if not rule.not_varied else "in all cases tried"
 
 
-def verb_of(told: Explanation) -> str:
-    """Return 'fails', or 'breaks' and the law."""
-    return f"breaks {told.law}" if told.law else "fails"
-
-
 def rule_lines(told: Explanation) -> Iterator[tuple[str, str]]:
     """Yield the rule of when it fails with its evidence, or a remark that there is none, each with its label."""
-    fails, rule = verb_of(told), told.rule
+    fails, rule = f"breaks {told.law}" if told.law else "fails", told.rule
     if rule is not None:
         yield f"{fails} when", f"{_stated(rule)} ({_evidence(rule)})"
         for band in rule.bands:
@@ -205,12 +200,9 @@ def no_rule(told: Explanation) -> str:
     if told.option == NO_SHRINK:
         return f"no rule was sought, as of {NO_SHRINK}"
     if told.explained == "in part":
-        return f"no rule was found in time{f': {told.note}' if told.note else ''}{_more_time(told)}"
+        more = f"; {told.option} gives more" if told.option else ""
+        return f"no rule was found in time{f': {told.note}' if told.note else ''}{more}"
     return "no simple rule says when"
-
-
-def _more_time(told: Explanation) -> str:
-    return f"; {told.option} gives more" if told.option else ""
 
 
 def _stated(rule: StatedRule) -> str:

@@ -21,6 +21,7 @@ from fuzz.campaign.nightly.opening import Opened, close
 from fuzz.campaign.search.deadline import Stopping
 from fuzz.campaign.starting import missing_targets
 from fuzz.core.base.case import CaseError
+from fuzz.core.base.files import write_whole
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.text import printable
 from fuzz.findings import casefile
@@ -34,7 +35,7 @@ from fuzz.report.console import print_lines
 from fuzz.report.filing import IssueText, closing_of, issue_of, returned_of
 from fuzz.report.formats import ReportRequest, write_reports
 from fuzz.report.outline import Outline
-from fuzz.report.page import write_page
+from fuzz.report.page import page
 from fuzz.report.use_outcome import UseOutcome
 
 _GH_S = 60.0
@@ -205,17 +206,17 @@ class NightResults:
     def _write(self, seen: NightView, ended: NightEnd) -> bool:
         """Write summary, record, reports and page. Return False if a file cannot be written, after printing why."""
         assert ended.outcome is not None
-        pairs, page = night.pairs_of(seen, self.kernels), self.state / PAGE
+        pairs, path = night.pairs_of(seen, self.kernels), self.state / PAGE
         night.print_night(self.out, seen, self.kernels, pairs, ended.outcome)
         outline, before = night.outline_of(seen, self.kernels, ended.outcome), len(ended.outcome.unsaved)
         if self.json:
             record = json.dumps(night.night_record(seen, self.kernels, pairs), indent=1) + "\n"
             outline = self._written(outline, self.json, partial(self.json.write_text, record, encoding="utf-8"))
         outline = write_reports(outline, self.reports)
-        last = partial(write_page, page, seen, pairs, self.kernels, self.pack, outline.outcome)
-        whole = self._written(outline, page, last)
+        text = page(seen, pairs, self.kernels, self.pack, outline.outcome)
+        whole = self._written(outline, path, partial(write_whole, path, text))
         if whole is outline:
-            print_lines(self.out, [f"page: {page}"])
+            print_lines(self.out, [f"page: {path}"])
         else:
             write_reports(whole, self.reports)
         for line in whole.outcome.unsaved[before:]:

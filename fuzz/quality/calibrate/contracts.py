@@ -82,7 +82,11 @@ def contracts(op: Op) -> list[Contract]:
 def covering(known: Mapping[str, Sequence[Any]]) -> list[Mapping[str, int]]:
     """Return rows in which any two values of two fields meet, each with the index of a value for each field."""
     names, found = list(known), list[Mapping[str, int]]()
-    missing = _pairs(known)
+    missing = {
+        ((a, i), (b, j))
+        for a, b in combinations(known, 2)
+        for i, j in product(range(len(known[a])), range(len(known[b])))
+    }
     while missing:
         row = dict(min(missing))
         for name in names:
@@ -97,14 +101,6 @@ def covering(known: Mapping[str, Sequence[Any]]) -> list[Mapping[str, int]]:
 def pairs_of(row: Mapping[str, int], names: Sequence[str]) -> set[Pair]:
     """Return the pairs that meet in a row."""
     return {((a, row[a]), (b, row[b])) for a, b in combinations(names, 2)}
-
-
-def _pairs(known: Mapping[str, Sequence[Any]]) -> set[Pair]:
-    return {
-        ((a, i), (b, j))
-        for a, b in combinations(known, 2)
-        for i, j in product(range(len(known[a])), range(len(known[b])))
-    }
 
 
 def _new(row: Mapping[str, int], name: str, value: int, names: Sequence[str], missing: set[Pair]) -> int:
@@ -237,14 +233,9 @@ def case_of(of: Problem) -> Case:
     """Return the problem as a case, whose tensors lie one element after the other."""
     op, grid = OPS[of.op], of.main.shape
     extents = op.extents({name: array.shape for name, array in of.inputs.items()})
-    inputs = {
-        name: Tensor(name_of(array.dtype), contiguous(array.shape), array.tobytes())
-        for name, array in of.inputs.items()
-    }
-    outputs = {
-        name: Output(dtype, contiguous(op.shape(name, grid, len(grid) - 1, extents)))
-        for name, dtype in of.outputs.items()
-    }
+    inputs = {name: Tensor(name_of(x.dtype), contiguous(x.shape), x.tobytes()) for name, x in of.inputs.items()}
+    shapes = {name: op.shape(name, grid, len(grid) - 1, extents) for name in of.outputs}
+    outputs = {name: Output(dtype, contiguous(shapes[name])) for name, dtype in of.outputs.items()}
     return Case(of.op, {AXIS: len(grid) - 1, **of.params}, inputs, outputs, structured=True)
 
 

@@ -214,26 +214,13 @@ class Calibrated:
     missing: Mapping[str, int]
     """The number of the other pairs, by the reason why no kernel was judged."""
 
-    @property
-    def runs(self) -> int:
-        return sum(each.runs for each in self.contracts)
-
-    @property
-    def elements(self) -> int:
-        return sum(each.elements for each in self.contracts)
+    def total(self, count: str) -> int:
+        """Return the sum of a count over the contracts."""
+        return sum(getattr(each, count) for each in self.contracts)
 
     @property
     def ratio(self) -> float:
         return max((each.ratio for each in self.contracts), default=0.0)
-
-    @property
-    def found(self) -> int:
-        """The number of false alarms."""
-        return sum(each.found for each in self.contracts)
-
-    @property
-    def gave_up(self) -> int:
-        return sum(each.gave_up for each in self.contracts)
 
 
 def work_list(ops: Sequence[Op], runs: int, seed: int, folder: Path, pack: Path | None) -> list[Work]:

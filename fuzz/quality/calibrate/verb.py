@@ -13,7 +13,6 @@ import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
@@ -30,9 +29,8 @@ from fuzz.campaign.tolerance import usual
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.cli.options import loaded
-from fuzz.core.base.errors import UsageError
 from fuzz.quality.calibrate.measure import Calibrated, ContractMeasurement, calibrated, carried_out, work_list
-from fuzz.quality.subjects import drawn
+from fuzz.quality.subjects import chosen, drawn
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.tasks.check.reference import lenient
@@ -45,7 +43,6 @@ from oracles.formula.exact.centre import Exact, Inputs, evaluate
 from oracles.formula.trace import Node, Outputs, elementary, greatest, total, where
 from oracles.op import Op
 from oracles.operand import Operand, Parameter
-from oracles.ops import OPS
 from oracles.precise import MOST, START, conforms
 from oracles.problem import Problem
 from oracles.rounding import round_precise, round_to, stored_as
@@ -233,11 +230,10 @@ class CalibrateOptions:
     runs: Annotated[int, typer.Option("--runs", min=1, help="Judged runs of each op, at least.")] = 20_000
     max_time: Annotated[
         float | None,
-        typer.Option(
+        options.timed(
             "--max-time",
-            parser=options.duration,
-            metavar="30s|5m|8h",
-            help="Take about this long: the contracts share it, and those that are not reached count as not run.",
+            "30s|5m|8h",
+            "Take about this long: the contracts share it, and those that are not reached count as not run.",
         ),
     ] = None
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the first contract's cases.")] = 1
@@ -264,11 +260,8 @@ def calibrate(options: CalibrateOptions) -> Exit:
     out, err, started = console.results(), console.progress(), time.monotonic()
     if options.pack is not None:
         loaded(options.pack)
-    chosen = [op for op in OPS.values() if fnmatchcase(op.name, options.op)]
-    if not chosen:
-        raise UsageError(f"--op {options.op}: no such op; there are {', '.join(OPS)}")
-    folder = writable(options.output)
-    listed = work_list(chosen, options.runs, options.seed, folder, options.pack)
+    ops, folder = chosen(options.op), writable(options.output)
+    listed = work_list(ops, options.runs, options.seed, folder, options.pack)
     work = carried_out(listed, options.jobs or os.cpu_count() or 1, options.max_time or math.inf)
     every, interrupted = list[ContractMeasurement](), False
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a time limit from outside counts like Ctrl-C
@@ -279,7 +272,7 @@ def calibrate(options: CalibrateOptions) -> Exit:
                 err.print(f"{measured.op}, contract {measured.number}: {measured.found} false alarms", style="red")
     except KeyboardInterrupt:  # what was judged so far is reported
         interrupted = True
-    found = [calibrated(op, [each for each in every if each.op == op.name]) for op in chosen]
+    found = [calibrated(op, [each for each in every if each.op == op.name]) for op in ops]
     rows = [row for each in found for row in _rows(each, full=options.full)]
     print_table(PlainTable(_COLUMNS, rows + [_row("all", found)] * (len(found) > 1)), markdown=options.markdown)
     for each in found:
@@ -291,15 +284,15 @@ def calibrate(options: CalibrateOptions) -> Exit:
         if measured.undecided:
             out.print(f"\nthe oracle gave up {measured.gave_up} times, the last time here:", soft_wrap=True)
             out.print(f"  {measured.undecided}\n  under {measured.contract}", soft_wrap=True)
-    nearest = () if interrupted else _nearest(options, chosen)
+    nearest = () if interrupted else _nearest(options, ops)
     for accusation in nearest:
         out.print(f"\n{accusation}", soft_wrap=True)
-    alarms, runs = sum(each.found for each in found) + len(nearest), sum(each.runs for each in found)
+    alarms, runs = sum(each.total("found") for each in found) + len(nearest), sum(each.total("runs") for each in found)
     met, missing = sum(each.covered for each in found), sum(sum(each.missing.values()) for each in found)
     took = time.monotonic() - started
     out.print(
-        f"\n{runs:,} judged runs, {sum(each.elements for each in found):,} elements, {met:,} pairs met and "
-        f"{missing:,} not run, {alarms} false alarms, {sum(each.gave_up for each in found)} undecided, seed "
+        f"\n{runs:,} judged runs, {sum(each.total('elements') for each in found):,} elements, {met:,} pairs met and "
+        f"{missing:,} not run, {alarms} false alarms, {sum(each.total('gave_up') for each in found)} undecided, seed "
         f"{options.seed}, {took:,.0f} s",
         soft_wrap=True,
     )
@@ -353,6 +346,6 @@ def _rows(of: Calibrated, *, full: bool) -> list[tuple[str, ...]]:
 def _row(name: str, every: Sequence[Calibrated]) -> tuple[str, ...]:
     numbers = [sum(len(each.contracts) for each in every), sum(each.covered for each in every)]
     numbers.append(sum(sum(each.missing.values()) for each in every))
-    numbers += [sum(getattr(each, name) for each in every) for name in ("runs", "elements")]
+    numbers += [sum(each.total(name) for each in every) for name in ("runs", "elements")]
     worst = max(each.ratio for each in every)
-    return name, *(f"{each:,}" for each in numbers), f"{worst:.3g}", str(sum(each.found for each in every))
+    return name, *(f"{each:,}" for each in numbers), f"{worst:.3g}", str(sum(each.total("found") for each in every))

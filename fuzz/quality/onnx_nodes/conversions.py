@@ -87,19 +87,8 @@ def _conv_integer(x: Any, w: Any, zero_x: Any = None, zero_w: Any = None, **how:
 
 
 def _quantized(function: Function, channels: int) -> Function:
-    def operator(
-        a: Any,
-        scale_a: Any,
-        zero_a: Any,
-        b: Any,
-        scale_b: Any,
-        zero_b: Any,
-        scale: Any,
-        zero: Any,
-        *more: Any,
-        kind: str,
-        **how: Any,
-    ) -> Any:
+    def operator(*given: Any, kind: str, **how: Any) -> Any:
+        a, scale_a, zero_a, b, scale_b, zero_b, scale, zero, *_ = given
         shape = [-1, *[1] * channels]
         zero_b, scale_b = (each.reshape(shape) if each.numel() > 1 else each for each in (zero_b, scale_b))
         found = function((a - zero_a).double(), (b - zero_b).double(), **how)

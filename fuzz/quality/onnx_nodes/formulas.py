@@ -10,8 +10,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from fuzz.quality.onnx_nodes.moves import Function, along, every, integers, padded, spread, windows
-from fuzz.quality.onnx_nodes.resize import resize
+from fuzz.quality.onnx_nodes.moves import Function, along, every, integers, padded, resize, spread, windows
 
 
 def _reduced(function: Function) -> Function:
@@ -137,10 +136,6 @@ def _group_norm(x: Any, scale: Any, b: Any, *, num_groups: int = 0, epsilon: flo
 def _lp_normalization(x: Any, *, axis: int = -1, p: int = 2) -> Any:
     norm = x.square().sum(axis, keepdim=True).sqrt() if p == 2 else x.abs().sum(axis, keepdim=True)
     return x / norm
-
-
-def _divide(x: Any, y: Any) -> Any:
-    return x / y if x.is_floating_point() else torch.div(x, y, rounding_mode="trunc")
 
 
 def _shrink(x: Any, *, lambd: float = 0.5, bias: float = 0.0) -> Any:
@@ -373,7 +368,7 @@ FORMULAS: Mapping[str, Function] = {
     "CumSum": _cumulated("cumsum", 0.0),
     "DFT": _dft,
     "Det": torch.linalg.det,
-    "Div": _divide,
+    "Div": lambda x, y: x / y if x.is_floating_point() else torch.div(x, y, rounding_mode="trunc"),
     "Einsum": lambda *x, equation: torch.einsum(equation, *x),
     "Elu": lambda x, *, alpha=1.0: torch.where(x > 0, x, alpha * torch.expm1(x)),
     "FlexAttention": lambda q, k, v, *, scale=None: _attention(q, k, v, scale=scale)[0],

@@ -19,7 +19,7 @@ from fuzz.cli.exits import Exit
 from fuzz.core.base.errors import UsageError
 from fuzz.quality.onnx_nodes.cases import EXACT, NodeAnswer, node_cases
 from fuzz.report import console
-from fuzz.report.console import PlainTable, print_table
+from fuzz.report.console import PlainTable, print_tables
 from fuzz.report.records import write_record
 from fuzz.tasks.comparison import FORMULA, REPLAY, RIGHT, WRONG
 
@@ -50,16 +50,9 @@ def onnx(options: OnnxOptions) -> Exit:
     judging = import_module("fuzz.quality.onnx_nodes.judging")  # which needs torch
     asked = judging.all_answers(cases, options.jobs or len(os.sched_getaffinity(0)))
     found = [*track(asked, "Judging", len(cases), console=console.progress())]
-    for table in (
-        *([rows(found)] if options.each else []),
-        shares(found),
-        deviations(found),
-        reasons(found),
-        tolerances(found),
-    ):
-        if table.rows:
-            print_table(table, markdown=options.markdown)
-            console.results().print()
+    each = [rows(found)] if options.each else []
+    tables = shares(found), deviations(found), reasons(found), tolerances(found)
+    print_tables(*each, *tables, markdown=options.markdown)
     write_record(options.json, {"answers": [asdict(each) for each in found]})
     return Exit.FINDINGS if new_deviations(found) else Exit.OK
 
@@ -97,17 +90,7 @@ def shares(found: Sequence[NodeAnswer]) -> PlainTable:
         results = [sum(each.result == word for each in some) for word in (RIGHT, WRONG)]
         counts = len(some), *ways, *results, sum(each.others for each in some)
         rows.append((kind, *(f"{each:,}" for each in counts)))
-    head = (
-        "outputs",
-        "tests",
-        "read",
-        "replayed",
-        "exact",
-        "not judged",
-        "right",
-        "wrong",
-        "further tests of the same",
-    )
+    head = "outputs", "tests", "read", "replayed", "exact", "not judged", "right", "wrong", "further tests of the same"
     return PlainTable(head, rows)
 
 

@@ -18,10 +18,9 @@ from rich.progress import track
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.core.base.errors import UsageError
-from fuzz.quality.opinfo.entries import CPU, entries
-from fuzz.quality.opinfo.judging import FORWARD, GRADIENT, EntryAnswer, all_answers
+from fuzz.quality.opinfo.judging import CPU, FORWARD, GRADIENT, EntryAnswer, all_answers, entries
 from fuzz.report import console
-from fuzz.report.console import PlainTable, print_table
+from fuzz.report.console import PlainTable, print_tables
 from fuzz.report.records import write_record
 from fuzz.tasks.comparison import FORMULA, REPLAY, RIGHT, WRONG
 from oracles.dtypes import COMPUTED
@@ -60,10 +59,7 @@ def opinfo(options: OpinfoOptions) -> Exit:
     jobs, dtypes = options.jobs or len(os.sched_getaffinity(0)), options.dtype or COMPUTED
     asked = all_answers(names, dtypes, options.samples, jobs, options.device)
     found = [each for _, some in track(asked, "Judging", len(names), console=console.progress()) for each in some]
-    for table in (shares(found), deviations(found), reasons(found), tolerances(found)):
-        if table.rows:
-            print_table(table, markdown=options.markdown)
-            console.results().print()
+    print_tables(shares(found), deviations(found), reasons(found), tolerances(found), markdown=options.markdown)
     facts = {"device": options.device, "samples": options.samples}
     write_record(options.json, {**facts, "answers": [asdict(each) for each in found]})
     return Exit.FINDINGS if new_deviations(found) else Exit.OK
@@ -124,7 +120,7 @@ def reasons(found: Sequence[EntryAnswer]) -> PlainTable:
     return PlainTable(("", "why", "entries", "such as"), sorted(rows, key=lambda row: (row[0], -int(row[2]))))
 
 
-_OWN = r"reference \w+ cannot be read: |\(entries\.py line \d+\) ?|\d+"
+_OWN = r"reference \w+ cannot be read: |\(judging\.py line \d+\) ?|\d+"
 """The parts of a reason that differ between entries."""
 
 

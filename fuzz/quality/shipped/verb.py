@@ -19,7 +19,7 @@ from fuzz.core.base.errors import UsageError
 from fuzz.core.transport.python.attest import installed_version
 from fuzz.quality.shipped.rows import ABSENT, ShippedAnswer, shipped_ops
 from fuzz.report import console
-from fuzz.report.console import PlainTable, print_table
+from fuzz.report.console import PlainTable, print_tables
 from fuzz.report.records import write_record
 from fuzz.tasks.comparison import OPEN, RIGHT, WRONG
 
@@ -51,10 +51,8 @@ def shipped(options: ShippedOptions) -> Exit:
     judging = import_module("fuzz.quality.shipped.judging")  # which needs torch
     asked = judging.all_answers(keys, options.jobs or len(os.sched_getaffinity(0)), options.cases, options.seed)
     found = [*track(asked, "Judging", len(keys), console=console.progress())]
-    for table in (*([rows(found)] if options.each else []), shares(found), deviations(found), reasons(found)):
-        if table.rows:
-            print_table(table, markdown=options.markdown)
-            console.results().print()
+    each = [rows(found)] if options.each else []
+    print_tables(*each, shares(found), deviations(found), reasons(found), markdown=options.markdown)
     write_record(options.json, {"cases": options.cases, "answers": [asdict(each) for each in found]})
     return Exit.FINDINGS if new_deviations(found) else Exit.OK
 

@@ -82,7 +82,7 @@ def test_only_runs_that_were_judged_count_and_what_nothing_varies_is_told() -> N
     tally.add(part)
     tally.add(part)
     axes = told(line.axes for line in tally.targets.values())
-    assert [*axes] == [axis.name for axis in AXES]
+    assert [*axes] == [*AXES]
     assert axes["rows"] == {"3": 2}
     assert axes["mode"] == {}
     assert text_of("mode", axes["mode"]) == "axis mode: not varied"

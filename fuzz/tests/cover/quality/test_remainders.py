@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from fuzz.quality.__main__ import app
+from fuzz.quality.functions import drawn, exact
 from fuzz.quality.libraries import FORMATS, LIBRARIES, Floats, MathLibrary, NumberFormat, found
-from fuzz.quality.remainders import drawn, exact
 from fuzz.tests.conftest import Cli
 
 

@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 from fuzz.campaign.nightly.opening import begin_slice, open_night
 from fuzz.campaign.nightly.sharing import Slice
 from fuzz.core.base.exits import ENDINGS, Exit
+from fuzz.core.base.files import write_whole
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.generate import sketch
 from fuzz.core.generate.conditions import Together, conditions_of
@@ -34,7 +35,7 @@ from fuzz.findings.tables import BucketRow, TargetRow
 from fuzz.findings.tally import Point, WorstRun
 from fuzz.report.console import results
 from fuzz.report.night import night_outcome, night_record, pairs_of, print_night
-from fuzz.report.page import page, write_page
+from fuzz.report.page import page as rendered
 from fuzz.report.totals import not_judged
 from fuzz.tests.common.examples import plain
 from fuzz.tests.common.features import N
@@ -100,7 +101,7 @@ def _night(folder: Path) -> NightView:
 
 def test_a_name_is_shown_and_never_run(tmp_path: Path) -> None:
     page = tmp_path / "report.html"
-    write_page(page, _night(tmp_path))
+    write_whole(page, rendered(_night(tmp_path)))
     tags = _Tags()
     tags.feed(page.read_text())
     assert not tags.elements & {"img", "iframe", "object", "embed", "link"}
@@ -128,7 +129,7 @@ def test_a_night_passes_that_had_its_whole_time_and_no_errors(ended: str, code: 
 @pytest.mark.parametrize("code", [*ENDINGS])
 def test_the_banner_is_green_where_the_night_passed_and_nowhere_else(code: Exit, tmp_path: Path) -> None:
     seen = replace(_night(tmp_path), buckets=(), targets=())
-    shown = page(seen, outcome=OUTCOMES[code])
+    shown = rendered(seen, outcome=OUTCOMES[code])
     assert ('<header class="banner good">' in shown) is (code is Exit.OK)
     assert all(line in shown for line in not_judged(OUTCOMES[code]))
 
@@ -138,7 +139,7 @@ def test_a_broken_kernel_and_cases_that_were_left_out_are_told(
 ) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
     page, seen = tmp_path / "report.html", _night(tmp_path)
-    write_page(page, seen)
+    write_whole(page, rendered(seen))
     assert "<h1>1 kind of failure in 1 kernel, not explained, 1 kernel broken</h1>" in page.read_text()
     assert "Not every case was run on some targets." in page.read_text()
     print_night(results(), seen, ())
@@ -162,7 +163,7 @@ def test_pairs_of_conditions_are_told_beside_other_coverage(tmp_path: Path, caps
     assert [*pairs] == ["rms_norm"], "softmax was not searched"
     allowed = pairs["rms_norm"].allowed
     assert len(pairs["rms_norm"].never) == allowed - 1
-    write_page(page, seen, pairs)
+    write_whole(page, rendered(seen, pairs))
     text = " ".join(page.read_text().split())
     assert f"1 of {allowed:,} pairs of conditions held together" in text
     assert "&#39; with &#39;rows " in text
@@ -181,7 +182,7 @@ def test_a_page_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.
     page.write_text("the night before")
     monkeypatch.setattr(Path, "replace", full_disk)
     with pytest.raises(OSError, match="No space left"):
-        write_page(page, seen)
+        write_whole(page, rendered(seen))
     assert page.read_text() == "the night before"
     assert [path.name for path in tmp_path.iterdir() if "report" in path.name] == ["report.html"]
 
@@ -194,7 +195,7 @@ def test_what_was_put_to_a_bug_is_not_said_to_be_when_it_fails(tmp_path: Path) -
     for stated in (None, rule):
         told = replace(bucket.told, rule=stated, beside={"FAIL_NUMERIC": 2}, explained="whole")
         bucket.row.explanation = encoded(told)
-        write_page(page, seen)
+        write_whole(page, rendered(seen))
         said.append(page.read_text())
     assert [each.count("also here") for each in said] == [1, 1], "below, and not in the first lines"
     assert [each.count("n &gt;= 3") for each in said] == [0, 2]
@@ -207,7 +208,7 @@ def test_a_card_shows_which_lengths_and_which_elements_fail(tmp_path: Path) -> N
     worst = WorstElement("y", (0,), one, one, one, one, "1", 0.0, 2.0, 3, 8, contradicts=True, bad=((5, 3),))
     tried = (Counterfactual("eps", 0.1, (0.5,), ()), Counterfactual("n", 3, (4, 8), (5,)))
     bucket.row.explanation = encoded(replace(bucket.told, worst=worst, counterfactuals=tried))
-    write_page(page, seen)
+    write_whole(page, rendered(seen))
     text = page.read_text()
     assert 'aria-label="n: 4, 8 pass, the others fail"' in text
     cells = re.findall(r'class="cell ([a-z ]+)">(\d+)<', text)

@@ -18,6 +18,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from fuzz.campaign.nightly.opening import begin_slice, open_night
 from fuzz.campaign.nightly.sharing import Slice
+from fuzz.core.base.files import write_whole
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.judge.judge import Judgement
 from fuzz.explain.explanation import (
@@ -47,7 +48,7 @@ from fuzz.report.brief import Commands, brief
 from fuzz.report.console import results
 from fuzz.report.failure import full_text
 from fuzz.report.night import print_night
-from fuzz.report.page import write_page
+from fuzz.report.page import page as rendered
 from fuzz.report.totals import remarks
 from fuzz.report.words import mechanism_evidence, mechanism_words, what_is_wrong
 from fuzz.tests.common.examples import plain
@@ -134,7 +135,7 @@ def test_a_night(tmp_path: Path, capsys: pytest.CaptureFixture[str], reports: Sn
     seen, page = _night(tmp_path), tmp_path / "report.html"
     print_night(results(), seen, ())
     assert steady(capsys.readouterr().out, tmp_path) == reports(name="text")
-    write_page(page, seen)
+    write_whole(page, rendered(seen))
     assert steady(words_of_page(page.read_text()), tmp_path) == reports(name="page")
 
 
