@@ -246,15 +246,10 @@ def both(reader: Reader, text: str, first: Value, second: Value) -> Value:
 
 
 @rule("logical_not", "bitwise_not")
-def _not(reader: Reader, self: Value) -> Value:
-    return opposite(reader, self)
-
-
-def opposite(reader: Reader, value: Value) -> Value:
+def opposite(reader: Reader, self: Value) -> Value:
     """Return the negation of a condition."""
-    mask = reader.mask(value)
-    made = reader.add("~mask", "mask", mask=mask)
-    return replace(value, expression=None, dtype="torch.bool", condition=made)
+    made = reader.add("~mask", "mask", mask=reader.mask(self))
+    return replace(self, expression=None, dtype="torch.bool", condition=made)
 
 
 @rule("clone", "alias", "alias_copy", "detach", "lift_fresh_copy", "lift_fresh", "contiguous", "_conj")
