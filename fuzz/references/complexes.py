@@ -123,7 +123,7 @@ def _by_norm(reader: Reader, made: Complex, *norms: Value) -> Complex:
     for part in made.parts if norms else ():
         line = None if part is None or part.expression is None else reader.lines.line(part.expression)
         if line is not None:
-            line.ways[BY_NORM] = template("part + 4.0 * (abs(norm) - abs(again))", {**named, "part": line.expression})
+            line.ways[BY_NORM] = template("part + 4.0 * (abs(norm) - abs(again))", **named, part=line.expression)
     return made
 
 
@@ -159,13 +159,12 @@ def _viewed(reader: Reader, self: Value) -> Complex:
 
 
 @rule("view_as_real", f"{COMPLEX}view_as_real")
-def _as_pairs(reader: Reader, self: Given) -> Value:
+def _as_pairs(reader: Reader, self: Given) -> Any:
     self = parts_of(reader, self)
     parts = reader.met(whole(reader, self.real), whole(reader, self.imag))
     rank = len(reader.shape()) - 1
     wide = [replace(each, axes=((),) * (rank - each.rank) + each.axes) for each in parts]
-    found: Value = reader.rules["stack"](reader, wide, -1)
-    return found
+    return reader.rules["stack"](reader, wide, -1)
 
 
 @rule("real", "imag", f"{COMPLEX}real", f"{COMPLEX}imag")
@@ -244,8 +243,7 @@ def _with_product(reader: Reader, self: Given, beta: Number = 1, alpha: Number =
         made = _product(reader, *given.values())
     else:
         made = _dot(reader, op=_ADDED[reader.step.op], **given)
-    found: Complex = _added(reader, self if beta == 1 else _product(reader, self, beta), made, value, op="add")
-    return found
+    return _added(reader, self if beta == 1 else _product(reader, self, beta), made, value, op="add")
 
 
 @rule(*(f"{COMPLEX}{name}" for name in ("neg", "_conj", "conj_physical", "_conj_physical")))
@@ -298,9 +296,8 @@ def _absolute(reader: Reader, self: Complex) -> Value:
 
 
 @rule(f"{COMPLEX}linalg_vector_norm")
-def _norm(reader: Reader, self: Complex, **given: Any) -> Value:
-    found: Value = reader.rules["linalg_vector_norm"](reader, self=_absolute(reader, self), **given)
-    return found
+def _norm(reader: Reader, self: Complex, **given: Any) -> Any:
+    return reader.rules["linalg_vector_norm"](reader, self=_absolute(reader, self), **given)
 
 
 @rule(f"{COMPLEX}angle")
@@ -401,10 +398,10 @@ def _along(
     turns = out if to_real else along
     waves = _waves(reader, along, out, turns, reader.copy(turns, {*taken, out}))
     parts = {name: replace(value, axes=(*others, (along,))) for name, (value, _) in zip(there, singles, strict=True)}
-    n = template("f.extent(dim)", {"dim": of_dims([turns])})
+    n = template("f.extent(dim)", dim=turns)
     if to_real:  # all terms except the ends count twice
         text = "f.where((k == 0.0) | (2.0 * k == n), 1.0, 2.0)"
-        twice = reader.lines.add(template(text, {"k": reader.place(along), "n": n}), "twice")
+        twice = reader.add(text, "twice", k=reader.place(along), n=n)
         times = Value(twice, ((along,),), frozenset({along}))
         parts = {name: reader.each("a * b", "half", a=each, b=times) for name, each in parts.items()}
     sizes = [reader.each("abs(a)", "size", a=each) for each in parts.values()]
@@ -428,13 +425,13 @@ def _along(
 
 def _waves(reader: Reader, along: Dim, out: Dim, turns: Dim, turn: Dim) -> Mapping[str, Value]:
     """Return cos and sin of 2 pi j k / n for every result j and term k, taken from a table of n angles."""
-    given: dict[str, ast.expr] = {"n": template("f.extent(dim)", {"dim": of_dims([turns])}), "turn": of_dims([turn])}
+    given: dict[str, ast.expr] = {"n": template("f.extent(dim)", dim=turns), "turn": of_dims([turn])}
     given |= {name: reader.place(dim) for name, dim in zip("jkm", (out, along, turn), strict=True)}
-    index = reader.lines.add(template("j * k - n * f.floor(j * k / n)", given), "place")
+    index = reader.add("j * k - n * f.floor(j * k / n)", "place", **given)
     found = dict[str, Value]()
     for name, zeros in _ZEROS.items():
         text = f"f.where({zeros}, 0.0, f.{name}(8.0 * f.atan(1.0) * m / n))"
-        table = reader.lines.add(template(text, given), name)
-        made = template("f.take(table, index, turn)", {**given, "table": table, "index": index})
+        table = reader.add(text, name, **given)
+        made = template("f.take(table, index, turn)", **given, table=table, index=index)
         found[name] = Value(reader.lines.add(made, name), ((out,), (along,)), frozenset({out, along}))
     return found

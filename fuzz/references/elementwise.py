@@ -7,10 +7,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from fuzz.references.dims import UnreadableError
-from fuzz.references.lines import called, is_number, is_point, template
+from fuzz.references.lines import called, is_number, is_point
 from fuzz.references.maps import place_along
 from fuzz.references.reading import Reader
 from fuzz.references.recording import Two
@@ -67,6 +67,7 @@ _MOST_FACTORS = 4
 """The largest exponent for which a power becomes a product."""
 
 RULES: dict[str, Rule] = {}
+Registered = TypeVar("Registered", bound=Rule)
 
 
 def _row(name: str, text: str) -> Rule:
@@ -114,10 +115,10 @@ RULES |= {name: _row(name, text) for name, text in FUNCTIONS.items()}
 RULES |= {name: _comparison(name, text) for name, text in COMPARISONS.items()}
 
 
-def rule(*names: str) -> Callable[[Rule], Rule]:
+def rule(*names: str) -> Callable[[Registered], Registered]:
     """Return a decorator that registers a rule for operations of torch."""
 
-    def register(function: Rule) -> Rule:
+    def register(function: Registered) -> Registered:
         RULES.update(dict.fromkeys(names, function))
         return function
 
@@ -137,7 +138,7 @@ def _divided(reader: Reader, self: Value, other: Value | Number, rounding_mode: 
     found = reader.each("a / b", "t", a=self, b=other)
     if rounding_mode is None:
         return found
-    return _row("floor", "f.floor(self)")(reader, self=found) if rounding_mode == "floor" else whole(reader, found)  # type: ignore[no-any-return]
+    return _row("floor", "f.floor(self)")(reader, self=found) if rounding_mode == "floor" else whole(reader, found)
 
 
 @rule("remainder")
@@ -203,15 +204,13 @@ def where(reader: Reader, condition: Value, self: Value | Number, other: Value |
     condition, self, other = reader.met(condition, self, other)
     values = [each for each in (condition, self, other) if isinstance(each, Value)]
     axes = reader.aligned(values)
-    parts = {"mask": reader.mask(condition), "a": reader.expression(self), "b": reader.expression(other)}
-    made = reader.lines.add(template("f.where(mask, a, b)", parts), "chosen")
+    made = reader.add("f.where(mask, a, b)", "chosen", mask=reader.mask(condition), a=self, b=other)
     return Value(made, axes, frozenset().union(*(each.has for each in values)), reader.step.dtype)
 
 
 @rule("masked_fill")
 def _masked_fill(reader: Reader, self: Value, mask: Value, value: Value | Number) -> Value:
-    found: Value = where(reader, mask, value, self)
-    return found
+    return where(reader, mask, value, self)
 
 
 @rule("logical_and", "bitwise_and", "logical_or", "bitwise_or", "logical_xor", "bitwise_xor")
@@ -242,21 +241,15 @@ def _shifted(reader: Reader, self: Value, other: Number) -> Value:
 def both(reader: Reader, text: str, first: Value, second: Value) -> Value:
     """Return the condition that a template such as "a & b" makes of two conditions."""
     first, second = reader.met(first, second)
-    parts = {"a": reader.mask(first), "b": reader.mask(second)}
-    made = reader.lines.add(template(text, parts), "mask")
+    made = reader.add(text, "mask", a=reader.mask(first), b=reader.mask(second))
     return Value(None, reader.aligned([first, second]), first.has | second.has, "torch.bool", condition=made)
 
 
 @rule("logical_not", "bitwise_not")
-def _not(reader: Reader, self: Value) -> Value:
-    return opposite(reader, self)
-
-
-def opposite(reader: Reader, value: Value) -> Value:
+def opposite(reader: Reader, self: Value) -> Value:
     """Return the negation of a condition."""
-    mask = reader.mask(value)
-    made = reader.lines.add(template("~mask", {"mask": mask}), "mask")
-    return replace(value, expression=None, dtype="torch.bool", condition=made)
+    made = reader.add("~mask", "mask", mask=reader.mask(self))
+    return replace(self, expression=None, dtype="torch.bool", condition=made)
 
 
 @rule("clone", "alias", "alias_copy", "detach", "lift_fresh_copy", "lift_fresh", "contiguous", "_conj")

@@ -162,9 +162,8 @@ def _of_nll_loss(
     wide = replace(own, axes=(*own.axes, ())) if not reduction else own
     mask = is_place(reader, target, dim)
     if counts is not None:
-        mask = template("a & b", {"a": mask, "b": reader.mask(counts)})
-    parts = {"mask": mask, "g": reader.expression(wide)}
-    made = reader.lines.add(template("f.where(mask, g, 0.0)", parts), "picked")
+        mask = template("a & b", a=mask, b=reader.mask(counts))
+    made = reader.add("f.where(mask, g, 0.0)", "picked", mask=mask, g=wide)
     return Value(made, self.axes, wide.has | target.has | {dim}, self.dtype)
 
 

@@ -333,7 +333,8 @@ def widened(
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64 if widens else before)
     try:
-        given = {name: torch.tensor(array) if device is None else _on(array, device) for name, array in arrays.items()}
+        given = {name: each.clone() if isinstance(each, torch.Tensor) else torch.tensor(each, device=device)
+                 for name, each in arrays.items()}  # fmt: skip
         with (
             _unfused(),
             torch.device(device) if device else nullcontext(),
@@ -347,13 +348,6 @@ def widened(
     flat = [*several] if isinstance(returned, (Mapping, tuple, list)) else [returned]
     found = [each.detach().to(wide(each.dtype)) for each in flat]
     return found if device else [each.numpy() for each in found]
-
-
-def _on(array: Any, device: str) -> Any:
-    """Return a tensor on a device, in memory of its own, that equals the array or tensor."""
-    import torch
-
-    return array.clone() if isinstance(array, torch.Tensor) else torch.tensor(array, device=device)
 
 
 @contextmanager

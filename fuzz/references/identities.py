@@ -62,7 +62,7 @@ def note(lines: Lines, line: FormulaLine) -> None:
     for each in IDENTITIES:
         found = next(_Matching(lines, each.way).matches(_parsed(each.pattern), line.expression, {}), None)
         if found is not None:
-            line.ways.setdefault(each.way, template(each.text, dict(found)))
+            line.ways.setdefault(each.way, template(each.text, **dict(found)))
 
 
 @lru_cache(maxsize=64)

@@ -76,9 +76,9 @@ def specs_of(asked: AskedReference, dims: Mapping[str, Dim], dtypes: Mapping[str
 def tried(asked: AskedReference, specs: Specs, seed: int = 0) -> None:
     """Raise what a reference raises for such tensors."""
     if asked.library == "jax":
-        from fuzz.references.jaxprs.evaluation import shaped
+        from fuzz.references.jaxprs.tracing import traced
 
-        shaped(asked.call, specs)
+        traced(asked.call, specs)
         return
     try:
         asked.call(**_tensors(specs, seed))

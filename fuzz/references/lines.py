@@ -15,6 +15,8 @@ from fuzz.references.dims import Dim
 
 KEPT = ("total", "greatest", "avg", "dot")
 """The results of these have names of their own: a contract may say in which order they add."""
+Part = ast.expr | float | Dim | Sequence[Dim]
+"""What stands for a name of a template."""
 _WIDEST = 96
 """The longest line, in characters: an expression used once gets a line of its own if it would be longer."""
 
@@ -107,15 +109,21 @@ class Lines:
         return lines
 
 
-def template(text: str, given: Mapping[str, ast.expr]) -> ast.expr:
-    """Return the expression of a template, with these in place of names."""
-    return substituted(_parsed(text), given)
+def template(text: str, /, **given: Part) -> ast.expr:
+    """Return the expression of a template, with expressions, numbers and dimensions in place of names."""
+    return substituted(_parsed(text), {name: _written(each) for name, each in given.items()})
+
+
+def _written(part: Part) -> ast.expr:
+    if isinstance(part, ast.expr):
+        return part
+    return number(part) if isinstance(part, (int, float)) else of_dims([part] if isinstance(part, Dim) else part)
 
 
 def number(value: float) -> ast.expr:
     """Return a number as Python writes it."""
     if math.isnan(value) or math.isinf(value):
-        said = template(f"float({str(abs(value))!r})", {})
+        said = template(f"float({str(abs(value))!r})")
         return ast.UnaryOp(ast.USub(), said) if value < 0 else said
     plain = ast.Constant(abs(float(value)))
     return ast.UnaryOp(ast.USub(), plain) if math.copysign(1.0, value) < 0 else plain

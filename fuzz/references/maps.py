@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from fuzz.references.dims import ONE, Axis, Dim, Pair, UnreadableError, extent
-from fuzz.references.lines import called, number, of_dims, substituted, template
+from fuzz.references.lines import called, number, substituted, template
 from fuzz.references.recording import Two
 from fuzz.references.scope import Scope, Value
 from fuzz.references.sizes import is_less, negated, of
@@ -30,10 +30,8 @@ def taken_at(
         table, along, at, beyond = whole
         return taken_at(scope, replace(table, axes=value.axes), along, at, has, beyond)
     moved = value.expression if value.places else None  # moving places is not calculating with them
-    parts = {"x": moved or scope.expression(value), "index": index, "dim": of_dims([dim])}
     text = "f.take(x, index, dim)" if outside is None else "f.take(x, index, dim, outside)"
-    parts |= {} if outside is None else {"outside": number(outside)}
-    made = scope.lines.add(template(text, parts), "taken")
+    made = scope.add(text, "taken", x=moved or value, index=index, dim=dim, outside=0.0 if outside is None else outside)
     if isinstance(made, ast.Name):
         scope.taken[made.id] = value, dim, index, frozenset(has), outside
     return replace(value, expression=made, condition=None, has=value.has - {dim} | frozenset(has))
@@ -67,8 +65,7 @@ def place_along(scope: Scope, expression: ast.expr | None) -> Dim | None:
 
 def spread(scope: Scope, value: Value, dim: Dim) -> Value:
     """Return a value that has a dimension, along which it is the same everywhere."""
-    parts = {"x": scope.expression(value), "place": scope.place(dim)}
-    made = scope.lines.add(template("f.where(place >= 0.0, x, 0.0)", parts), "spread")
+    made = scope.add("f.where(place >= 0.0, x, 0.0)", "spread", x=scope.expression(value), place=scope.place(dim))
     return replace(value, expression=made, condition=None, has=value.has | {dim})
 
 
@@ -215,8 +212,7 @@ def _joined(scope: Scope, axis: Axis) -> ast.expr:
     """Return the place along an axis, from the places along its dimensions."""
     found = scope.place(axis[0]) if axis else number(0.0)
     for dim in axis[1:]:
-        parts = {"a": found, "n": template("f.extent(dim)", {"dim": of_dims([dim])}), "b": scope.place(dim)}
-        found = template("a * n + b", parts)
+        found = template("a * f.extent(n) + b", a=found, n=dim, b=scope.place(dim))
     return scope.lines.add(found, "place") if len(axis) > 1 else found
 
 
@@ -227,13 +223,8 @@ def _parts(scope: Scope, flat: ast.expr, axis: Axis) -> Sequence[ast.expr]:
         after = axis[at + 1 :]
         whole = flat
         if after:
-            text = {"a": flat, "n": template("f.extent(dims)", {"dims": of_dims(after)})}
-            whole = scope.lines.add(template("f.floor(a / n)", text), f"at_{dim.name}")
-        if above is not None:
-            size = template("f.extent(dim)", {"dim": of_dims([dim])})
-            found.append(template("a - n * b", {"a": whole, "n": size, "b": above}))
-        else:
-            found.append(whole)
+            whole = scope.add("f.floor(a / f.extent(n))", f"at_{dim.name}", a=flat, n=after)
+        found.append(whole if above is None else template("a - f.extent(n) * b", a=whole, n=dim, b=above))
         above = whole
     return found
 
@@ -244,7 +235,7 @@ def _words(axis: Axis) -> str:
 
 def by_steps(index: ast.expr, step: int) -> ast.expr:
     """Return a place among every `step`-th ones: a fraction, where no element is, for those between them."""
-    return index if step == 1 else template("a / step", {"a": index, "step": number(float(step))})
+    return index if step == 1 else template("a / step", a=index, step=float(step))
 
 
 def linear(scope: Scope, terms: Mapping[Dim, float], more: float | Node = 0.0) -> ast.expr:
@@ -252,17 +243,15 @@ def linear(scope: Scope, terms: Mapping[Dim, float], more: float | Node = 0.0) -
     found: ast.expr | None = None
     for dim, factor in terms.items():
         text = "place" if factor == 1 else "factor * place"
-        each = template(text, {"place": scope.place(dim), "factor": number(abs(factor))})
+        each = template(text, place=scope.place(dim), factor=abs(factor))
         if found is None:
             found = each if factor > 0 else ast.UnaryOp(ast.USub(), each)
         else:
-            found = template("a + b" if factor > 0 else "a - b", {"a": found, "b": each})
+            found = template("a + b" if factor > 0 else "a - b", a=found, b=each)
     count = more if isinstance(more, Node) else Node("constant", value=more)
     if found is None:
         return scope.sizes.expression(count)
     if count.kind == "constant" and not count.value:
         return found
     less = count.value < 0 if count.kind == "constant" else is_less(count)
-    return template(
-        "a - b" if less else "a + b", {"a": found, "b": scope.sizes.expression(negated(count) if less else count)}
-    )
+    return template("a - b" if less else "a + b", a=found, b=scope.sizes.expression(negated(count) if less else count))

@@ -9,7 +9,6 @@ from typing import Any
 
 from fuzz.references.dims import Axis, Pair, UnreadableError
 from fuzz.references.elementwise import rule, where
-from fuzz.references.lines import number, of_dims, template
 from fuzz.references.maps import as_axis, copied, regrouped
 from fuzz.references.reading import Reader
 from fuzz.references.scope import Number, Value
@@ -72,9 +71,9 @@ def _arange(reader: Reader, start: Number = 0, step: Number = 1, **_: object) ->
     [axis] = [reader.dim(pair) for pair in reader.shape()]
     if not axis:
         return Value(reader.number(start), (axis,), dtype=reader.step.dtype)
-    made = template("step * place + start" if start else "step * place", {
-        "place": reader.place(*axis), "step": reader.number(step), "start": reader.number(start)})  # fmt: skip
-    return Value(reader.lines.add(made, "place"), (axis,), frozenset(axis), reader.step.dtype)
+    text = "step * place + start" if start else "step * place"
+    made = reader.add(text, "place", place=reader.place(*axis), step=step, start=start)
+    return Value(made, (axis,), frozenset(axis), reader.step.dtype)
 
 
 @rule("empty", "empty_like", "new_empty")
@@ -175,8 +174,6 @@ def taken(
     place = reader.place_along(index, dim)
     if dim not in table.has:
         return table
-    parts = {"x": reader.expression(table), "index": place, "dim": of_dims([dim])}
-    parts |= {} if outside is None else {"outside": number(outside)}
     text = "f.take(x, index, dim)" if outside is None else "f.take(x, index, dim, outside)"
-    made = reader.lines.add(template(text, parts), hint)
+    made = reader.add(text, hint, x=table, index=place, dim=dim, outside=0.0 if outside is None else outside)
     return Value(made, table.axes, table.has - {dim} | index.has, table.dtype)

@@ -11,7 +11,7 @@ from typing import Any
 
 from fuzz.references.dims import Dim, MisfitError, Pair, UnreadableError
 from fuzz.references.elementwise import rule
-from fuzz.references.lines import number, of_dims, template
+from fuzz.references.lines import number, template
 from fuzz.references.maps import as_axis, by_steps, linear, single, spread, taken_at, with_axis
 from fuzz.references.reading import Reader
 from fuzz.references.recording import Two
@@ -180,8 +180,7 @@ def _stack(reader: Reader, tensors: Sequence[Value], dim: int = 0) -> Value:
     at = range(len(axes))[dim]
     place, made, has = reader.place(own), reader.expression(rest[-1]), one.has.union(*(each.has for each in rest))
     for number_, each in reversed([*enumerate([one, *rest[:-1]])]):
-        parts = {"place": place, "end": number(number_ + 1.0), "a": reader.expression(each), "b": made}
-        made = reader.lines.add(template("f.where(place < end, a, b)", parts), "stacked")
+        made = reader.add("f.where(place < end, a, b)", "stacked", place=place, end=number_ + 1.0, a=each, b=made)
     reader.stacks[getattr(made, "id", "")] = one, *rest
     return Value(made, (*axes[:at], (own,), *axes[at + 1 :]), has | {own}, one.dtype)
 
@@ -212,19 +211,18 @@ def joined(reader: Reader, tensors: Sequence[Value], dim: int = 0) -> Value:
     starts = list[ast.expr]()
     for own in along:
         starts.append(start)
-        size = template("f.extent(dim)", {"dim": of_dims([own])})
-        start = template("a + b", {"a": start, "b": size}) if len(starts) > 1 else size
+        size = template("f.extent(dim)", dim=own)
+        start = template("a + b", a=start, b=size) if len(starts) > 1 else size
     place = linear(reader, dict.fromkeys(places, 1.0), 0.0)
     for piece, own, start in reversed([*zip(pieces, along, starts, strict=True)]):
-        index = template("a - b", {"a": place, "b": start}) if start is not starts[0] else place
+        index = template("a - b", a=place, b=start) if start is not starts[0] else place
         taken = with_axis(taken_at(reader, piece, own, index, places, 0.0), at, places)
         if found is None:
             found = taken
             continue
         taken, found = reader.met(taken, found)
         end = starts[along.index(own) + 1] if along.count(own) == 1 else starts[pieces.index(piece) + 1]
-        parts = {"place": place, "end": end, "a": reader.expression(taken), "b": reader.expression(found)}
-        made = reader.lines.add(template("f.where(place < end, a, b)", parts), "joined")
+        made = reader.add("f.where(place < end, a, b)", "joined", place=place, end=end, a=taken, b=found)
         found = Value(made, reader.aligned([taken, found]), taken.has | found.has | {*places}, found.dtype)
     assert found is not None
     return found
@@ -240,8 +238,7 @@ def _roll(reader: Reader, self: Value, shifts: Sequence[int], dims: Sequence[int
             continue
         value, along = single(reader, self, at)
         place = linear(reader, {along: 1.0}, -float(shift))
-        size = template("f.extent(dim)", {"dim": of_dims([along])})
-        index = template("a - n * f.floor(a / n)", {"a": place, "n": size})
+        index = template("a - f.extent(n) * f.floor(a / f.extent(n))", a=place, n=along)
         self = taken_at(reader, value, along, index, [along])
     return self
 
@@ -252,8 +249,8 @@ def flipped(reader: Reader, self: Value, dims: Sequence[int]) -> Value:
     for at in reader.axes(self, dims):
         if self.axes[at]:
             self, along = single(reader, self, at)
-            parts = {"n": template("f.extent(dim)", {"dim": of_dims([along])}), "place": reader.place(along)}
-            self = taken_at(reader, self, along, template("n - 1.0 - place", parts), [along])
+            index = template("f.extent(n) - 1.0 - place", n=along, place=reader.place(along))
+            self = taken_at(reader, self, along, index, [along])
     return self
 
 
@@ -279,8 +276,7 @@ def _multiplied(reader: Reader, value: Value, at: int, text: str) -> Value:
     """Return products along an axis, which is kept; `text` is the template that makes them."""
     value, along = single(reader, value, at)
     value = value if along in value.has else spread(reader, value, along)
-    parts = {"x": reader.expression(value), "dim": of_dims([along])}
-    return replace(value, expression=reader.lines.add(template(text, parts), "product"), condition=None)
+    return replace(value, expression=reader.add(text, "product", x=value, dim=along), condition=None)
 
 
 @rule("cumsum")
@@ -306,9 +302,8 @@ def _up_to(reader: Reader, self: Value, dim: int, how: str, hint: str) -> Value:
     value, along = single(reader, self, at)
     up_to = reader.sizes.new(of(along), f"{along.name}_up_to")
     copy = as_axis(reader, value, at, (up_to,))
-    parts = {"j": reader.place(up_to), "i": reader.place(along), "x": reader.expression(copy),
-             "none": number(0.0 if how == "total" else -math.inf)}  # fmt: skip
-    made = reader.lines.add(template("f.where(j <= i, x, none)", parts), "terms")
+    none, j, i = 0.0 if how == "total" else -math.inf, reader.place(up_to), reader.place(along)
+    made = reader.add("f.where(j <= i, x, none)", "terms", j=j, i=i, x=copy, none=none)
     terms = Value(made, (*value.axes, (up_to,)), copy.has | {along, up_to}, self.dtype)
     return reader.reduced(how, hint, terms, -1, False)
 

@@ -114,13 +114,11 @@ def scored(reader: Reader, query: Value, key: Value, *, is_causal: bool, scale: 
     scores = scaled(reader, scores, query, scale)
     if is_causal:
         later = reader.mask(below(reader, scores, 0))
-        made = reader.lines.add(template("f.where(mask, x, -float('inf'))", {
-            "mask": later, "x": reader.expression(scores)}), "scores")  # fmt: skip
+        made = reader.add("f.where(mask, x, -float('inf'))", "scores", mask=later, x=scores)
         scores = replace(scores, expression=made)
     if isinstance(mask, Value) and mask.dtype == "torch.bool":
-        made = template("f.where(mask, x, -float('inf'))", {
-            "mask": reader.mask(mask), "x": reader.expression(scores)})  # fmt: skip
-        scores = replace(scores, expression=reader.lines.add(made, "scores"), has=scores.has | mask.has)
+        made = reader.add("f.where(mask, x, -float('inf'))", "scores", mask=reader.mask(mask), x=scores)
+        scores = replace(scores, expression=made, has=scores.has | mask.has)
     elif isinstance(mask, Value):
         scores = reader.each("x + mask", "scores", x=scores, mask=mask)
     return scores
@@ -144,12 +142,12 @@ def below(reader: Reader, like: Value, diagonal: Number, *, strictly: bool = Fal
         raise UnreadableError("takes a triangle of what has no two dimensions")
     parts = {"j": of_dims(column), "i": of_dims(row)}
     if isinstance(diagonal, Two):
-        made = template(f"f.position(j) {'<' if strictly else '<='} f.position(i) + d", {
-            **parts, "d": reader.number(diagonal)})  # fmt: skip
+        text = f"f.position(j) {'<' if strictly else '<='} f.position(i) + d"
+        made = template(text, **parts, d=reader.number(diagonal))
     else:
         by = diagonal - strictly
         text = "f.position(j) <= f.position(i) + d" if by else "f.position(j) <= f.position(i)"
-        made = template(text, {**parts, "d": reader.number(by)})
+        made = template(text, **parts, d=reader.number(by))
     has = frozenset((row[0], column[0]))
     return Value(None, (row, column), has, "torch.bool", condition=reader.lines.add(made, "mask"))
 
@@ -162,13 +160,12 @@ def _triangle(reader: Reader, self: Value, diagonal: Number = 0) -> Value:
     else:  # on or above: not strictly below
         under = below(reader, self, diagonal, strictly=True)
         assert under.condition is not None
-        inside = replace(under, condition=reader.lines.add(template("~m", {"m": under.condition}), "mask"))
+        inside = replace(under, condition=reader.add("~m", "mask", m=under.condition))
     ones = self.expression is not None and not self.has and getattr(self.expression, "value", None) == 1.0
     if ones or self.dtype == "torch.bool":
         condition = inside.condition if ones else None
         if condition is None:
-            condition = reader.lines.add(template("a & b", {"a": reader.mask(self), "b": reader.mask(inside)}), "mask")
+            condition = reader.add("a & b", "mask", a=reader.mask(self), b=reader.mask(inside))
         return Value(None, self.axes, self.has | inside.has, self.dtype, condition=condition)
-    parts = {"mask": reader.mask(inside), "x": reader.expression(self)}
-    made = reader.lines.add(template("f.where(mask, x, 0.0)", parts), "triangle")
+    made = reader.add("f.where(mask, x, 0.0)", "triangle", mask=reader.mask(inside), x=self)
     return replace(self, expression=made, condition=None, has=self.has | inside.has)

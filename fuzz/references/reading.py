@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fuzz.references.dims import ONE, Axis, Dim, FurtherCallsError, MisfitError, Pair, UnreadableError, extent
-from fuzz.references.lines import number, of_dims, template
+from fuzz.references.lines import number, template
 from fuzz.references.maps import as_axis, spread, taken_at, with_axis
 from fuzz.references.names import locals_of
 from fuzz.references.recording import Use, fault
@@ -158,7 +158,7 @@ class Reader(Scope):
         if line is not None:
             met = zip(given, self.met(*given.values()), strict=True)
             parts = {name: self.expression(each) for name, each in met}
-            line.ways |= {name: template(text, parts) for name, text in ways.items()}
+            line.ways |= {name: template(text, **parts) for name, text in ways.items()}
         return value
 
     def compared(self, text: str, /, **given: Value | Number) -> Value:
@@ -172,7 +172,7 @@ class Reader(Scope):
         given = dict(zip(given, self.met(*given.values()), strict=True))
         values = [each for each in given.values() if isinstance(each, Value)]
         axes = self.aligned(values)
-        made = self.lines.add(template(text, {name: self.expression(each) for name, each in given.items()}), hint)
+        made = self.add(text, hint, **{name: self.expression(each) for name, each in given.items()})
         return made, axes, frozenset().union(*(each.has for each in values))
 
     def line(self, text: str, hint: str, like: Value, /, **given: Value | Number) -> Value:
@@ -269,22 +269,22 @@ class Reader(Scope):
         found = dict(zip(names, map(self.expression, values), strict=True))
         if there:
             text = f"f.{how}({', '.join(names)}, dims)"
-            made = self.lines.add(template(text, {**found, "dims": of_dims(there)}), hint)
+            made = self.add(text, hint, **found, dims=there)
         else:
-            made = self.lines.add(template(" * ".join(names), found), hint)
+            made = self.add(" * ".join(names), hint, **found)
         for dim in gone if how in ("total", "dot") else ():
             if dim not in has:  # constant along it: counts that often
-                made = self.lines.add(template("a * f.extent(dim)", {"a": made, "dim": of_dims([dim])}), hint)
+                made = self.add("a * f.extent(dim)", hint, a=made, dim=dim)
         return Value(made, axes, has - {*gone}, value.dtype)
 
     def count(self, value: Value, dims: Any) -> ast.expr:
         """Return the number of elements along axes."""
         gone = [dim for at in self.axes(value, dims) for dim in value.axes[at]]
-        return template("f.extent(dims)", {"dims": of_dims(gone)}) if gone else number(1.0)
+        return template("f.extent(dims)", dims=gone) if gone else number(1.0)
 
     def with_count(self, text: str, hint: str, value: Value, count: ast.expr) -> Value:
         """Return the value that a template makes of a value, `self`, and a number of elements, `count`."""
-        made = self.lines.add(template(text, {"self": self.expression(value), "count": count}), hint)
+        made = self.add(text, hint, self=value, count=count)
         return replace(value, expression=made, condition=None)
 
 

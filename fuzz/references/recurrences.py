@@ -38,8 +38,8 @@ def _iterations(reader: Reader) -> Dim:
 @rule("count")
 def _count(reader: Reader, more: float) -> Value:
     along = _iterations(reader)
-    made = template("place + more" if more else "place", {"place": reader.place(along), "more": number(more)})
-    return Value(reader.lines.add(made, "count"), (), frozenset((along,)), "torch.int64")
+    made = reader.add("place + more" if more else "place", "count", place=reader.place(along), more=more)
+    return Value(made, (), frozenset((along,)), "torch.int64")
 
 
 @rule("carried")
@@ -66,7 +66,7 @@ def _recurrence(reader: Reader, carried: Value, value: Value) -> Value:
         return value
     parts = {"a": factor, "b": more, "dim": of_dims([along]), "start": reader.expression(start)}
     text = "f.scan(a, b, dim)" if is_number(parts["start"], 0.0) else "f.scan(a, b, dim, start)"
-    made = reader.lines.add(template(text, parts), "carried")
+    made = reader.add(text, "carried", **parts)
     return replace(value, expression=made, has=value.has | start.has | {along})
 
 
@@ -77,12 +77,11 @@ def _before(reader: Reader, made: Value, start: Value) -> Value:
 
 def made_before(reader: Reader, made: Value, start: Value, dim: Dim) -> Value:
     """Return the state before each iteration: the previous iteration's result, or first the initial value."""
-    index = template("place - 1.0", {"place": reader.place(dim)})
+    index = template("place - 1.0", place=reader.place(dim))
     shifted = taken_at(reader, made, dim, index, (dim,), 0.0)
     if start.expression is not None and is_number(start.expression, 0.0):
         return shifted
-    parts = {"place": reader.place(dim), "a": reader.expression(start), "b": reader.expression(shifted)}
-    expression = reader.lines.add(template("f.where(place < 1.0, a, b)", parts), "before")
+    expression = reader.add("f.where(place < 1.0, a, b)", "before", place=reader.place(dim), a=start, b=shifted)
     return Value(expression, made.axes, shifted.has | start.has | {dim}, made.dtype)
 
 
@@ -108,18 +107,18 @@ def _extreme(reader: Reader, expression: ast.expr, name: str) -> tuple[ast.expr,
 def _extreme_so_far(reader: Reader, value: Value, more: ast.expr, is_larger: bool, start: Value) -> Value:
     """Return, at each place, the largest or smallest value so far, starting from the loop's initial value."""
     along, least = _iterations(reader), number(-math.inf)
-    each = replace(value, expression=more if is_larger else template("-x", {"x": more}), has=value.has | {along})
+    each = replace(value, expression=more if is_larger else template("-x", x=more), has=value.has | {along})
     each = each if isinstance(more, ast.Name) else spread(reader, each, along)
     up_to = reader.sizes.new(of(along), f"{along.name}_up_to")
     copy = taken_at(reader, each, along, reader.place(up_to), (up_to,))
-    parts = {"j": reader.place(up_to), "i": reader.place(along), "x": reader.expression(copy), "least": least}
-    made = reader.lines.add(template("f.where(j <= i, x, least)", parts), "so_far")
-    made = reader.lines.add(template("f.greatest(x, dim)", {"x": made, "dim": of_dims([up_to])}), "most")
-    made = made if is_larger else reader.lines.add(template("-x", {"x": made}), "least")
+    j, i = reader.place(up_to), reader.place(along)
+    made = reader.add("f.where(j <= i, x, least)", "so_far", j=j, i=i, x=copy, least=least)
+    made = reader.add("f.greatest(x, dim)", "most", x=made, dim=up_to)
+    made = made if is_larger else reader.add("-x", "least", x=made)
     begin = reader.expression(start)
     if ast.dump(begin) != ast.dump(number(-math.inf if is_larger else math.inf)):
         text = "f.where(a < b, b, a)" if is_larger else "f.where(b < a, b, a)"
-        made = reader.lines.add(template(text, {"a": made, "b": begin}), "most" if is_larger else "least")
+        made = reader.add(text, "most" if is_larger else "least", a=made, b=begin)
     return replace(value, expression=made, condition=None, has=value.has | start.has | {along})
 
 
@@ -140,7 +139,7 @@ class _Linear:
             return self._lines.add(a, f"{line.hint}_factor"), self._lines.add(b, f"{line.hint}_more")
         if isinstance(expression, ast.UnaryOp) and isinstance(expression.op, ast.USub):
             a, b = self.parts(expression.operand)
-            return template("-a", {"a": a}), template("-a", {"a": b})
+            return template("-a", a=a), template("-a", a=b)
         if isinstance(expression, ast.BinOp):
             return self._of_two(expression)
         raise UnreadableError(
@@ -158,7 +157,7 @@ class _Linear:
             a, b, other = (a, b, right) if own[0] else (c, d, left)
             return _times(a, other), _times(b, other)
         if isinstance(expression.op, ast.Div) and own == (True, False):
-            return template("a / b", {"a": a, "b": right}), template("a / b", {"a": b, "b": right})
+            return template("a / b", a=a, b=right), template("a / b", a=b, b=right)
         raise UnreadableError(
             "multiplies what the iteration before made by itself, or divides by it: that has no formula"
         )
@@ -175,12 +174,12 @@ def _joined(a: ast.expr, b: ast.expr, sign: str) -> ast.expr:
     if is_number(b, 0.0):
         return a
     if is_number(a, 0.0):
-        return b if sign == "+" else template("-a", {"a": b})
-    return template(f"a {sign} b", {"a": a, "b": b})
+        return b if sign == "+" else template("-a", a=b)
+    return template(f"a {sign} b", a=a, b=b)
 
 
 def _times(a: ast.expr, other: ast.expr) -> ast.expr:
-    return a if is_number(a, 0.0) else template("a * b", {"a": a, "b": other})
+    return a if is_number(a, 0.0) else template("a * b", a=a, b=other)
 
 
 @rule("stacked")
@@ -202,5 +201,5 @@ def _joined_along(reader: Reader, self: Value, dim: int) -> Value:
 @rule("last")
 def _last(reader: Reader, self: Value) -> Value:
     along = _iterations(reader)
-    place = template("f.extent(dim) - 1.0", {"dim": of_dims([along])})
+    place = template("f.extent(dim) - 1.0", dim=along)
     return taken_at(reader, self, along, place, ())

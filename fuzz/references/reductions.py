@@ -49,7 +49,7 @@ def some_or_all(reader: Reader, self: Value, dim: Any = None, keepdim: bool = Fa
     mask = opposite(reader, self) if of_all else self
     mask = replace(mask, expression=None, condition=reader.mask(mask))
     found = reader.reduced("greatest", "flag", mask, dim, keepdim)
-    made = reader.lines.add(template("x > 0.0", {"x": reader.expression(found)}), "mask")
+    made = reader.add("x > 0.0", "mask", x=found)
     found = replace(found, expression=None, dtype="torch.bool", condition=made)
     return opposite(reader, found) if of_all else found
 
@@ -63,7 +63,7 @@ def moments(reader: Reader, x: Value, dims: Any, less: Number = 0) -> tuple[Valu
     if not less:
         return mean, away, reader.reduced("avg", "var", squares, dims, True)
     total = reader.reduced("total", "squares", squares, dims, True)
-    count = template("n - less", {"n": reader.count(x, dims), "less": reader.number(less)})
+    count = template("n - less", n=reader.count(x, dims), less=reader.number(less))
     return mean, away, reader.with_count("self / count", "var", total, count)
 
 

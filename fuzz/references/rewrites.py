@@ -31,7 +31,7 @@ def note(lines: Lines) -> None:
         if (found := _normal(lines, line.expression)) is not None:
             normal[line.key], line.hint = found, "normal"
             text = "x * factor - mean * factor".replace("factor", found.factor)
-            line.ways["apart"] = template(text, {"x": found.x, "mean": found.mean, "scale": found.scale})
+            line.ways["apart"] = template(text, x=found.x, mean=found.mean, scale=found.scale)
         _fold(lines, line, normal)
         _by_lse(lines, line)
         identities.note(lines, line)
@@ -99,7 +99,7 @@ def _fold(lines: Lines, line: FormulaLine, normal: dict[str, _Normal]) -> None:
             if isinstance(one, ast.Name) and (found := normal.get(one.id)) is not None:
                 parts = {"x": found.x, "mean": found.mean, "scale": found.scale, "weight": weight, "bias": bias}
                 text = "x * (factor * weight) + (bias - mean * (factor * weight))".replace("factor", found.factor)
-                line.ways["folded"] = template(text, parts)
+                line.ways["folded"] = template(text, **parts)
                 return
 
 
@@ -114,7 +114,7 @@ def _by_lse(lines: Lines, line: FormulaLine) -> None:
     mass = _of(lines, log.args[0])
     terms = _of(lines, mass.args[0]) if isinstance(mass, ast.Call) and called(mass) == "total" else mass
     if isinstance(terms, ast.Call) and called(terms) == "exp" and ast.dump(terms.args[0]) == ast.dump(whole.left):
-        line.ways["by_lse"] = template("x - (a + most)", {"x": less[0], "a": whole.right, "most": less[1]})
+        line.ways["by_lse"] = template("x - (a + most)", x=less[0], a=whole.right, most=less[1])
 
 
 def _expand(lines: Lines, line: FormulaLine, within: set[str]) -> None:
@@ -129,7 +129,7 @@ def _expand(lines: Lines, line: FormulaLine, within: set[str]) -> None:
         if len(terms) > 1:
             texts = (each.text(power) for power, each in enumerate([*terms, rest]))
             given = {f"c{power}": each.of for power, each in enumerate([*terms, rest])}
-            line.ways["expanded"] = template("".join(texts).removeprefix("+"), {**given, "x": x})
+            line.ways["expanded"] = template("".join(texts).removeprefix("+"), **given, x=x)
             within.update(inner)
             return
 

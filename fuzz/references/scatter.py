@@ -25,7 +25,7 @@ def is_place(reader: Reader, index: Value, dim: Dim, along: Dim | None = None) -
         raise UnreadableError(
             "puts elements at places that it calculates: a formula puts them at those of an input of integers"
         )
-    return template("place == index", {"place": reader.place(along or dim), "index": reader.place_along(index, dim)})
+    return template("place == index", place=reader.place(along or dim), index=reader.place_along(index, dim))
 
 
 def counted_into(reader: Reader, source: Value, index: Value, along: Sequence[int], axis: Axis, at: int) -> Value:
@@ -36,8 +36,7 @@ def counted_into(reader: Reader, source: Value, index: Value, along: Sequence[in
     [dim] = axis
     taken = {each for own in (*source.axes, *index.axes) for each in own}
     into = reader.copy(dim, taken) if dim in taken else dim  # the index may have this dimension itself
-    parts = {"mask": is_place(reader, index, dim, into), "x": reader.expression(source)}
-    made = reader.lines.add(template("f.where(mask, x, 0.0)", parts), "hits")
+    made = reader.add("f.where(mask, x, 0.0)", "hits", mask=is_place(reader, index, dim, into), x=source)
     terms = Value(made, source.axes, source.has | index.has | {into}, source.dtype)
     found = reader.reduced("total", "sums", terms, [*along], False)
     axes = [*found.axes]
@@ -72,8 +71,7 @@ def _scatter(reader: Reader, self: Value, dim: int, index: Value, value: Number)
         raise UnreadableError("puts numbers along one dimension that have others than what they go to")
     ones = Value(reader.number(1.0), index.axes)
     hits = reader.compared("a > 0.0", a=counted_into(reader, ones, index, [at], self.axes[at], at))
-    found: Value = where(reader, hits, value, self)
-    return found
+    return where(reader, hits, value, self)
 
 
 @rule("index_copy")
@@ -98,16 +96,15 @@ def _copied_into(reader: Reader, self: Value, source: Value, index: Value, at: i
     source, along = single(reader, source, at)
     [dim] = self.axes[at] or [along]
     into = reader.copy(dim, {along, *(each for axis in (*source.axes, *index.axes) for each in axis)})
-    hits = reader.lines.add(template("f.where(m, 1.0, 0.0)", {"m": is_place(reader, index, dim, into)}), "hits")
+    hits = reader.add("f.where(m, 1.0, 0.0)", "hits", m=is_place(reader, index, dim, into))
     first = {"hits": hits, "dim": of_dims([along])}
-    place = reader.lines.add(template("f.argmax(hits, dim)", first), "place")
+    place = reader.add("f.argmax(hits, dim)", "place", **first)
     has = index.has - {along} | {into}
     axes = (*source.axes[:at], (into,), *source.axes[at + 1 :])
     copied = replace(taken_at(reader, source, along, place, has), axes=axes)
-    hit = Value(reader.lines.add(template("f.greatest(hits, dim)", first), "hit"), axes, has)
+    hit = Value(reader.add("f.greatest(hits, dim)", "hit", **first), axes, has)
     copied, hit = (as_axis(reader, each, at, self.axes[at]) for each in (copied, hit))
-    found: Value = where(reader, reader.compared("a > 0.0", a=hit), copied, self)
-    return found
+    return where(reader, reader.compared("a > 0.0", a=hit), copied, self)
 
 
 @rule("scatter_reduce")
@@ -116,8 +113,7 @@ def _scatter_reduce(
 ) -> Value:
     if reduce != "sum" or not include_self:
         raise UnreadableError(f"reduces by {reduce!r}: sums to what is there have a formula")
-    found: Value = _scatter_add(reader, self, dim, index, src)
-    return found
+    return _scatter_add(reader, self, dim, index, src)
 
 
 @rule("index_put", "_unsafe_index_put")
@@ -127,8 +123,7 @@ def _index_put(
     there = [(at, each) for at, each in enumerate(indices) if each is not None]
     if len(there) == 1 and there[0][1].dtype == "torch.bool" and not (accumulate or values.rank):
         at, mask = there[0]
-        found: Value = where(reader, replace(mask, axes=mask.axes + ((),) * (self.rank - at - mask.rank)), values, self)
-        return found
+        return where(reader, replace(mask, axes=mask.axes + ((),) * (self.rank - at - mask.rank)), values, self)
     if not accumulate or len(there) != 1 or there[0][1].dtype == "torch.bool":
         raise UnreadableError("puts elements at places that may be the same: sums along one dimension have a formula")
     [(at, index)] = there
@@ -168,10 +163,8 @@ def _written(
     written = with_axis(taken_at(reader, src, own, index, (along,), 0.0), at, (along,))
     written, self = reader.met(written, self)
     there = ["(index >= 0.0)"] * (first != (0, 0)) + ["(f.floor(index) >= index)"] * (step > 1)
-    there += ["(index < n)"] * (end is not None and at_start(end, along.sizes) != along.sizes)
-    parts = {"index": index, "n": template("f.extent(dim)", {"dim": of_dims([own])}),
-             "a": reader.expression(written), "b": reader.expression(self)}  # fmt: skip
-    made = reader.lines.add(template(f"f.where({' & '.join(there)}, a, b)", parts), "written")
+    there += ["(index < f.extent(n))"] * (end is not None and at_start(end, along.sizes) != along.sizes)
+    made = reader.add(f"f.where({' & '.join(there)}, a, b)", "written", index=index, n=own, a=written, b=self)
     return Value(made, reader.aligned([written, self]), written.has | self.has | {along}, self.dtype)
 
 
@@ -185,6 +178,5 @@ def _placed(reader: Reader, self: Value, src: Value, dim: int, index: Any) -> Va
     self, along = single(reader, self, at)
     place = reader.sizes.expression(place_of(reader, at_start(index, along.sizes), along))
     src, self = reader.met(src, self)
-    parts = {"at": reader.place(along), "place": place, "a": reader.expression(src), "b": reader.expression(self)}
-    made = reader.lines.add(template("f.where(at == place, a, b)", parts), "written")
+    made = reader.add("f.where(at == place, a, b)", "written", at=reader.place(along), place=place, a=src, b=self)
     return Value(made, reader.aligned([src, self]), src.has | self.has | {along}, self.dtype)

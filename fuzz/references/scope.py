@@ -9,7 +9,7 @@ from typing import Any
 
 from fuzz.references.dims import Axis, Dim, FurtherCallsError, MisfitError, Pair, UnreadableError
 from fuzz.references.fits import Calls, counted, fitted, powers
-from fuzz.references.lines import Lines, called, is_point, number, template
+from fuzz.references.lines import Lines, Part, called, is_point, number, template
 from fuzz.references.loops import MARKERS
 from fuzz.references.recording import Recording, Step, Two
 from fuzz.references.sizes import Sizes, negated, of
@@ -125,6 +125,12 @@ class Scope:
             return "a loop" if self.step.op in MARKERS else f"a {self.step.op}"
         return self.step.op if self.step.op.startswith("lax.") else f"aten.{self.step.op}"
 
+    def add(self, text: str, hint: str, /, **given: Part | Value | Two) -> ast.expr:
+        """Return the name of the line of the expression that a template makes."""
+        parts = {name: self.expression(each) if isinstance(each, (Value, Two)) else each
+                 for name, each in given.items()}  # fmt: skip
+        return self.lines.add(template(text, **parts), hint)
+
     def shape(self, item: int = 0) -> tuple[Pair, ...]:
         """Return the shape of a result of the present step, as pairs of extents in both calls."""
         return self.step.shapes[item]
@@ -156,7 +162,7 @@ class Scope:
         if value.expression is not None:
             return value.expression
         assert value.condition is not None
-        return self.lines.add(template("f.where(mask, 1.0, 0.0)", {"mask": value.condition}), "flag")
+        return self.add("f.where(mask, 1.0, 0.0)", "flag", mask=value.condition)
 
     def place_along(self, index: Value, dim: Dim) -> ast.expr:
         """Return the expression of a place along a dimension. Raises UnreadableError for an integer input whose values
@@ -175,7 +181,7 @@ class Scope:
         """Return the condition that a value is set, or not 0."""
         if value.condition is not None:
             return value.condition
-        return self.lines.add(template("value != 0.0", {"value": self.expression(value)}), "mask")
+        return self.add("value != 0.0", "mask", value=value)
 
     def number(self, value: Number) -> ast.expr:
         """Return the expression of a number. If it differs between the calls, the expression has extents."""
@@ -191,7 +197,7 @@ class Scope:
                 f"has the number {value.first:g} here and {value.second:g} with other extents, and how it follows from "
                 "these is not known: sums, products of two, whole parts, roots and logarithms of them are"
             )
-        return template(found[0], {"a": self.sizes.expression(found[1])})
+        return template(found[0], a=self.sizes.expression(found[1]))
 
     def count_of(self, pair: Pair) -> Node | None:
         """Return the expression, in extents, of an extent or a place; None if it is not known."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from fuzz.references.dims import Dim, Pair, UnreadableError
 from fuzz.references.elementwise import rule
-from fuzz.references.lines import called, of_dims, template
+from fuzz.references.lines import called, of_dims
 from fuzz.references.maps import regrouped, single, spread, with_axis
 from fuzz.references.reading import Reader
 from fuzz.references.recording import Two
@@ -51,8 +51,7 @@ def place_of(reader: Reader, value: Value, at: int, how: str, keep: bool) -> Val
         axes = tuple(axis for place, axis in enumerate(value.axes) if keep or place != at)
         return Value(reader.number(0.0), axes, dtype=_PLACES)
     value, dim = _along(reader, value, at)
-    parts = {"x": reader.expression(value), "dim": of_dims([dim])}
-    made = reader.lines.add(template(f'f.{how}(x, dim, "first")', parts), "place")
+    made = reader.add(f'f.{how}(x, dim, "first")', "place", x=value, dim=dim)
     axes = tuple(() if place == at else axis for place, axis in enumerate(value.axes) if keep or place != at)
     return Value(made, axes, value.has - {dim}, _PLACES)
 
@@ -90,9 +89,9 @@ def first_ranks(
     words, more = str(k), ("" if ties == "either" else f", {ties!r}") + ("" if largest else ", largest=False")
     if isinstance(k, Two):
         words, parts["count"] = "count", reader.sizes.expression(count)
-    found = [template(f"f.topk(x, {words}, dim, into{more})[{item}]", parts) for item in (0, 1)]
     has = value.has - {along} | {ranks}
-    values, places = (reader.lines.add(each, hint) for each, hint in zip(found, ("largest", "places"), strict=True))
+    values, places = (reader.add(f"f.topk(x, {words}, dim, into{more})[{item}]", hint, **parts)
+                      for item, hint in enumerate(("largest", "places")))  # fmt: skip
     ranked = with_axis(value, at, (ranks,))
     return (
         replace(ranked, expression=values, condition=None, has=has, dtype=reader.step.dtype),
@@ -126,7 +125,7 @@ def is_sorted(
     parts = {"x": reader.expression(value), "dim": of_dims([along])}
     ties, more = (', "first"' if stable else ""), (", descending=True" if descending else "")
     y, order = (
-        reader.lines.add(template(f"f.sort(x, dim{ties}{more})[{item}]", parts), hint)
+        reader.add(f"f.sort(x, dim{ties}{more})[{item}]", hint, **parts)
         for item, hint in enumerate(("sorted", "places"))
     )
     places = replace(value, expression=order, condition=None, dtype=_PLACES)
@@ -141,8 +140,7 @@ def ranks_in(reader: Reader, order: Value, at: int) -> Value | None:
         return None
     if ast.dump(made.value.args[1]) != ast.dump(of_dims([*order.axes[at]])):
         return None
-    parts = {"x": reader.expression(order), "dim": made.value.args[1]}
-    return replace(order, expression=reader.lines.add(template("f.argsort(x, dim)", parts), "ranks"))
+    return replace(order, expression=reader.add("f.argsort(x, dim)", "ranks", x=order, dim=made.value.args[1]))
 
 
 def kept(reader: Reader, value: Value, at: int) -> Value | None:
@@ -155,5 +153,5 @@ def kept(reader: Reader, value: Value, at: int) -> Value | None:
     one = reader.sizes.new(of(), "one")
     parts = dict(zip(("x", "dim", "ties"), line.expression.args, strict=True)) | {"into": of_dims([one])}
     more = "" if how == "argmax" else ", largest=False"
-    made = reader.lines.add(template(f"f.topk(x, 1, dim, into, ties{more})[1]", parts), "place")
+    made = reader.add(f"f.topk(x, 1, dim, into, ties{more})[1]", "place", **parts)
     return with_axis(replace(value, expression=made, has=value.has | {one}), at, (one,))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import combinations, permutations
 
 from fuzz.references.dims import Axis, Dim, Pair
-from fuzz.references.lines import number, of_dims, template
+from fuzz.references.lines import number, template
 from oracles.formula.made import completed, plus, value_of
 from oracles.formula.node import Node
 
@@ -75,9 +75,9 @@ class Sizes:
     def place(self, dim: Dim) -> ast.expr:
         """Return the expression of the places along a dimension."""
         if dim.name not in self.made:
-            return template("f.position(dim)", {"dim": of_dims([dim])})
+            return template("f.position(dim)", dim=dim)
         count = self.expression(self.made[dim.name][1])
-        return template("f.position(dim, count)", {"dim": of_dims([dim]), "count": count})
+        return template("f.position(dim, count)", dim=dim, count=count)
 
     def expression(self, count: Node) -> ast.expr:
         """Return the expression of a count in a formula."""
@@ -87,9 +87,9 @@ class Sizes:
             return self.expression(self.made[count.label][1])
         if count.kind == "extent":
             known = {dim.name: dim for dim in self}
-            return template("f.extent(dim)", {"dim": of_dims([known[name] for name in count.over])})
+            return template("f.extent(dim)", dim=[known[name] for name in count.over])
         args = dict(zip("ab", map(self.expression, count.args), strict=False))
-        return template(_SIGNS.get(count.kind, "f.floor(a)"), args)
+        return template(_SIGNS.get(count.kind, "f.floor(a)"), **args)
 
     def _thrice(self, count: Node) -> tuple[int, int, int]:
         """Return the values of a count in both calls, and for other extents of all free dimensions."""

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import getitem
 from types import SimpleNamespace
 from typing import Any
 
@@ -84,31 +85,25 @@ def _backward_by_parts(known: Container[str]) -> Mapping[Any, Callable[..., Any]
     return {op: parts[op] for op, name in names.items() if "_backward" in name and name not in known}
 
 
-def _graph() -> Any:
-    from torch.fx import Graph
-
-    return Graph()
-
-
-def _by_tensor() -> Any:
-    from torch.utils.weak import WeakTensorKeyDictionary
-
-    return WeakTensorKeyDictionary()
-
-
 @dataclass
 class _Tracer:
     """The tracer of one call, which makes its graph."""
 
     parts: Mapping[Any, Callable[..., Any]] = field(default_factory=dict)
-    graph: Any = field(default_factory=_graph)
+    graph: Any = field(init=False)
     held: dict[str, Any] = field(default_factory=dict)
     at: Sequence[SourceLine] | None = None
     """The lines from which the next operation counts as called; None for the lines that are executing."""
-    _nodes: Any = field(default_factory=_by_tensor)
+    _nodes: Any = field(init=False)
     """The node of each tensor, by weak reference: autograd copies a gradient if anybody else holds it."""
     _follow: dict[int, Any] = field(default_factory=dict)
     """The storages of values that depend on arguments or on random numbers."""
+
+    def __post_init__(self) -> None:
+        from torch.fx import Graph
+        from torch.utils.weak import WeakTensorKeyDictionary
+
+        self.graph, self._nodes = Graph(), WeakTensorKeyDictionary()
 
     def trace(self, function: Callable[..., Sequence[Any]], tensors: Sequence[Any]) -> None:
         """Call a function of these tensors, and record its operations in the graph."""
@@ -161,7 +156,7 @@ class _Tracer:
             self._nodes[found] = node
         for at, each in enumerate(found if several else ()):
             if isinstance(each, torch.Tensor):
-                item = self.graph.create_node("call_function", _getitem(), (node, at))
+                item = self.graph.create_node("call_function", getitem, (node, at))
                 item.meta = {"val": _shaped(each), "at": node.meta["at"]}
                 self._nodes[each] = item
 
@@ -197,12 +192,6 @@ class _Tracer:
 def _shaped(value: Any) -> Any:
     """Return the shape and dtype of a tensor, which the graph keeps; other values unchanged."""
     return SimpleNamespace(shape=tuple(value.shape), dtype=value.dtype) if hasattr(value, "shape") else value
-
-
-def _getitem() -> Any:
-    from operator import getitem
-
-    return getitem
 
 
 Handler = Callable[[Any, Any, Any], Any]

@@ -67,7 +67,7 @@ def make_room(lines: Lines, sizes: Sizes) -> Sequence[str]:
         if line.hint != WAVE and (room := _room(lines, sizes, line.expression)) is not None:
             plain = FormulaLine(f"{len(lines.found)} {line.hint}", line.expression, line.hint)
             lines.found[plain.key] = plain
-            line.expression = template("a + room - room", {"a": ast.Name(plain.key), "room": room})
+            line.expression = template("a + room - room", a=ast.Name(plain.key), room=room)
             found.append(line.own or line.hint)
         order += [*[*lines.found][before:], line.key]
     lines.found = {key: lines.found[key] for key in order}
@@ -98,8 +98,8 @@ def _room_of(lines: Lines, sizes: Sizes, term: ast.expr, over: ast.expr) -> ast.
     scale = _scale(_looked_at(lines, sizes, reduce(_times, table), along))
     if not scale:
         return None
-    given = {"n": template("f.extent(over)", {"over": over}), "x": reduce(_times, values), "over": over}
-    return template(f"{scale} * f.total(abs(x), over)", given)
+    n = template("f.extent(over)", over=over)
+    return template(f"{scale} * f.total(abs(x), over)", n=n, x=reduce(_times, values), over=over)
 
 
 def _scale(found: Sequence[tuple[float, int]]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from fuzz.references.dims import Axis, Dim, UnreadableError
 from fuzz.references.elementwise import LERP, rule
-from fuzz.references.lines import number, of_dims, template
+from fuzz.references.lines import number, template
 from fuzz.references.maps import as_axis, by_steps, linear, single, split, taken_at, with_axis
 from fuzz.references.reading import Reader
 from fuzz.references.recording import Two
@@ -219,13 +219,13 @@ def _avg_pool(
 def _divided(reader: Reader, value: Value, dim: Dim, places: Axis, window: Dim, how: Window, more: float) -> Value:
     """Return a sum divided by the number of places of each window inside the axis, made `more` longer at both ends."""
     first = linear(reader, dict.fromkeys(places, float(how.stride)), negated(how.before))
-    sizes = {name: template("f.extent(dim)", {"dim": of_dims([each])}) for name, each in (("n", dim), ("k", window))}
-    least, most = number(0.0 - more), template("n + more" if more else "n", {**sizes, "more": number(more)})
-    start = reader.lines.add(template("f.where(a < least, least, a)", {"a": first, "least": least}), "start")
-    last: ast.expr = template("a + k", {"a": first, **sizes})
-    end = reader.lines.add(template("f.where(n < a, n, a)", {"a": last, "n": most}), "end")
-    made = template("x / (end - start)", {"x": reader.expression(value), "start": start, "end": end})
-    return replace(value, expression=reader.lines.add(made, "pool"), has=value.has | {*places})
+    sizes = {name: template("f.extent(dim)", dim=each) for name, each in (("n", dim), ("k", window))}
+    least, most = number(0.0 - more), template("n + more" if more else "n", **sizes, more=more)
+    start = reader.add("f.where(a < least, least, a)", "start", a=first, least=least)
+    last: ast.expr = template("a + k", a=first, **sizes)
+    end = reader.add("f.where(n < a, n, a)", "end", a=last, n=most)
+    made = reader.add("x / (end - start)", "pool", x=value, start=start, end=end)
+    return replace(value, expression=made, has=value.has | {*places})
 
 
 _NEAREST = "upsample_nearest", "_upsample_nearest_exact"
@@ -242,14 +242,13 @@ def _upsampled(reader: Reader, self: Value, **given: Any) -> Value:
         steps = {old // max(new, 1) if old % max(new, 1) == 0 else 0 for old, new in zip(dim.sizes, size, strict=True)}
         if half or not ((times.is_integer() and times) or (len(steps) == 1 and 0 not in steps)):
             sizes = _ratio(reader, dim, places, given, at)
-            index = template("f.floor((a + half) * (n / m))", {"a": place, "half": number(half), **sizes})
-            end = template("n - 1.0", {"n": template("f.extent(dim)", {"dim": of_dims([dim])})})
-            index = reader.lines.add(_clamped(reader, reader.lines.add(index, "at"), end), "at")
+            index = reader.add("f.floor((a + half) * (n / m))", "at", a=place, half=half, **sizes)
+            index = reader.lines.add(_clamped(reader, index, template("f.extent(dim) - 1.0", dim=dim)), "at")
             return taken_at(reader, value, dim, index, places, 0.0)  # in few bits the last place may round to the next
         if times.is_integer() and times:
-            index = template("f.floor(a / n)", {"a": place, "n": number(times)})
+            index = template("f.floor(a / n)", a=place, n=times)
         else:
-            index = template("n * a", {"a": place, "n": number(float(steps.pop()))})
+            index = template("n * a", a=place, n=float(steps.pop()))
         return taken_at(reader, value, dim, index, places)
 
     return _resized(reader, self, nearest)
@@ -271,17 +270,12 @@ def _blended(reader: Reader, self: Value, align_corners: bool, **given: Any) -> 
 
 def _by_halves(reader: Reader, value: Value, at: int, dim: Dim, places: Axis, times: float) -> Value:
     place = linear(reader, dict.fromkeys(places, 1.0), 0.5)
-    source = template("a * n - 0.5", {"a": place, "n": number(1 / times)})
-    low = reader.lines.add(template("f.floor(a)", {"a": source}), "low")
-    most = template("f.extent(dim) - 1.0", {"dim": of_dims([dim])})
-    ends = [
-        template("f.where(a < 0.0, 0.0, a)", {"a": low}),
-        template("f.where(a + 1.0 < n, a + 1.0, n)", {"a": low, "n": most}),
-    ]
-    one, other = (
-        with_axis(taken_at(reader, value, dim, reader.lines.add(each, "end"), places), at, places) for each in ends
-    )
-    share = reader.lines.add(template("a - b", {"a": source, "b": low}), "share")
+    source = template("a * n - 0.5", a=place, n=1 / times)
+    low = reader.add("f.floor(a)", "low", a=source)
+    texts = "f.where(a < 0.0, 0.0, a)", "f.where(a + 1.0 < f.extent(n) - 1.0, a + 1.0, f.extent(n) - 1.0)"
+    ends = (taken_at(reader, value, dim, reader.add(each, "end", a=low, n=dim), places) for each in texts)
+    one, other = (with_axis(each, at, places) for each in ends)
+    share = reader.add("a - b", "share", a=source, b=low)
     given = {"a": one, "b": other, "t": Value(share, (places, *[()] * (value.rank - at - 1)), frozenset(places))}
     return reader.ways(reader.each("(1.0 - t) * a + t * b", "blend", **given), LERP, **given)
 
@@ -294,25 +288,25 @@ def _by_places(
     Kernels round places differently, but at an element its neighbours have the share 0, so that both sides agree."""
     side = 3.0 if cubic else 2.0  # elements on either side, an integer
     near = reader.sizes.new(Node("constant", value=2.0 * side), "near")
-    end = reader.lines.add(template("f.extent(dim) - 1.0", {"dim": of_dims([dim])}), "last")
+    end = reader.add("f.extent(dim) - 1.0", "last", dim=dim)
     names = {"a": linear(reader, dict.fromkeys(places, 1.0)), "end": end, **sizes}
     if between_ends:
-        names["m"] = reader.lines.add(template("f.where(m < 2.0, 1.0, m - 1.0)", names), "steps")
-        low, source = template("f.floor(a * end / m)", names), template("a * (end / m)", names)
+        names["m"] = reader.add("f.where(m < 2.0, 1.0, m - 1.0)", "steps", **names)
+        low, source = template("f.floor(a * end / m)", **names), template("a * (end / m)", **names)
     else:
-        low = template("f.floor((2.0 * a * n + n - m) / (2.0 * m))", names)
-        source = reader.lines.add(template("(a + 0.5) * (n / m) - 0.5", names), "source")
+        low = template("f.floor((2.0 * a * n + n - m) / (2.0 * m))", **names)
+        source = reader.add("(a + 0.5) * (n / m) - 0.5", "source", **names)
         source = source if cubic else _clamped(reader, source, end)
     names |= {"low": reader.lines.add(low, "low"), "place": reader.place(near), "s": reader.lines.add(source, "source")}
-    index = reader.lines.add(template("low - before + place", {**names, "before": number(side - 1.0)}), "at")
+    index = reader.add("low - before + place", "at", **names, before=side - 1.0)
     # Kernels count from either end, so that a small share has the error of 1 minus it.
-    away = reader.lines.add(template("abs(s - at)", {**names, "at": index}), "away")
-    left = reader.lines.add(template("2.0 - a - 1.0", {"a": away}), "left")
-    share = reader.lines.add(template("f.where(a < 0.0, 0.0, a)", {"a": left}), "share")
+    away = reader.add("abs(s - at)", "away", **names, at=index)
+    left = reader.add("2.0 - a - 1.0", "left", a=away)
+    share = reader.add("f.where(a < 0.0, 0.0, a)", "share", a=left)
     if cubic:  # torch's spline of -0.75: outer piece, then inner
-        outer = reader.lines.add(template("f.where(2.0 < a, 2.0, a)", {"a": away}), "outer")
+        outer = reader.add("f.where(2.0 < a, 2.0, a)", "outer", a=away)
         text = "((3.75 - 0.75 * u) * u - 6.0) * u + 3.0 - 2.0 * (v * v * v)"
-        share = reader.lines.add(template(text, {"u": outer, "v": share}), "share")
+        share = reader.add(text, "share", u=outer, v=share)
         index = _clamped(reader, index, end)
     taken = taken_at(reader, value, dim, index, (*places, near), None if cubic else 0.0)
     terms, shares = replace(taken, axes=(*taken.axes, (near,))), Value(share, (), frozenset((*places, near)))
@@ -323,16 +317,16 @@ def _ratio(reader: Reader, dim: Dim, places: Axis, given: Mapping[str, Any], at:
     """Return what the distance of places in a resized axis is a quotient of: extents, or one and its multiple by the
     scale if the caller says that, which need not be their quotient."""
     scales = [each for name, each in given.items() if name.startswith("scales")]
-    n = template("f.extent(dim)", {"dim": of_dims([dim])})
+    n = template("f.extent(dim)", dim=dim)
     if at - 2 < len(scales) and isinstance(scales[at - 2], float):
-        return {"n": n, "m": template("s * n", {"s": number(scales[at - 2]), "n": n})}
-    return {"n": n, "m": template("f.extent(dim)", {"dim": of_dims(places)}) if places else number(1.0)}
+        return {"n": n, "m": template("s * n", s=scales[at - 2], n=n)}
+    return {"n": n, "m": template("f.extent(dim)", dim=places) if places else number(1.0)}
 
 
 def _clamped(reader: Reader, place: ast.expr, end: ast.expr) -> ast.expr:
     """Return a place limited to the range from the first to the last place."""
-    place = reader.lines.add(template("f.where(a < 0.0, 0.0, a)", {"a": place}), "place")
-    return template("f.where(end < a, end, a)", {"a": place, "end": end})
+    place = reader.add("f.where(a < 0.0, 0.0, a)", "place", a=place)
+    return template("f.where(end < a, end, a)", a=place, end=end)
 
 
 def _resized(reader: Reader, value: Value, how: Callable[[Value, int, Dim, Axis, float], Value]) -> Value:

@@ -13,6 +13,7 @@ from fuzz.references.elementwise import (
     COMPARISONS,
     FUNCTIONS,
     HINTS,
+    Registered,
     both,
     clamped,
     fmod,
@@ -23,11 +24,11 @@ from fuzz.references.elementwise import (
     whole,
 )
 from fuzz.references.elementwise import rule as of_any
-from fuzz.references.lines import called, is_number, of_dims, template
+from fuzz.references.lines import called, is_number
 from fuzz.references.maps import place_along
 from fuzz.references.reading import Reader
 from fuzz.references.recording import Two
-from fuzz.references.scope import Number, Rule, Value
+from fuzz.references.scope import Number, Value
 
 _ONE = ("exp", "exp2", "expm1", "log", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "tanh", "erf", "erfc", "atan",
         "asin", "acos", "sinh", "cosh", "asinh", "acosh", "atanh", "lgamma",
@@ -41,7 +42,7 @@ _TEXTS: Mapping[str, str] = {
 }  # fmt: skip
 
 
-def primitive(*names: str) -> Callable[[Rule], Rule]:
+def primitive(*names: str) -> Callable[[Registered], Registered]:
     """Return a decorator that registers a rule for primitives of JAX."""
     return of_any(*(f"lax.{name}" for name in names))
 
@@ -109,8 +110,7 @@ def _div(reader: Reader, args: Sequence[Any], **_: object) -> Value:
     """Return a quotient. A sum divided by the number of its terms is a mean; quotients of integers are truncated."""
     first, second = args
     if "int" in reader.step.dtype:
-        found: Value = whole(reader, reader.each("self / other", "t", self=first, other=second))
-        return found
+        return whole(reader, reader.each("self / other", "t", self=first, other=second))
     mean = _mean(reader, first, second) if isinstance(first, Value) and not isinstance(second, Value) else None
     return reader.each("self / other", "t", self=first, other=second) if mean is None else mean
 
@@ -125,8 +125,7 @@ def _mean(reader: Reader, total: Value, count: Number) -> Value | None:
     dims = [each for each in values if isinstance(each, Dim)]
     if extent(dims) != ((count.first, count.second) if isinstance(count, Two) else (count, count)):
         return None
-    parts = {"x": terms, "dims": of_dims(dims)}
-    return replace(total, expression=reader.lines.add(template("f.avg(x, dims)", parts), "mean"))
+    return replace(total, expression=reader.add("f.avg(x, dims)", "mean", x=terms, dims=dims))
 
 
 @primitive("integer_pow")
@@ -150,14 +149,12 @@ def _round(reader: Reader, args: Sequence[Any], rounding_method: Any) -> Value:
 @primitive("clamp")
 def _clamp(reader: Reader, args: Sequence[Any], **_: object) -> Value:
     low, x, high = args
-    found: Value = clamped(reader, x, low, high)
-    return found
+    return clamped(reader, x, low, high)
 
 
 @primitive("rem", "pow")
 def _of_two(reader: Reader, args: Sequence[Any], **_: object) -> Value:
-    found: Value = {"lax.rem": fmod, "lax.pow": power}[reader.step.op](reader, *args)
-    return found
+    return {"lax.rem": fmod, "lax.pow": power}[reader.step.op](reader, *args)
 
 
 @primitive("copy", "copy_p", "stop_gradient", "optimization_barrier", "reduce_precision", "real", "name")
@@ -167,8 +164,7 @@ def _same(reader: Reader, args: Sequence[Any], **_: object) -> Any:
 
 @primitive("convert_element_type")
 def _convert(reader: Reader, args: Sequence[Any], **_: object) -> Value | Number:
-    found: Value = rounded_to(reader, args[0], reader.step.dtype)
-    return found
+    return rounded_to(reader, args[0], reader.step.dtype)
 
 
 def truth(value: Any) -> bool | None:
@@ -211,8 +207,7 @@ def _select(reader: Reader, args: Sequence[Any], **_: object) -> Any:
         return cases[int(known)]
     no, yes = cases
     if reader.step.dtype != "torch.bool":
-        found: Value = where(reader, which, yes, no)
-        return found
+        return where(reader, which, yes, no)
     answers = truth(no), truth(yes)
     if answers == (False, True):
         return _spread(reader, which, no)

@@ -19,10 +19,6 @@ from oracles.dtypes import SINGLE
 
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 """Options for quick compilation, which takes most of the time: programs run only once or twice."""
-_SCATTERS = {
-    "scatter": "scatter", "scatter-add": "scatter_add", "scatter-mul": "scatter_mul", "scatter-min": "scatter_min",
-    "scatter-max": "scatter_max", "scatter-sub": "scatter_sub",
-}  # fmt: skip
 Specs = Mapping[str, tuple[tuple[int, ...], str]]
 
 
@@ -35,7 +31,7 @@ class Widened:
 
     def takes(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Raise what the reference raises for arrays of these shapes."""
-        shaped(self._call, specs_of(arrays, self._dtype))
+        traced(self._call, specs_of(arrays, self._dtype))
 
     def __call__(self, arrays: Mapping[str, NDArray[Any]]) -> Sequence[NDArray[Any]]:
         """Return the outputs of the reference for these arrays."""
@@ -53,11 +49,6 @@ class Widened:
 def specs_of(arrays: Mapping[str, NDArray[Any]], dtype: str) -> Specs:
     """Return the shape and the dtype of each array, with `dtype` for all floats."""
     return {name: (each.shape, dtype if each.dtype.kind == "f" else each.dtype.name) for name, each in arrays.items()}
-
-
-def shaped(call: Callable[..., Any], specs: Specs) -> None:
-    """Raise what a function raises for arrays of these shapes and dtypes."""
-    traced(call, specs)
 
 
 Step = Callable[[Equation, Sequence[Any]], Sequence[Any]]
@@ -130,9 +121,9 @@ def found_by(
         return evaluated(each.bodies[0], step, *given)
     if each.name in ("reduce_precision", "copy", "optimization_barrier"):
         return given
-    if (scatter := _SCATTERS.get(each.name)) is not None:  # its parameter is a program in another float dtype
+    if each.name.startswith("scatter"):  # its parameter is a program in another float dtype
         names = ("dimension_numbers", "indices_are_sorted", "unique_indices", "mode")
-        return (getattr(jax.lax, scatter)(*given, **{name: each.params[name] for name in names}),)
+        return (getattr(jax.lax, each.name.replace("-", "_"))(*given, **{name: each.params[name] for name in names}),)
     params = {name: _wide(value) if "dtype" in name or "type" in name else value for name, value in each.params.items()}
     found = each.primitive.bind(*given, **params)
     return found if each.primitive.multiple_results else (found,)

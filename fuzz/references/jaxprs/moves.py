@@ -10,7 +10,7 @@ from typing import Any, cast
 from fuzz.references.dims import ONE, Axis, Pair, UnreadableError
 from fuzz.references.elementwise import both, where
 from fuzz.references.jaxprs.elementwise import along, primitive
-from fuzz.references.lines import is_number, number, of_dims, template
+from fuzz.references.lines import is_number, number, template
 from fuzz.references.maps import linear, regrouped, single, taken_at, with_axis
 from fuzz.references.moves import new_axes
 from fuzz.references.pieces import at_start, flipped, joined, padded, pair_along, part, split_up
@@ -67,8 +67,7 @@ def _iota(reader: Reader, args: Sequence[Any], dimension: int, **_: object) -> V
 
 @primitive("rev")
 def _rev(reader: Reader, args: Sequence[Value], dimensions: Sequence[int]) -> Value:
-    found: Value = flipped(reader, args[0], dimensions)
-    return found
+    return flipped(reader, args[0], dimensions)
 
 
 @primitive("slice")
@@ -92,8 +91,7 @@ def _slice(
 
 @primitive("split")
 def _split(reader: Reader, args: Sequence[Any], axis: int, **_: object) -> Sequence[Value]:
-    found: Sequence[Value] = split_up(reader, args[0], axis)
-    return found
+    return split_up(reader, args[0], axis)
 
 
 class PlaceColumns(tuple[Value, ...]):
@@ -107,15 +105,13 @@ def _concatenate(reader: Reader, args: Sequence[Any], dimension: int) -> Any:
     is_last = dimension == args[0].rank - 1
     if "int" in reader.step.dtype and is_last and all(not each.axes[dimension] for each in args):
         return PlaceColumns(args)
-    found: Value = joined(reader, args, dimension)
-    return found
+    return joined(reader, args, dimension)
 
 
 @primitive("stack")
 def _stack(reader: Reader, args: Sequence[Value], axis: int) -> Value:
     apart = [replace(each, axes=(*each.axes[:axis], (), *each.axes[axis:])) for each in args]
-    found: Value = joined(reader, apart, axis)
-    return found
+    return joined(reader, apart, axis)
 
 
 @primitive("unstack")
@@ -135,11 +131,8 @@ def _tile(reader: Reader, args: Sequence[Value], reps: Sequence[Any]) -> Value:
             raise UnreadableError("repeats as often as extents say")
         found, dim = single(reader, found, at)
         places = reader.sizes.axis(of(dim) * float(times), f"{dim.name}_times")
-        parts = {
-            "a": linear(reader, dict.fromkeys(places, 1.0), 0.0),
-            "n": template("f.extent(dim)", {"dim": of_dims([dim])}),
-        }
-        index = template("a - n * f.floor(a / n)", parts)
+        place = linear(reader, dict.fromkeys(places, 1.0), 0.0)
+        index = template("a - f.extent(n) * f.floor(a / f.extent(n))", a=place, n=dim)
         found = with_axis(taken_at(reader, found, dim, index, places), at, places)
     return found
 
@@ -232,14 +225,13 @@ def _dynamic_update_slice(reader: Reader, args: Sequence[Any], **_: object) -> V
         index = linear(reader, {dim: 1.0}, -float(first[0]))
         update = with_axis(taken_at(reader, *single(reader, update, at), index, (dim,), 0.0), at, (dim,))
         text = f"(place >= {first[0]}.0) & (place < {first[0] + own[0]}.0)"
-        made = reader.lines.add(template(text, {"place": reader.place(dim)}), "mask")
+        made = reader.add(text, "mask", place=reader.place(dim))
         axes = tuple((dim,) if place == at else () for place in range(whole.rank))
         mask = Value(None, axes, frozenset((dim,)), "torch.bool", condition=made)
         inside = mask if inside is None else both(reader, "a & b", inside, mask)
     if inside is None:
         return update
-    parts = {"mask": reader.mask(inside), "a": reader.expression(update), "b": reader.expression(whole)}
-    made = reader.lines.add(template("f.where(mask, a, b)", parts), "written")
+    made = reader.add("f.where(mask, a, b)", "written", mask=reader.mask(inside), a=update, b=whole)
     return Value(made, whole.axes, whole.has | update.has | inside.has, whole.dtype)
 
 
@@ -304,9 +296,7 @@ def _scatter_add(reader: Reader, args: Sequence[Any], dimension_numbers: Any, **
     over = [dim for axis in batch for dim in axis if dim not in kept]
     found = source
     for each in mask:
-        made = reader.lines.add(
-            template("f.where(m, x, 0.0)", {"m": reader.mask(each), "x": reader.expression(found)}), "hits"
-        )
+        made = reader.add("f.where(m, x, 0.0)", "hits", m=reader.mask(each), x=found)
         found = Value(made, (), found.has | each.has, source.dtype)
     terms = replace(found, axes=(tuple(over),))
     sums = reader.reduced("total", "sums", terms, None, False) if over else terms
@@ -332,7 +322,7 @@ def _scatter(reader: Reader, args: Sequence[Any], dimension_numbers: Any, **_: o
     mask: Value | None = None
     for at, index in zip(numbers.scatter_dims_to_operand_dims, columns, strict=True):
         table, dim = single(reader, table, at)
-        condition = reader.lines.add(template("a == b", {"a": reader.place(dim), "b": index.expression}), "mask")  # type: ignore[dict-item]
+        condition = reader.add("a == b", "mask", a=reader.place(dim), b=index.expression)  # type: ignore[arg-type]
         axes = tuple((dim,) if place == at else () for place in range(table.rank))
         own = Value(None, axes, frozenset((dim,)), "torch.bool", condition=condition)
         mask = own if mask is None else both(reader, "a & b", mask, own)
@@ -351,6 +341,5 @@ def _at_places(reader: Reader, table: Value, columns: Sequence[Value], dims: Seq
             raise UnreadableError("adds to what is no dimension")
         if along(reader, index) == dim:
             continue
-        parts = {"place": reader.place(dim), "index": reader.place_along(index, dim)}
-        is_there = template("place == index", parts)
+        is_there = template("place == index", place=reader.place(dim), index=reader.place_along(index, dim))
         yield Value(None, (), frozenset((dim, *index.has)), "torch.bool", condition=is_there)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,12 +14,12 @@ from fuzz.references.moves import taken
 from fuzz.references.pieces import cumulated, flipped, greatest_so_far, multiplied, multiplied_up_to
 from fuzz.references.reading import Reader
 from fuzz.references.reductions import least, most, some_or_all, total
-from fuzz.references.scope import Value
+from fuzz.references.scope import Rule, Value
 from fuzz.references.selection import first_ranks, is_sorted, place_of
 from fuzz.references.windows import Window, apart, each_of, over_windows, slid
 from oracles.formula.node import Node
 
-_CUMULATED = {
+_CUMULATED: Mapping[str, Rule] = {
     "cumsum": cumulated, "cumprod": multiplied_up_to,
     **dict.fromkeys(("cummax", "cummin"), lambda *given: greatest_so_far(*given)[0]),
 }  # fmt: skip
@@ -32,8 +32,7 @@ _REDUCED = {
 def _reduced(reader: Reader, args: Sequence[Any], axes: Sequence[int], **_: object) -> Value:
     """Return an operand reduced along axes; the operand itself if there are none."""
     made = _REDUCED[reader.step.op.rpartition("_")[2]]
-    found: Value = made(reader, args[0], axes) if axes else args[0]
-    return found
+    return made(reader, args[0], axes) if axes else args[0]
 
 
 @primitive("cumsum", "cumprod", "cummax", "cummin")
@@ -45,8 +44,7 @@ def _cumulated(reader: Reader, args: Sequence[Any], axis: int, reverse: bool) ->
 
 @primitive("argmax", "argmin")
 def _argmax(reader: Reader, args: Sequence[Any], axes: Sequence[int], **_: object) -> Value:
-    found: Value = place_of(reader, args[0], axes[0], reader.step.op.partition(".")[2], keep=False)
-    return found
+    return place_of(reader, args[0], axes[0], reader.step.op.partition(".")[2], keep=False)
 
 
 @primitive("top_k")
@@ -154,5 +152,4 @@ def _windows(
         how = _window(reader, step, pads, apart_by, dilation)
         value = slid(reader, value, at, (window,), how, 0.0 if is_sum else -math.inf)
         windows.append(window)
-    found: Value = over_windows(reader, value, "total" if is_sum else "greatest", windows)
-    return found
+    return over_windows(reader, value, "total" if is_sum else "greatest", windows)

@@ -81,7 +81,7 @@ def _as_other_reference(bench: ReplayBench) -> ShownCause | None:
     if bench.replay.meant.asked.library != "torch" or len(bench.wrong) < SEVERAL:
         return None
     some = max(bench.wrong[:SEVERAL], key=lambda each: each.case.elements)
-    slips = ((each.words, each.reference) for each in changed(call, some.case.arrays))
+    slips = changed(call, some.case.arrays)
     for words, other in chain(slips, _of_inputs(call, first.case), _of_outputs(call, first, bench.names)):
         if bench.spent() > bench.limit:
             return None
@@ -133,17 +133,14 @@ _Change = Callable[[Any], Any]
 def _rearranged(name: str, rank: int) -> Iterator[tuple[str, _Change]]:
     """Yield the ways to rearrange a tensor, in words with its name."""
 
-    def flipped(axis: int) -> _Change:
-        return lambda x: x.flip(axis)
-
-    def rolled(axis: int, step: int) -> _Change:
-        return lambda x: x.roll(-step, axis)
+    def moved(axis: int, step: int) -> _Change:
+        return lambda x: x.roll(step, axis) if step else x.flip(axis)
 
     for axis in range(rank):
         along = f" along axis {axis}" if rank > 1 else ""
-        yield f"{name} were in reverse order{along}", flipped(axis)
-        yield f"each place of {name} held the element one further{along}", rolled(axis, 1)
-        yield f"each place of {name} held the element one before{along}", rolled(axis, -1)
+        yield f"{name} were in reverse order{along}", moved(axis, 0)
+        yield f"each place of {name} held the element one further{along}", moved(axis, -1)
+        yield f"each place of {name} held the element one before{along}", moved(axis, 1)
     if rank > 1:
         yield f"{name} were transposed", lambda x: x.mT
 

@@ -29,15 +29,12 @@ class Mend:
     fail, and pass with the change, so that this alone, and nothing else that was changed, is seen to matter."""
 
 
-def _square(a: NDArray[Any]) -> bool:
-    return a.ndim > 1 and a.shape[-1] == a.shape[-2] > 1
-
-
 def _by_pivots(a: NDArray[Any]) -> NDArray[Any]:
     """Return square matrices with their rows in the order in which elimination chooses them."""
     import torch
 
-    return np.swapaxes(torch.linalg.lu(torch.from_numpy(a.copy()))[0].numpy(), -1, -2) @ a if _square(a) else a
+    is_square = a.ndim > 1 and a.shape[-1] == a.shape[-2] > 1
+    return np.swapaxes(torch.linalg.lu(torch.from_numpy(a.copy()))[0].numpy(), -1, -2) @ a if is_square else a
 
 
 def _small_pivot(a: NDArray[Any]) -> NDArray[Any]:

@@ -46,6 +46,9 @@ class AtenCall:
         return self.function(change(first), *rest, **self.kwargs)
 
 
+Change = Callable[[AtenCall], Any]
+
+
 @dataclass(frozen=True)
 class Slip:
     """A row of the table."""
@@ -54,7 +57,7 @@ class Slip:
     """What the kernel does, after 'as if', with {op} for the operation."""
     of: str
     """The operations that it is about, '' for all."""
-    change: Callable[[AtenCall], Any]
+    change: Change
     """The function that returns the wrong result; None where there is none. It may raise, which counts as None."""
 
     def fits(self, name: str) -> bool:
@@ -79,24 +82,17 @@ def _logical(call: AtenCall) -> Any:
     return ((x.to(torch.int64) >> by) & kept).to(x.dtype)
 
 
-def _wrapped(dtype: str) -> Callable[[AtenCall], Any]:
+def _in(dtype: str, *, saturates: bool) -> Change:
+    """Return a change to a result of integers: it saturates, or else wraps around, in a shorter dtype."""
+
     def change(call: AtenCall) -> Any:
         import torch
 
         right, narrow = call.run(), getattr(torch, dtype)
-        is_narrower = _whole(right) and torch.iinfo(narrow).bits < torch.iinfo(right.dtype).bits
-        return right.to(narrow).to(right.dtype) if is_narrower else None
-
-    return change
-
-
-def _saturated(dtype: str) -> Callable[[AtenCall], Any]:
-    def change(call: AtenCall) -> Any:
-        import torch
-
-        right, ends = call.run(), torch.iinfo(getattr(torch, dtype))
-        is_narrower = _whole(right) and ends.bits <= torch.iinfo(right.dtype).bits
-        return right.clamp(ends.min, ends.max) if is_narrower else None
+        ends = torch.iinfo(narrow)
+        if not _whole(right) or ends.bits > torch.iinfo(right.dtype).bits:
+            return None
+        return right.clamp(ends.min, ends.max) if saturates else right.to(narrow).to(right.dtype)
 
     return change
 
@@ -118,11 +114,6 @@ def _left_out(call: AtenCall) -> Any:
     return first.clone().to(right.dtype) if right.shape == first.shape else None
 
 
-def _second_alone(call: AtenCall) -> Any:
-    right, [_, other, *_] = call.run(), [*tensors_in(call.args)]
-    return other.clone().to(right.dtype) if right.shape == other.shape else None
-
-
 def _exchanged(call: AtenCall) -> Any:
     one, other, *rest = call.args
     import torch
@@ -131,7 +122,7 @@ def _exchanged(call: AtenCall) -> Any:
     return call.function(other, one, *rest, **call.kwargs)
 
 
-def _as(name: str) -> Callable[[AtenCall], Any]:
+def _as(name: str) -> Change:
     """Return a change to the function of torch with this name."""
 
     def change(call: AtenCall) -> Any:
@@ -144,7 +135,7 @@ def _as(name: str) -> Callable[[AtenCall], Any]:
     return change
 
 
-def _divided(mode: str) -> Callable[[AtenCall], Any]:
+def _divided(mode: str) -> Change:
     def change(call: AtenCall) -> Any:
         import torch
 
@@ -154,7 +145,7 @@ def _divided(mode: str) -> Callable[[AtenCall], Any]:
     return change
 
 
-def _with(**changed: Callable[[Any], Any]) -> Callable[[AtenCall], Any]:
+def _with(**changed: Callable[[Any], Any]) -> Change:
     """Return a change of arguments by name, each to what its function makes of it."""
 
     def change(call: AtenCall) -> Any:
@@ -193,22 +184,20 @@ def _first_nan_stays(call: AtenCall) -> Any:
     return found if not call.given.get("keepdim") else None
 
 
-def _of_order(ties: bool, nan: float | None = None) -> Callable[[AtenCall], Any]:
-    """Return a change of a selection: equal elements in reverse order, or another number in place of NaN."""
+def _last_first(call: AtenCall) -> Any:
+    """Return a selection with equal elements in reverse order."""
+    x, dim, right = call.args[0], call.given.get("dim"), call.run()
+    if dim is None:
+        return None if x.dim() != 1 else x.numel() - 1 - call.moved(lambda each: each.flip(0))
+    found, last = call.moved(lambda each: each.flip(dim)), x.shape[dim] - 1
+    return (found[0], last - found[1]) if isinstance(right, tuple) else last - found
+
+
+def _in_place_of_nan(other: float) -> Change:
+    """Return a change of the first tensor: another number in place of NaN."""
 
     def change(call: AtenCall) -> Any:
-        import torch
-
-        x, dim, right = call.args[0], call.given.get("dim"), call.run()
-        if nan is not None:
-            return call.moved(lambda each: torch.where(each.isnan(), nan, each)) if bool(x.isnan().any()) else right
-        if dim is None:
-            return None if x.dim() != 1 else x.numel() - 1 - call.moved(lambda each: each.flip(0))
-        last = x.shape[dim] - 1
-        found = call.moved(lambda each: each.flip(dim))
-        if isinstance(right, tuple):
-            return (found[0], last - found[1])
-        return last - found
+        return call.moved(lambda each: each.where(each == each, other)) if bool(call.args[0].isnan().any()) else None
 
     return change
 
@@ -247,7 +236,7 @@ def _last_of_equal(call: AtenCall) -> Any:
     return base.scatter(dim, index, base.gather(dim, index) + source.narrow(dim, 0, index.shape[dim]))
 
 
-def _whole_blocks(block: int) -> Callable[[AtenCall], Any]:
+def _whole_blocks(block: int) -> Change:
     """Return a change to a reduction without the elements behind the last whole block."""
 
     def change(call: AtenCall) -> Any:
@@ -259,33 +248,6 @@ def _whole_blocks(block: int) -> Callable[[AtenCall], Any]:
         return call.moved(lambda each: each.narrow(dims[0], 0, n)) if n else None
 
     return change
-
-
-def _higher(by: int) -> Callable[[AtenCall], Any]:
-    return _with(diagonal=lambda each: each + by)
-
-
-def _step_by_step(dtype: str) -> Callable[[AtenCall], Any]:
-    """Return a change to a sum that saturates after each term."""
-
-    def change(call: AtenCall) -> Any:
-        import torch
-
-        x, dim, right = call.args[0], call.given["dim"], call.run()
-        [axis], ends = dim if isinstance(dim, (list, tuple)) else [dim], torch.iinfo(getattr(torch, dtype))
-        if not _whole(right) or ends.bits >= torch.iinfo(right.dtype).bits:
-            return None
-        found = torch.zeros_like(x.select(axis, 0), dtype=torch.int64)
-        for each in x.unbind(axis):
-            found = (found + each).clamp(ends.min, ends.max)
-        return found.reshape(right.shape).to(right.dtype)
-
-    return change
-
-
-def _from_other_end(call: AtenCall) -> Any:
-    given = call.given
-    return call.run(k=given["self"].shape[given["dim"]] + 1 - given["k"])
 
 
 _ORDER = "sort topk argmax argmin kthvalue median mode max min"
@@ -302,9 +264,9 @@ TABLE: tuple[Slip, ...] = (
          _with(right=lambda right: not right, side=lambda side: None)),
     Slip("elements equal to the last edge were not counted", "histc", _without_last_edge),
     Slip("NaN were never larger, nor smaller", "argmax argmin", _first_nan_stays),
-    Slip("NaN were left out", "argmax max amax maximum topk", _of_order(ties=False, nan=float("-inf"))),
-    Slip("NaN were left out", "argmin min amin minimum", _of_order(ties=False, nan=float("inf"))),
-    Slip("of equal elements the last came first", _ORDER, _of_order(ties=True)),
+    Slip("NaN were left out", "argmax max amax maximum topk", _in_place_of_nan(float("-inf"))),
+    Slip("NaN were left out", "argmin min amin minimum", _in_place_of_nan(float("inf"))),
+    Slip("of equal elements the last came first", _ORDER, _last_first),
     Slip("{op} were in the other direction", "sort topk",
          _with(descending=lambda each: not each, largest=lambda each: not each)),
     *(Slip(f"{{op}} were {other}", one, _as(other)) for pair in (
@@ -323,13 +285,12 @@ TABLE: tuple[Slip, ...] = (
          "cumsum cumprod cummax cummin sort _softmax _log_softmax sum mean amax amin argmax argmin flip roll",
          _other_axis),
     Slip("{op} went the other way", "roll", _with(shifts=lambda each: [-one for one in each])),
-    *(Slip(f"the diagonal of {{op}} were {way}", "tril triu", _higher(by))
-      for way, by in (("one higher", 1), ("one lower", -1))),
+    Slip("the diagonal of {op} were one higher", "tril triu", _with(diagonal=lambda each: each + 1)),
+    Slip("the diagonal of {op} were one lower", "tril triu", _with(diagonal=lambda each: each - 1)),
     Slip("the other triangle were kept", "tril", _as("triu")),
     Slip("the other triangle were kept", "triu", _as("tril")),
-    Slip("k were counted from the other end", "kthvalue", _from_other_end),
-    *(Slip(f"k were one {way}", "kthvalue", _with(k=change)) for way, change in (
-        ("more", lambda k: k + 1), ("less", lambda k: k - 1))),
+    Slip("k were one more", "kthvalue", _with(k=lambda k: k + 1)),
+    Slip("k were one less", "kthvalue", _with(k=lambda k: k - 1)),
     Slip("the diagonal were 1", "linalg_solve_triangular", _with(unitriangular=lambda each: not each)),
     Slip("the other triangle were read", "linalg_solve_triangular", _with(upper=lambda each: not each)),
     Slip("the matrix were transposed", "linalg_solve_triangular _linalg_solve_ex linalg_inv_ex",
@@ -345,24 +306,16 @@ TABLE: tuple[Slip, ...] = (
     Slip("the lower limit of {op} were left out", "clamp", _with(min=lambda each: None)),
     Slip("the upper limit of {op} were left out", "clamp", _with(max=lambda each: None)),
     Slip("{op} were left out", "", _left_out),
-    Slip("{op} returned its second argument", "", _second_alone),
-    *(Slip(f"{{op}} wrapped around in {dtype}", _SUMS, _wrapped(dtype)) for dtype in ("int32", "int16", "int8")),
+    *(Slip(f"{{op}} wrapped around in {dtype}", _SUMS, _in(dtype, saturates=False))
+      for dtype in ("int32", "int16", "int8")),
     Slip("{op} saturated", _SUMS, _without_wrapping),
-    *(Slip(f"{{op}} saturated in {dtype} after each term", "sum", _step_by_step(dtype)) for dtype in ("int16", "int8")),
-    *(Slip(f"{{op}} saturated in {dtype}", _SUMS, _saturated(dtype)) for dtype in ("int32", "int16", "int8", "uint8")),
+    *(Slip(f"{{op}} saturated in {dtype}", _SUMS, _in(dtype, saturates=True))
+      for dtype in ("int32", "int16", "int8", "uint8")),
 )  # fmt: skip
 """The slips, the plainest first: of two that say the same of all cases the first is told."""
 
 
-@dataclass(frozen=True)
-class Changed:
-    """A reference with a slip."""
-
-    words: str
-    reference: Reference
-
-
-def calls_of(reference: Reference, arrays: Arrays) -> Sequence[str]:
+def _calls_of(reference: Reference, arrays: Arrays) -> Sequence[str]:
     """Return the names of the operations that a reference calls for these inputs, in their order."""
     import torch
 
@@ -378,17 +331,17 @@ def calls_of(reference: Reference, arrays: Arrays) -> Sequence[str]:
     return names
 
 
-def changed(reference: Reference, arrays: Arrays) -> Iterator[Changed]:
-    """Yield the reference with each slip that is about one of its operations: in all calls of the operation, and, if
-    there are several, in each of the first ones."""
-    names = calls_of(reference, arrays)
+def changed(reference: Reference, arrays: Arrays) -> Iterator[tuple[str, Reference]]:
+    """Yield, with words, the reference with each slip that is about one of its operations: in all calls of the
+    operation, and, if there are several, in each of the first ones."""
+    names = _calls_of(reference, arrays)
     for slip in TABLE:
         for name in [each for each in dict.fromkeys(names) if slip.fits(each)]:
             op, count = name.strip("_"), names.count(name)
-            yield Changed(slip.words.format(op=_SAID.get(op, op)), _with_slip(reference, slip, name, None))
+            yield (slip.words.format(op=_SAID.get(op, op)), _with_slip(reference, slip, name, None))
             for at in range(min(count, _MOST_CALLS) if count > 1 else 0):
                 which = f"{_SAID.get(op, op)} number {at + 1} of {count}"
-                yield Changed(slip.words.format(op=which), _with_slip(reference, slip, name, at))
+                yield (slip.words.format(op=which), _with_slip(reference, slip, name, at))
 
 
 _SAID = {

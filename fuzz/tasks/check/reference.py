@@ -138,11 +138,11 @@ class ReadReference:
         return f"reference {self.derived.op.name} {at}{_REPLAY}" if at else ""
 
     def _takes_arrays(self, case: Case) -> bool:
-        from fuzz.references.jaxprs.evaluation import shaped
+        from fuzz.references.jaxprs.tracing import traced
 
         kinds = {each.name: "int32" if each.index else "bool" for each in self.derived.op.inputs if each.integers}
         with suppress(UnreadableError):
-            shaped(
+            traced(
                 self.derived.reference,
                 {name: (each.layout.shape, kinds.get(name, "float32")) for name, each in case.inputs.items()},
             )
