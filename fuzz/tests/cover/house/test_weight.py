@@ -24,7 +24,7 @@ ours = [each for name, each in sys.modules.items() if name.partition(".")[0] in 
 lines = sum(len(Path(each.__file__).read_text().splitlines()) for each in ours)
 print(json.dumps([lines, sorted(sys.modules)]), file=sys.stderr)
 """
-_MOST_LINES, _MOST_MODULES = 36_600, 208
+_MOST_LINES, _MOST_MODULES = 36_650, 208
 """What a passing check loads of ours, as it was counted last; a change that needs more raises it and says why."""
 _ABSENT = (
     "dask", "distributed", "sqlalchemy", "torch", "fuzz.extras", "fuzz.campaign.nightly", "fuzz.explain",
