@@ -31,7 +31,8 @@ def returned_names(function: Callable[..., Any]) -> Sequence[str]:
     statements = _statements(code.co_filename) if code is not None else ()
     inside = [
         each for each in statements
-        if isinstance(each, ast.FunctionDef) and _first_line(each) == code.co_firstlineno
+        if isinstance(each, ast.FunctionDef)
+        and min([each.lineno, *(line.lineno for line in each.decorator_list)]) == code.co_firstlineno
     ] if code is not None else []  # fmt: skip
     returns = [*_returns(inside[0])] if inside else []
     value = returns[-1].value if returns else None
@@ -78,7 +79,3 @@ def _statements(file: str) -> Sequence[ast.stmt]:
     except (SyntaxError, ValueError):
         return ()
     return [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]
-
-
-def _first_line(node: ast.FunctionDef) -> int:
-    return min([node.lineno, *(each.lineno for each in node.decorator_list)])

@@ -48,20 +48,12 @@ def _mv(reader: Reader, self: Value, vec: Value) -> Value:
     return reader.reduced("dot", "product", self, -1, False, replace(vec, axes=((), *vec.axes)))
 
 
-def _outer(reader: Reader, vec1: Value, vec2: Value) -> Value:
-    return reader.each("a * b", "product", a=replace(vec1, axes=(*vec1.axes, ())), b=vec2)
-
-
-def _batch_total(reader: Reader, batch1: Value, batch2: Value) -> Value:
-    return reader.reduced("total", "product", product(reader, batch1, batch2), 0, False)
-
-
 _ADDED: Mapping[str, Callable[[Reader, Value, Value], Value]] = {
     "addmm": product,
     "baddbmm": product,
     "addmv": _mv,
-    "addr": _outer,
-    "addbmm": _batch_total,
+    "addr": lambda reader, a, b: reader.each("a * b", "product", a=replace(a, axes=(*a.axes, ())), b=b),
+    "addbmm": lambda reader, a, b: reader.reduced("total", "product", product(reader, a, b), 0, False),
 }
 """The products of two tensors to which torch adds a third one."""
 
