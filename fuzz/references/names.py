@@ -17,8 +17,10 @@ def locals_of(steps: Sequence[Sequence[SourceLine]]) -> Mapping[int, str]:
     statement's variable names the result of the last step that the statement makes."""
     found: dict[int, str] = {}
     for at, lines in enumerate(steps):
-        following = {(depth, _key(line)) for depth, line in _outside_in(steps[at + 1] if at + 1 < len(steps) else ())}
-        for depth, line in _outside_in(lines):
+        following = {
+            (depth, _key(line)) for depth, line in enumerate(reversed(steps[at + 1] if at + 1 < len(steps) else ()))
+        }
+        for depth, line in enumerate(reversed(lines)):
             statement = _statement(line)
             if statement is not None and (depth, _key(line)) not in following and (name := _assigned(statement)):
                 found.setdefault(at, name)  # outermost first: the caller's name
@@ -47,10 +49,6 @@ def _returns(node: ast.AST) -> Iterator[ast.Return]:
             yield each
         elif not isinstance(each, (ast.FunctionDef, ast.ClassDef)):
             yield from _returns(each)
-
-
-def _outside_in(lines: Sequence[SourceLine]) -> Iterator[tuple[int, SourceLine]]:
-    yield from enumerate(reversed(lines))
 
 
 def _key(line: SourceLine) -> tuple[str, int]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from fuzz.references.dims import UnreadableError, extent
-from fuzz.references.elementwise import rule
+from fuzz.references.elementwise import opposite, rule
 from fuzz.references.lines import of_dims, template
 from fuzz.references.maps import as_axis, copied, with_axis
 from fuzz.references.reading import Reader
@@ -146,13 +146,9 @@ def below(reader: Reader, like: Value, diagonal: Number, *, strictly: bool = Fal
 
 @rule("tril", "triu")
 def _triangle(reader: Reader, self: Value, diagonal: Number = 0) -> Value:
-    lower = reader.step.op == "tril"
-    if lower:
-        inside = below(reader, self, diagonal)
-    else:  # on or above: not strictly below
-        under = below(reader, self, diagonal, strictly=True)
-        assert under.condition is not None
-        inside = replace(under, condition=reader.add("~m", "mask", m=under.condition))
+    is_lower = reader.step.op == "tril"
+    inside = below(reader, self, diagonal, strictly=not is_lower)
+    inside = inside if is_lower else opposite(reader, inside)  # on or above: not strictly below
     ones = self.expression is not None and not self.has and getattr(self.expression, "value", None) == 1.0
     if ones or self.dtype == "torch.bool":
         condition = inside.condition if ones else None

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from fuzz.references.lines import FormulaLine, Lines, called, is_number, number, parsed, template
+from fuzz.references.lines import FormulaLine, Lines, called, number, parsed, template
 
 
 @dataclass(frozen=True)
@@ -67,13 +67,9 @@ def _normal(lines: Lines, expression: ast.expr) -> _Normal | None:
 
 def _is_root(lines: Lines, scale: ast.expr, root: str) -> bool:
     scale = lines.opened(scale)
-    if (
-        root == "rsqrt"
-        and isinstance(scale, ast.BinOp)
-        and isinstance(scale.op, ast.Div)
-        and is_number(scale.left, 1.0)
-    ):
-        scale, root = lines.opened(scale.right), "sqrt"
+    match scale:
+        case ast.BinOp(ast.Constant(1.0), ast.Div(), right) if root == "rsqrt":
+            scale, root = lines.opened(right), "sqrt"
     return called(scale) == root
 
 

@@ -205,12 +205,7 @@ def _select(reader: Reader, args: Sequence[Any], **_: object) -> Any:
         return _spread(reader, which, no)
     if answers == (True, False):
         return _spread(reader, opposite(reader, which), no)
-    if answers[0] is False:
-        return both(reader, "a & b", which, yes)
-    if answers[1] is True:
-        return both(reader, "a | b", which, no)
-    if answers[1] is False:
-        return both(reader, "~a & b", which, no)
-    if answers[0] is True:
-        return both(reader, "~a | b", which, yes)
+    for place, answer, text in ((0, False, "a & b"), (1, True, "a | b"), (1, False, "~a & b"), (0, True, "~a | b")):
+        if answers[place] is answer:
+            return both(reader, text, which, cases[1 - place])
     return both(reader, "a | b", both(reader, "a & b", which, yes), both(reader, "~a & b", which, no))

@@ -285,15 +285,9 @@ def _with_numbers(own: TracedProgram, exact: TracedProgram) -> TracedProgram:
 def _written(mine: int | TracedNumber, theirs: int | TracedNumber) -> int | TracedNumber:
     if not isinstance(mine, TracedNumber) or not isinstance(mine.value, float) or math.isnan(mine.value):
         return mine
-    kind = np.dtype(mine.dtype) if hasattr(np, mine.dtype) else _half(mine.dtype)
+    kind = np.dtype(mine.dtype)  # those that NumPy lacks are known to it from JAX
     if isinstance(theirs, TracedNumber) and theirs.dtype == "float64" and isinstance(theirs.value, float):
         with np.errstate(all="ignore"):
             if float(np.asarray(theirs.value).astype(kind)) == mine.value:
                 return replace(mine, value=theirs.value)
     return replace(mine, value=float(str(np.asarray(mine.value).astype(kind))))
-
-
-def _half(dtype: str) -> Any:
-    import ml_dtypes
-
-    return np.dtype(getattr(ml_dtypes, dtype))
