@@ -26,7 +26,7 @@ import typer
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.core.base.errors import UsageError, error_line
-from fuzz.references.libraries import LIBRARIES
+from fuzz.references.parameters import LIBRARIES
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record

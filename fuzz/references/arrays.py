@@ -7,7 +7,7 @@ import operator
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from functools import partial, wraps
+from functools import wraps
 from threading import get_ident
 from types import FrameType
 from typing import Any
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from fuzz.references.dims import UnreadableError
-from fuzz.references.libraries import LIBRARIES, OF_PARTS, libraries_of, library_of
+from fuzz.references.parameters import LIBRARIES, OF_PARTS, libraries_of, library_of
 
 _OPERATORS = {
     "add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "power": "pow", "greater": "gt",
@@ -174,10 +174,6 @@ def _linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, d
     return found + start if start else found
 
 
-def _made_by(name: str, *args: Any, **kwargs: Any) -> Any:
-    return _called(name, args, kwargs)
-
-
 def _copied(value: Any, dtype: Any = None, **given: Any) -> Any:
     if isinstance(value, Array):
         return value.copy() if dtype is None else value.astype(dtype)
@@ -186,7 +182,8 @@ def _copied(value: Any, dtype: Any = None, **given: Any) -> Any:
 
 _ARRAY = np.array
 _MAKERS: Mapping[str, Callable[..., Any]] = {
-    **{name: partial(_made_by, name) for name in ("arange", "empty", "full", "ones", "tri", "zeros")},
+    **{name: lambda *args, _name=name, **kwargs: _called(_name, args, kwargs)
+       for name in ("arange", "empty", "full", "ones", "tri", "zeros")},
     "eye": _eye, "identity": lambda n, dtype=float: _eye(n, dtype=dtype), "linspace": _linspace,
     "array": _copied, "asarray": _copied, "ascontiguousarray": _copied,
 }  # fmt: skip

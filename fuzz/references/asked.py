@@ -11,8 +11,7 @@ from typing import Any
 from fuzz.references.arrays import as_tensors
 from fuzz.references.dims import MisnamedError, Square, UnreadableError, UnsaidError, parsed
 from fuzz.references.layers import as_function, weights_of
-from fuzz.references.libraries import library_of
-from fuzz.references.parameters import defaults_of, has_signature, name_of, optional_of, parameters_of
+from fuzz.references.parameters import defaults_of, has_signature, library_of, name_of, optional_of, parameters_of
 from fuzz.references.relations import related
 from fuzz.references.text import identifier
 from oracles.formula.made import Counts
@@ -117,7 +116,7 @@ def asked_of(
     constants = {name: each for name, each in given.items() if name not in {**tensors, **(dims or {})}}
     known = {**{name: _dtype(each) for name, each in tensors.items()}, **dtypes}
     if unknown := [name for name in (*(dims or {}), *given) if name not in named]:
-        raise _misnamed(unknown[0], named)
+        raise MisnamedError(f"it has no parameter {unknown[0]!r}: it has {', '.join(named)}")
     needed = [name for name in needed if name not in constants]
     if dims is not None:
         if missing := [name for name in needed if name not in dims]:
@@ -188,10 +187,6 @@ def _parameters(
     parameters = parameters_of(reference).values()
     named = [each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
     return [each.name for each in named], [each.name for each in named if each.default is each.empty]
-
-
-def _misnamed(name: str, named: Sequence[str]) -> MisnamedError:
-    return MisnamedError(f"it has no parameter {name!r}: it has {', '.join(named)}")
 
 
 def _dtype(tensor: Any) -> str:

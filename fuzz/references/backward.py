@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
-from fuzz.references.libraries import library_of
 from fuzz.references.names import returned_names
-from fuzz.references.parameters import name_of
+from fuzz.references.parameters import library_of, name_of
 
 OF, GIVEN = "__gradient_of__", "__gradients_given__"
 """Attributes of a gradient function: the forward function, and the names of arguments that are gradients of outputs."""

@@ -16,7 +16,6 @@ from fuzz.core.base.text import counted
 from fuzz.core.transport.python.halves import is_complex, part_names, wholes_of
 from fuzz.references.asked import AskedReference, Shapes, asked_of
 from fuzz.references.backward import GIVEN, OF
-from fuzz.references.calls import accepted, declared
 from fuzz.references.dims import (
     NO_ELEMENTS,
     TURNS,
@@ -33,11 +32,10 @@ from fuzz.references.elementwise import dtype_of
 from fuzz.references.fits import Calls
 from fuzz.references.gates import compared_of, gates_of, is_integer
 from fuzz.references.guard import Agreement, RunReference, difference_at, hold, hold_far
-from fuzz.references.libraries import OF_PARTS
-from fuzz.references.library import held, recorded, shortens, specs_of, widens
+from fuzz.references.library import accepted, declared, held, recorded, shortens, specs_of, widens
 from fuzz.references.maps import single, spread
 from fuzz.references.names import returned_names
-from fuzz.references.parameters import parameters_of, titled
+from fuzz.references.parameters import OF_PARTS, parameters_of, titled
 from fuzz.references.parts import PARTS_SAID, Parted, parted_of
 from fuzz.references.reading import Reader
 from fuzz.references.recording import Recording, fault

@@ -269,22 +269,19 @@ def _written(reader: Reader, self: Value, **_: object) -> Value:
     raise UnreadableError(f"writes {name!r}: a formula returns its outputs, and changes no input")
 
 
-@rule("mse_loss", "huber_loss", "smooth_l1_loss")
+_LOSSES = {
+    "mse_loss": "a * a", "huber_loss": "f.where(a < d, 0.5 * a * a, d * (a - 0.5 * d))",
+    "smooth_l1_loss": "f.where(a < d, 0.5 * a * a / d, a - 0.5 * d)",
+}  # fmt: skip
+"""Losses of a difference, or of its magnitude if they have a bound d."""
+
+
+@rule(*_LOSSES)
 def _loss(reader: Reader, self: Value, target: Value, reduction: int, **given: Any) -> Value:
     away = reader.each("a - b", "away", a=self, b=target)
-    size = reader.each("abs(a)", "size", a=away) if given else away
-    [bound] = given.values() or [None]
-    if bound is None:
-        found = reader.each("a * a", "loss", a=away)
-    else:
-        huber = reader.step.op == "huber_loss"
-        text = (
-            "f.where(a < d, 0.5 * a * a, d * (a - 0.5 * d))"
-            if huber
-            else "f.where(a < d, 0.5 * a * a / d, a - 0.5 * d)"
-        )
-        found = reader.each(text, "loss", a=size, d=bound)
-    return _reduced(reader, found, reduction)
+    parts = dict(zip("d", given.values(), strict=False))
+    away = reader.each("abs(a)", "size", a=away) if parts else away
+    return _reduced(reader, reader.each(_LOSSES[reader.step.op], "loss", a=away, **parts), reduction)
 
 
 def _reduced(reader: Reader, loss: Value, reduction: int) -> Value:
@@ -347,9 +344,17 @@ def whole(reader: Reader, self: Value) -> Value:
     return reader.line("f.where(x < 0.0, -f.floor(-x), f.floor(x))", "whole", self, x=self)
 
 
-@rule("round.decimals")
-def _decimals(reader: Reader, self: Value, **_: Any) -> Value:
-    raise UnreadableError("rounds to decimals: write torch.round(x * 10) / 10")
+_REFUSED = {
+    "round.decimals": "rounds to decimals: write torch.round(x * 10) / 10",
+    "lax.while": "loops as often as a value says: a formula has loops over a dimension",
+    "lax.cond": "does what a value says: write jnp.where",
+}
+"""What has no formula, and what to do."""
+
+
+@rule(*_REFUSED)
+def _refused(reader: Reader, **_: Any) -> Value:
+    raise UnreadableError(_REFUSED.get(reader.step.op) or _REFUSED[f"{reader.step.op}.{reader.step.overload}"])
 
 
 def is_whole(reader: Reader, expression: ast.expr) -> bool:

@@ -100,9 +100,8 @@ def _solved(numbers: NDArray[np.float64], columns: Sequence[NDArray[np.float64]]
     scale = np.abs(table).max(axis=0)
     found, _, rank, _ = np.linalg.lstsq(table / scale, numbers, rcond=1e-12)
     factors = [_plain(float(each)) for each in found / scale]
-    if rank < table.shape[1] or not _are_close(numbers, table @ np.asarray(factors)):
-        return None
-    return factors
+    made = table @ np.asarray(factors)
+    return factors if rank == table.shape[1] and np.abs(numbers - made).max() <= _CLOSE * np.abs(made).max() else None
 
 
 def _plain(value: float) -> float:
@@ -165,7 +164,3 @@ def _inner(inner: Callable[[float], float], values: Sequence[float]) -> Sequence
         return [inner(value) for value in values]
     except (ValueError, ZeroDivisionError, OverflowError):
         return None
-
-
-def _are_close(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
-    return bool(np.abs(one - other).max() <= _CLOSE * np.abs(other).max())

@@ -35,7 +35,7 @@ def gates_of(op: Op) -> Mapping[str, str]:
             factor, menu = factor.args[0], LOG_GATES
         within = [*ordered([factor])]
         if all(each.kind in _PLAIN for each in within):
-            found |= dict.fromkeys(_tensors(within), menu)
+            found |= dict.fromkeys((each.label for each in within if each.kind == "tensor"), menu)
     return found
 
 
@@ -73,7 +73,3 @@ def is_integer(name: str, *, anywhere: bool = False) -> bool:
 def _told(*nodes: Node) -> tuple[object, ...]:
     """Return a key of a compared value. Equal constants have equal keys, wherever they occur."""
     return tuple(each.value if each.kind == "constant" else each for each in nodes)
-
-
-def _tensors(nodes: list[Node]) -> list[str]:
-    return [node.label for node in nodes if node.kind == "tensor"]

@@ -1,9 +1,11 @@
-"""The library that a reference calculates with: how it is called, recorded and run in float64."""
+"""The library that a reference calculates with: how it is called, recorded and run in float64; and the calls that a
+reference accepts: the extents and dtypes with which it is tried until it takes some."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import combinations, product
 from typing import Any
@@ -15,11 +17,12 @@ from fuzz.core.base.text import counted
 from fuzz.references import recording
 from fuzz.references.arrays import MOVED
 from fuzz.references.asked import AskedReference
-from fuzz.references.dims import Dim, NotTakenError, UnreadableError, shapes_text
+from fuzz.references.dims import Dim, Drawn, NotTakenError, UnreadableError, declared_dims, extent, shapes_text
 from fuzz.references.guard import RunReference, widened
 from fuzz.references.parameters import defaults_of
 from fuzz.references.plainer import flags
 from fuzz.references.recording import Recording
+from fuzz.references.relations import likely, turned
 from fuzz.references.rules import RULES
 from fuzz.references.windows import each_of
 
@@ -63,9 +66,9 @@ def _numbers(asked: AskedReference) -> str:
     if not taken:
         return ""
     were = " and ".join(f"{name} was taken as the number {each}" for name, each in taken.items())
-    name, extent = next(iter(taken.items()))
+    name, size = next(iter(taken.items()))
     dim = "k" if name != "k" else "j"
-    return f"; {were}: for a tensor of {counted(extent, 'element')} write '{name}={dim}, {dim}={extent}'"
+    return f"; {were}: for a tensor of {counted(size, 'element')} write '{name}={dim}, {dim}={size}'"
 
 
 def specs_of(asked: AskedReference, dims: Mapping[str, Dim], dtypes: Mapping[str, str], which: int) -> Specs:
@@ -197,3 +200,63 @@ def _tensors(specs: Specs, seed: int, least: int = 0) -> Mapping[str, Any]:
         some = torch.from_numpy(values).to(getattr(torch, dtype))
         found[name] = some.repeat(-(-count // max(len(values), 1)))[:count].reshape(shape)
     return found
+
+
+_TRIED = *(Drawn(least=least) for least in (1, 13, 29)), *(Drawn(times=times) for times in (2, 8, 3)), Drawn(4, 29)
+"""The extents with which a reference is tried until it accepts some: it may need multiples, or windows must fit."""
+_PLACES = 2
+"""The most tensors that may turn out to be places or flags although nobody declared it."""
+_MOST_ELEMENTS = 1 << 24
+"""The most elements of a tensor in a call, since the memory that a reference needs for it is unknown."""
+
+
+def declared(asked: AskedReference, drawn: Drawn, turn: int | None = None) -> Mapping[str, Dim]:
+    """Return the dimensions of a call by name, with their extents in it and, by `turn`, in a further one."""
+    return declared_dims(asked.dims, asked.fixed, drawn, asked.counts, turn, asked.tied)
+
+
+def taken(asked: AskedReference) -> tuple[AskedReference, Drawn, Mapping[str, str]]:
+    """Return the first call that the reference accepts, see `accepted`. Raises UnreadableError if it accepts none."""
+    return next(accepted(asked))
+
+
+def accepted(asked: AskedReference) -> Iterator[tuple[AskedReference, Drawn, Mapping[str, str]]]:
+    """Yield the calls that the reference accepts, with the dtypes of all tensors. Calls have the requested dtype or
+    f32, and extents that are plain, long, multiples, or such that one dimension is half of another."""
+    refusal: UnreadableError | None = None
+    found = False
+    for tried, drawn, most in _tries(asked):
+        if found and tried.counts != asked.counts:
+            return
+        try:
+            dims = declared(tried, drawn)
+            if refusal is not None and any(
+                max(extent(dims[dim] for dim in some)) > _MOST_ELEMENTS for some in tried.dims.values()
+            ):
+                continue
+            dtypes = dtypes_of(tried, dims, most)
+        except UnreadableError as error:
+            refusal = refusal or error
+        else:
+            integers = [name for name, dtype in dtypes.items() if "float" not in dtype]
+            counts = turned(tried.dims, tried.counts, integers) if integers else tried.counts
+            if counts.keys() != tried.counts.keys():  # integer tensors are only known now
+                yield from accepted(replace(asked, counts=counts, dtypes=dtypes))
+                return
+            found = True
+            yield tried, drawn, dtypes
+    if not found:
+        assert refusal is not None
+        raise refusal
+
+
+def _tries(asked: AskedReference) -> Iterator[tuple[AskedReference, Drawn, int]]:
+    """Yield calls to try, each with the most tensors that may be places or flags, the likeliest first."""
+    plain = [replace(asked, dtype=dtype) for dtype in dict.fromkeys((asked.dtype, "float32"))]
+    halves = () if asked.counts or asked.square else likely(asked.dims, asked.fixed, asked.sizes)
+    others = [replace(asked, counts=each) for each in halves]
+    yield from product(plain, _TRIED, (0,))
+    yield from product(plain, _TRIED[:1], (_PLACES,))
+    yield from product(others, _TRIED[:3], (0,))
+    yield from product(plain, _TRIED[1:], (_PLACES,))
+    yield from product(others, _TRIED[:1], (_PLACES,))

@@ -73,6 +73,11 @@ class Lines:
         """Return the line that an expression refers to; None for an input or a number."""
         return self.found.get(expression.id) if isinstance(expression, ast.Name) else None
 
+    def opened(self, expression: ast.expr) -> ast.expr:
+        """Return the expression of the line that an expression refers to; others unchanged."""
+        line = self.line(expression)
+        return expression if line is None else line.expression
+
     def needed(self, outputs: Sequence[ast.expr]) -> Sequence[FormulaLine]:
         """Return the lines that outputs need, in order. An unnamed line that is used once is put into its user if it
         fits."""
@@ -111,7 +116,7 @@ class Lines:
 
 def template(text: str, /, **given: Part) -> ast.expr:
     """Return the expression of a template, with expressions, numbers and dimensions in place of names."""
-    return substituted(_parsed(text), {name: _written(each) for name, each in given.items()})
+    return substituted(parsed(text), {name: _written(each) for name, each in given.items()})
 
 
 def _written(part: Part) -> ast.expr:
@@ -176,7 +181,8 @@ class _Substitution(ast.NodeTransformer):
 
 
 @lru_cache(maxsize=512)
-def _parsed(text: str) -> ast.expr:
+def parsed(text: str) -> ast.expr:
+    """Return an expression from its text."""
     return ast.parse(text, mode="eval").body
 
 

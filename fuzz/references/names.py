@@ -17,8 +17,10 @@ def locals_of(steps: Sequence[Sequence[SourceLine]]) -> Mapping[int, str]:
     statement's variable names the result of the last step that the statement makes."""
     found: dict[int, str] = {}
     for at, lines in enumerate(steps):
-        following = {(depth, _key(line)) for depth, line in _outside_in(steps[at + 1] if at + 1 < len(steps) else ())}
-        for depth, line in _outside_in(lines):
+        following = {
+            (depth, _key(line)) for depth, line in enumerate(reversed(steps[at + 1] if at + 1 < len(steps) else ()))
+        }
+        for depth, line in enumerate(reversed(lines)):
             statement = _statement(line)
             if statement is not None and (depth, _key(line)) not in following and (name := _assigned(statement)):
                 found.setdefault(at, name)  # outermost first: the caller's name
@@ -31,7 +33,8 @@ def returned_names(function: Callable[..., Any]) -> Sequence[str]:
     statements = _statements(code.co_filename) if code is not None else ()
     inside = [
         each for each in statements
-        if isinstance(each, ast.FunctionDef) and _first_line(each) == code.co_firstlineno
+        if isinstance(each, ast.FunctionDef)
+        and min([each.lineno, *(line.lineno for line in each.decorator_list)]) == code.co_firstlineno
     ] if code is not None else []  # fmt: skip
     returns = [*_returns(inside[0])] if inside else []
     value = returns[-1].value if returns else None
@@ -46,10 +49,6 @@ def _returns(node: ast.AST) -> Iterator[ast.Return]:
             yield each
         elif not isinstance(each, (ast.FunctionDef, ast.ClassDef)):
             yield from _returns(each)
-
-
-def _outside_in(lines: Sequence[SourceLine]) -> Iterator[tuple[int, SourceLine]]:
-    yield from enumerate(reversed(lines))
 
 
 def _key(line: SourceLine) -> tuple[str, int]:
@@ -78,7 +77,3 @@ def _statements(file: str) -> Sequence[ast.stmt]:
     except (SyntaxError, ValueError):
         return ()
     return [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]
-
-
-def _first_line(node: ast.FunctionDef) -> int:
-    return min([node.lineno, *(each.lineno for each in node.decorator_list)])

@@ -22,9 +22,8 @@ from fuzz.references.arrays import as_tensors
 from fuzz.references.asked import Shapes
 from fuzz.references.dims import parsed
 from fuzz.references.layers import as_function, weights_of
-from fuzz.references.libraries import OF_PARTS
 from fuzz.references.names import returned_names
-from fuzz.references.parameters import has_signature, name_of, parameters_of
+from fuzz.references.parameters import OF_PARTS, has_signature, name_of, parameters_of
 from oracles.operand import OUTER
 
 PARTS_SAID = f"a complex z is its parts z{REAL} and z{IMAG}"

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from fuzz.references.dims import Dim, MisfitError, Pair, UnreadableError
+from fuzz.references.dims import Dim, MisfitError, Pair, UnreadableError, extent
 from fuzz.references.elementwise import rule
 from fuzz.references.lines import number, template
 from fuzz.references.maps import as_axis, by_steps, linear, single, spread, taken_at, with_axis
@@ -24,11 +24,11 @@ from oracles.formula.node import Node
 @rule("slice")
 def _slice(reader: Reader, self: Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Value:
     at, shape = reader.axis(self, dim), reader.shape()
-    if shape[at] == pair_along(self, at):
+    if shape[at] == extent(self.axes[at]):
         return self
     if not isinstance(step, int):
         raise UnreadableError("takes steps that follow from extents")
-    whole = pair_along(self, at)
+    whole = extent(self.axes[at])
     first, last = (at_start(each, whole) for each in (start or 0, whole if end is None else end))
     return part(reader, self, at, first, last, step, shape[at])
 
@@ -48,7 +48,7 @@ def part(reader: Reader, value: Value, at: int, first: Pair, last: Pair, step: i
     """Return the slice first:last:step of a value along axis `at`; `size` is its number of elements in both calls."""
     value, along = single(reader, value, at)
     begin, stop = place_of(reader, first, along), place_of(reader, last, along)
-    length = stop if begin.kind == "constant" and not begin.value else _difference(stop, begin)
+    length = plus(stop, -begin.value) if begin.kind == "constant" else stop - begin
     count = floored(plus(length, step - 1.0), step)
     if step > 1 and all(size % step == 0 for size in along.sizes):  # the axis has whole steps
         count = reader.sizes.plainer(of(along) / float(step), count)
@@ -70,14 +70,14 @@ def _select(reader: Reader, self: Value, dim: int, index: Any) -> Value:
     if isinstance(value.expression, ast.Name) and value.expression.id in reader.stacks and value.dtype != "torch.bool":
         return replace(reader.stacks[value.expression.id][start[0]], axes=axes)
     place = place_of(reader, start, along)
-    return replace(taken_at(reader, value, along, _number(reader, place), ()), axes=axes)
+    return replace(taken_at(reader, value, along, reader.sizes.expression(place), ()), axes=axes)
 
 
 @rule("diagonal")
 def _diagonal(reader: Reader, self: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
     """Return the main diagonal of two axes, which becomes the last axis."""
     one, other = range(self.rank)[dim1], range(self.rank)[dim2]
-    if offset or pair_along(self, one) != pair_along(self, other):
+    if offset or extent(self.axes[one]) != extent(self.axes[other]):
         raise UnreadableError("takes a diagonal that is not the main one of a square")
     value, along = single(reader, self, one)
     value, beside = single(reader, value, other)
@@ -89,14 +89,6 @@ def _diagonal(reader: Reader, self: Value, offset: int = 0, dim1: int = 0, dim2:
 def _unbind(reader: Reader, self: Value, dim: int = 0) -> Sequence[Value]:
     at = reader.axis(self, dim)
     return [_select(reader, self, at, place) for place in range(len(reader.step.shapes))]
-
-
-def pair_along(value: Value, at: int) -> Pair:
-    """Return the extent of an axis in both calls."""
-    one = other = 1
-    for dim in value.axes[at]:
-        one, other = one * dim.sizes[0], other * dim.sizes[1]
-    return one, other
 
 
 def at_start(given: Any, sizes: Pair) -> Pair:
@@ -125,27 +117,16 @@ def place_of(reader: Reader, pair: Pair, along: Dim) -> Node:
         return plus(of(along), -float(less[0]))
     for parts in range(2, MOST_PARTS + 1 if not reader.calls else 0):
         shares = of(along) / float(parts), floored(of(along), parts), floored(plus(of(along), parts - 1.0), parts)
+        is_whole = all(size % parts == 0 for size in along.sizes)
         for share, times in product(shares, range(1, parts)):
             place = share if times == 1 else share * float(times)
-            if reader.sizes.pair(place) == pair and (share is not shares[0] or _is_whole(along, parts)):
+            if reader.sizes.pair(place) == pair and (share is not shares[0] or is_whole):
                 reader.guessed = True
                 return place
     count = reader.count_of(pair)
     if count is None:
         raise MisfitError(f"takes from place {pair[0]} here and {pair[1]} with other extents, which is no part of them")
     return count
-
-
-def _is_whole(along: Dim, parts: int) -> bool:
-    return all(size % parts == 0 for size in along.sizes)
-
-
-def _difference(stop: Node, begin: Node) -> Node:
-    return plus(stop, -begin.value) if begin.kind == "constant" else stop - begin
-
-
-def _number(reader: Reader, place: Node) -> ast.expr:
-    return reader.sizes.expression(place)
 
 
 @rule("constant_pad_nd")
@@ -196,7 +177,7 @@ def joined(reader: Reader, tensors: Sequence[Value], dim: int = 0) -> Value:
     some = [each for each in tensors if each.axes != ((),) or each.rank == len(reader.shape())]
     at = range(len(reader.shape()))[dim]
     # A piece that is always empty, such as the rest of halves of an even extent, gets no dimension.
-    some = [each for each in some if pair_along(each, at) != (0, 0)] or some
+    some = [each for each in some if extent(each.axes[at]) != (0, 0)] or some
     pieces, along = list[Value](), list[Dim]()
     for each in some:
         piece, own = single(reader, each, at)

@@ -20,7 +20,8 @@ def plainer() -> Mapping[Any, Callable[..., Any]]:
     return {
         aten.eye.default: _eye, aten.eye.m: _eye, aten.linspace.default: _linspace,
         aten.pixel_shuffle.default: _spread_out, aten.pixel_unshuffle.default: _gathered_in,
-        aten.channel_shuffle.default: _channels_shuffled, aten.rot90.default: _turned,
+        aten.channel_shuffle.default: lambda x, groups: x.unflatten(1, (groups, -1)).transpose(1, 2).flatten(1, 2),
+        aten.rot90.default: _turned,
         aten.unfold.default: unfolded, aten.im2col.default: _columns, aten.col2im.default: _of_columns,
         aten._adaptive_avg_pool2d.default: _averages, aten._adaptive_avg_pool3d.default: _averages,
         aten.grid_sampler_2d.default: _sampled, aten.bincount.default: _counts,
@@ -54,10 +55,6 @@ def _gathered_in(x: Any, times: int) -> Any:
     at = x.ndim - 3
     apart = x.unflatten(-1, (-1, times)).unflatten(-3, (-1, times))
     return apart.permute(*range(at), at, at + 2, at + 4, at + 1, at + 3).flatten(at, at + 2)
-
-
-def _channels_shuffled(x: Any, groups: int) -> Any:
-    return x.unflatten(1, (groups, -1)).transpose(1, 2).flatten(1, 2)
 
 
 def _turned(x: Any, k: int = 1, dims: Sequence[int] = (0, 1)) -> Any:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from fuzz.references.dims import UnreadableError, extent
-from fuzz.references.elementwise import rule
+from fuzz.references.elementwise import opposite, rule
 from fuzz.references.lines import of_dims, template
 from fuzz.references.maps import as_axis, copied, with_axis
 from fuzz.references.reading import Reader
@@ -48,20 +48,12 @@ def _mv(reader: Reader, self: Value, vec: Value) -> Value:
     return reader.reduced("dot", "product", self, -1, False, replace(vec, axes=((), *vec.axes)))
 
 
-def _outer(reader: Reader, vec1: Value, vec2: Value) -> Value:
-    return reader.each("a * b", "product", a=replace(vec1, axes=(*vec1.axes, ())), b=vec2)
-
-
-def _batch_total(reader: Reader, batch1: Value, batch2: Value) -> Value:
-    return reader.reduced("total", "product", product(reader, batch1, batch2), 0, False)
-
-
 _ADDED: Mapping[str, Callable[[Reader, Value, Value], Value]] = {
     "addmm": product,
     "baddbmm": product,
     "addmv": _mv,
-    "addr": _outer,
-    "addbmm": _batch_total,
+    "addr": lambda reader, a, b: reader.each("a * b", "product", a=replace(a, axes=(*a.axes, ())), b=b),
+    "addbmm": lambda reader, a, b: reader.reduced("total", "product", product(reader, a, b), 0, False),
 }
 """The products of two tensors to which torch adds a third one."""
 
@@ -154,13 +146,9 @@ def below(reader: Reader, like: Value, diagonal: Number, *, strictly: bool = Fal
 
 @rule("tril", "triu")
 def _triangle(reader: Reader, self: Value, diagonal: Number = 0) -> Value:
-    lower = reader.step.op == "tril"
-    if lower:
-        inside = below(reader, self, diagonal)
-    else:  # on or above: not strictly below
-        under = below(reader, self, diagonal, strictly=True)
-        assert under.condition is not None
-        inside = replace(under, condition=reader.add("~m", "mask", m=under.condition))
+    is_lower = reader.step.op == "tril"
+    inside = below(reader, self, diagonal, strictly=not is_lower)
+    inside = inside if is_lower else opposite(reader, inside)  # on or above: not strictly below
     ones = self.expression is not None and not self.has and getattr(self.expression, "value", None) == 1.0
     if ones or self.dtype == "torch.bool":
         condition = inside.condition if ones else None

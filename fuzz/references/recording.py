@@ -189,16 +189,9 @@ def _is_item(node: Any) -> bool:
 def _difference(nodes: Sequence[Sequence[Any]]) -> str:
     for a, b in zip(*nodes, strict=False):
         if word(a) != word(b):
-            return f"{_name(a)} or {_name(b)}{_where(a)}"
+            one, other = (str(each.target) if each.op == "call_function" else "its end" for each in (a, b))
+            return f"{one} or {other}{''.join(f' ({line})' for line in _lines(a)[:1])}"
     return f"{len(nodes[0])} operations or {len(nodes[1])}"
-
-
-def _name(node: Any) -> str:
-    return str(node.target) if node.op == "call_function" else "its end"
-
-
-def _where(node: Any) -> str:
-    return next((f" ({line})" for line in _lines(node)), "")
 
 
 def _lines(node: Any) -> Sequence[SourceLine]:
@@ -211,7 +204,7 @@ def _step(a: Any, b: Any, known: Sequence[Mapping[Any, int]], graphs: Sequence[A
     if a.op == "get_attr":
         tensors = [graph.held[node.target] for graph, node in zip(graphs, (a, b), strict=True)]
         numbers = [each.item() if each.ndim == 0 else None for each in tensors]
-        value = None if None in numbers else _either(*numbers)
+        value = None if None in numbers else either(*numbers)
         return Step("constant", "", {"value": value}, [()], str(tensors[0].dtype), _lines(a))
     schema = a.target._schema
     given = dict[str, Any]()
@@ -245,7 +238,7 @@ def _merged(a: Any, b: Any, known: Sequence[Mapping[Any, int]]) -> Any:
         if not isinstance(b, (list, tuple)) or len(a) != len(b):
             raise UnreadableError(_COUNT_FOLLOWS)
         return [_merged(x, y, known) for x, y in zip(a, b, strict=True)]
-    return _either(a, b)
+    return either(a, b)
 
 
 def _pairs(recording: Recording) -> Iterator[tuple[float, float]]:
@@ -265,7 +258,8 @@ def _numbers(given: Any) -> Iterator[tuple[float, float]]:
         yield given, given
 
 
-def _either(a: Any, b: Any) -> Any:
+def either(a: Any, b: Any) -> Two | Any:
+    """Return a number, or the two that it is in both calls; of others the first."""
     same = a == b or (a != a and b != b)
     if same or not isinstance(a, (int, float)) or not isinstance(b, (int, float)):
         return str(a) if type(a).__module__ == "torch" else a

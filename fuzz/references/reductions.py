@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from fuzz.references import identities
+from fuzz.references import rewrites
 from fuzz.references.dims import UnreadableError
 from fuzz.references.elementwise import opposite, rule
 from fuzz.references.lines import Lines, template
@@ -87,7 +87,7 @@ def _var(
 
 _BASE_2 = {"base 2": "f.exp2(x * (1.0 / f.log(2.0)) - most * (1.0 / f.log(2.0)))"}
 """e^(x - maximum) by a power of 2, where x and the maximum are first divided by log(2) and rounded."""
-WEAKER = identities.WEAKER.union(_BASE_2)
+WEAKER = rewrites.WEAKER.union(_BASE_2)
 """The algorithms with larger errors than others, which a kernel must declare."""
 _LSE = "f.log(mass) + most"
 _LIMIT = f"f.where(most >= float('inf'), most, f.where(most <= -float('inf'), most, {_LSE}))"

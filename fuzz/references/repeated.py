@@ -23,7 +23,9 @@ def repeated(
     def called(*args: Any, **kwargs: Any) -> Any:
         bound = signature.bind(*args, **kwargs)
         given, found = dict(bound.arguments), list[Any]()
-        held = {name: given[name] if isinstance(state, Mapping) else _copied(given[name]) for name in state}
+        held = {name: given[name] for name in state}
+        if not isinstance(state, Mapping):
+            held = {name: each.clone() if hasattr(each, "clone") else each.copy() for name, each in held.items()}
         for at in range(calls):
             bound.arguments.update({**held, **{name: given[name][at] for name in each}})
             outputs = _named(step(*bound.args, **bound.kwargs))
@@ -34,10 +36,6 @@ def repeated(
         return found[0] if len(found) == 1 else tuple(found)
 
     return called
-
-
-def _copied(tensor: Any) -> Any:
-    return tensor.clone() if hasattr(tensor, "clone") else tensor.copy()
 
 
 def _named(returned: Any) -> dict[int | str, Any]:

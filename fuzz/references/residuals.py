@@ -131,8 +131,7 @@ def _same(one: NDArray[Any], other: F64) -> bool:
 
 
 def _array(tensor: Any) -> F64:
-    found: F64 = tensor.detach().numpy().astype(np.float64)
-    return found
+    return np.asarray(tensor.detach().numpy().astype(np.float64))
 
 
 _CONDITIONED = "solve", "inverse", "cholesky", "factor", "least", "pseudo"
@@ -220,15 +219,13 @@ def _shape_of(kind: str, how: Mapping[str, bool], got: Sequence[F64], known: NDA
 
 def _norm(matrix: F64) -> F64:
     """Return the 1-norm of each matrix: its largest sum of a column's magnitudes."""
-    found: F64 = np.abs(matrix).sum(-2).max(-1, initial=0.0)
-    return found
+    return np.asarray(np.abs(matrix).sum(-2).max(-1, initial=0.0))
 
 
 def _less(a: F64 | DoubleDouble, b: F64, minus: F64, form: Format) -> F64:
     """Return a b - minus, in float64, or for kernels of float64 in double-double."""
     if form.u > 2.0**-30:
-        found: F64 = np.asarray(a) @ b - minus
-        return found
+        return np.asarray(np.asarray(a) @ b - minus)
     of = a if isinstance(a, DoubleDouble) else DoubleDouble(a)
     return ((of[..., :, :, None] * b[..., None, :, :]).sum(-2) - minus).high
 
@@ -244,8 +241,7 @@ def _turned(matrix: F64) -> F64:
 
 def _over(residual: F64, n: int, size: Any, form: Format, reach: Any = 0.0) -> F64:
     """Return the ratio of a residual to n times the rounding errors of a size, with those of numbers near 0."""
-    found: F64 = residual / (max(n, 1) * (form.u * size + form.tiny * (1.0 + reach)))
-    return found
+    return np.asarray(residual / (max(n, 1) * (form.u * size + form.tiny * (1.0 + reach))))
 
 
 def _of_solve(a: F64, b: F64, x: F64, form: Format, *, left: bool = True) -> Iterator[Residual]:

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from fuzz.references.dims import Axis, Dim, UnreadableError
+from fuzz.references.dims import Axis, Dim, UnreadableError, extent
 from fuzz.references.elementwise import rule, where
 from fuzz.references.lines import of_dims, template
 from fuzz.references.maps import as_axis, by_steps, linear, single, taken_at, with_axis
 from fuzz.references.moves import taken
-from fuzz.references.pieces import at_start, pair_along, place_of
+from fuzz.references.pieces import at_start, place_of
 from fuzz.references.reading import Reader
 from fuzz.references.scope import Number, Value
 from fuzz.references.selection import ranks_in
@@ -151,8 +151,8 @@ def _written(
     if not isinstance(step, int):
         raise UnreadableError("takes steps that follow from extents")
     at = reader.axis(self, dim)
-    first = at_start(start or 0, pair_along(self, at))
-    if step == 1 and first == (0, 0) and pair_along(src, at) == pair_along(self, at):
+    first = at_start(start or 0, extent(self.axes[at]))
+    if step == 1 and first == (0, 0) and extent(src.axes[at]) == extent(self.axes[at]):
         return replace(src, axes=self.axes)
     self, along = single(reader, self, at)
     src, own = single(reader, src, at)

@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import Any
 
-from fuzz.references.dims import Dim, Pair, UnreadableError
+from fuzz.references.dims import Dim, UnreadableError, extent
 from fuzz.references.elementwise import rule
 from fuzz.references.lines import called, of_dims
 from fuzz.references.maps import regrouped, single, spread, with_axis
@@ -23,7 +23,7 @@ _PLACES = "torch.int64"
 @rule("argmax", "argmin")
 def _argmax(reader: Reader, self: Value, dim: int | None = None, keepdim: bool = False) -> Value:
     if dim is None:
-        rank, count = self.rank, _whole(self)
+        rank, count = self.rank, extent(dim for axis in self.axes for dim in axis)
         found = place_of(reader, regrouped(reader, self, [count]), 0, reader.step.op, keep=False)
         return replace(found, axes=((),) * rank) if keepdim else found
     return place_of(reader, self, reader.axis(self, dim) if self.rank else 0, reader.step.op, keepdim)
@@ -35,14 +35,6 @@ def _max(reader: Reader, self: Value, dim: Any = None, keepdim: bool = False, **
     if dim is None or not self.rank:
         return found
     return found, place_of(reader, self, reader.axis(self, dim), f"arg{reader.step.op}", keepdim)
-
-
-def _whole(value: Value) -> Pair:
-    one = other = 1
-    for axis in value.axes:
-        for dim in axis:
-            one, other = one * dim.sizes[0], other * dim.sizes[1]
-    return one, other
 
 
 def place_of(reader: Reader, value: Value, at: int, how: str, keep: bool) -> Value:

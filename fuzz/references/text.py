@@ -118,11 +118,9 @@ def identifier(name: str, otherwise: str) -> str:
 def written(op: Op, formula: Formula, said: str) -> str:
     """Return the text of a module that declares an op with its formula, ready for a pack."""
     fields = [f"    {op.name},", *_operands("inputs", op.inputs), *_operands("outputs", op.outputs)]
-    fields += [f"    fixed={dict(op.fixed)!r},".replace("'", '"')] if op.fixed else []
-    fields += [f"    least={dict(op.least)!r},".replace("'", '"')] if op.least else []
-    fields += [f"    multiples={dict(op.multiples)!r},".replace("'", '"')] if op.multiples else []
-    fields += [f"    square={op.square!r},".replace("'", '"')] if op.square else []
-    fields += [f"    shapes={tuple(map(dict, op.shapes))!r},".replace("'", '"')] if op.shapes else []
+    more = {"fixed": dict(op.fixed), "least": dict(op.least), "multiples": dict(op.multiples), "square": op.square,
+            "shapes": tuple(map(dict, op.shapes))}  # fmt: skip
+    fields += [f"    {name}={value!r},".replace("'", '"') for name, value in more.items() if value]
     fields += [f"    algorithms={formula.algorithms},"] if formula.ways else []
     fields += [f"    open_ways={dict(op.open_ways)!r},".replace("'", '"')] if op.open_ways else []
     words = textwrap.fill(f"{said[0].upper()}{said[1:]}.", _WIDEST)

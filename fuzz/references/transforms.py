@@ -189,7 +189,7 @@ def _are_orthogonal(met: NDArray[Any]) -> bool:
 
 def _terms(lines: Lines, of: ast.expr) -> list[ast.expr]:
     """Return the terms of a sum or difference, without signs; another expression is its own only term."""
-    whole = _of(lines, of)
+    whole = lines.opened(of)
     if isinstance(whole, ast.UnaryOp):
         return _terms(lines, whole.operand)
     if isinstance(whole, ast.BinOp) and isinstance(whole.op, ast.Add | ast.Sub):
@@ -199,7 +199,7 @@ def _terms(lines: Lines, of: ast.expr) -> list[ast.expr]:
 
 def _factors(lines: Lines, of: ast.expr) -> list[ast.expr]:
     """Return the factors of a product or quotient, without signs; another expression is its own only factor."""
-    whole = _of(lines, of)
+    whole = lines.opened(of)
     if isinstance(whole, ast.UnaryOp):
         return _factors(lines, whole.operand)
     if isinstance(whole, ast.BinOp) and isinstance(whole.op, ast.Mult):
@@ -207,11 +207,6 @@ def _factors(lines: Lines, of: ast.expr) -> list[ast.expr]:
     if isinstance(whole, ast.BinOp) and isinstance(whole.op, ast.Div):
         return [*_factors(lines, whole.left), ast.BinOp(number(1.0), ast.Div(), whole.right)]
     return [of]
-
-
-def _of(lines: Lines, of: ast.expr) -> ast.expr:
-    line = lines.line(of)
-    return of if line is None else line.expression
 
 
 def _enters(lines: Lines, of: ast.expr) -> bool:

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from fuzz.core.base.text import counted
 from fuzz.core.transport.python.arrays import TorchArrays
-from fuzz.references.libraries import library_of
-from fuzz.references.parameters import name_of
+from fuzz.references.parameters import library_of, name_of
 from fuzz.tasks.check.results import CheckError, CheckFailed, told
 from fuzz.tasks.codes import CODED, KNOWN, Between, Coded, Codes, Rounding, between, pairs, read, storage, unpaired
 

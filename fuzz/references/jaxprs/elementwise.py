@@ -28,7 +28,7 @@ from fuzz.references.lines import called, is_number
 from fuzz.references.maps import place_along
 from fuzz.references.reading import Reader
 from fuzz.references.recording import Two
-from fuzz.references.scope import Number, Value
+from fuzz.references.scope import Number, Rule, Value
 
 _ONE = ("exp", "exp2", "expm1", "log", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "tanh", "erf", "erfc", "atan",
         "asin", "acos", "sinh", "cosh", "asinh", "acosh", "atanh", "lgamma",
@@ -134,11 +134,6 @@ def _integer_pow(reader: Reader, args: Sequence[Any], y: int) -> Value:
     return reader.each("1.0 / x", "power", x=found) if y < -1 else found
 
 
-@primitive("is_finite")
-def _is_finite(reader: Reader, args: Sequence[Any], **_: object) -> Value:
-    return reader.compared("abs(x) < float('inf')", x=args[0])
-
-
 @primitive("round")
 def _round(reader: Reader, args: Sequence[Any], rounding_method: Any) -> Value:
     if int(rounding_method) == 1:  # half-way to the even number
@@ -146,25 +141,22 @@ def _round(reader: Reader, args: Sequence[Any], rounding_method: Any) -> Value:
     return reader.each("f.sign(x) * f.floor(abs(x) + 0.5)", "round", x=args[0])
 
 
-@primitive("clamp")
-def _clamp(reader: Reader, args: Sequence[Any], **_: object) -> Value:
-    low, x, high = args
-    return clamped(reader, x, low, high)
-
-
-@primitive("rem", "pow")
-def _of_two(reader: Reader, args: Sequence[Any], **_: object) -> Value:
-    return {"lax.rem": fmod, "lax.pow": power}[reader.step.op](reader, *args)
-
-
 @primitive("copy", "copy_p", "stop_gradient", "optimization_barrier", "reduce_precision", "real", "name")
 def _same(reader: Reader, args: Sequence[Any], **_: object) -> Any:
     return args[0] if len(args) == 1 else args
 
 
-@primitive("convert_element_type")
-def _convert(reader: Reader, args: Sequence[Any], **_: object) -> Value | Number:
-    return rounded_to(reader, args[0], reader.step.dtype)
+_OF_OPERANDS: Mapping[str, Rule] = {
+    "rem": fmod, "pow": power, "clamp": lambda reader, low, x, high: clamped(reader, x, low, high),
+    "convert_element_type": lambda reader, x: rounded_to(reader, x, reader.step.dtype),
+    "is_finite": lambda reader, x: reader.compared("abs(x) < float('inf')", x=x),
+}  # fmt: skip
+"""The rules of primitives that only take their operands."""
+
+
+@primitive(*_OF_OPERANDS)
+def _of_operands(reader: Reader, args: Sequence[Any], **_: object) -> Any:
+    return _OF_OPERANDS[reader.step.op.partition(".")[2]](reader, *args)
 
 
 def truth(value: Any) -> bool | None:
@@ -213,12 +205,7 @@ def _select(reader: Reader, args: Sequence[Any], **_: object) -> Any:
         return _spread(reader, which, no)
     if answers == (True, False):
         return _spread(reader, opposite(reader, which), no)
-    if answers[0] is False:
-        return both(reader, "a & b", which, yes)
-    if answers[1] is True:
-        return both(reader, "a | b", which, no)
-    if answers[1] is False:
-        return both(reader, "~a & b", which, no)
-    if answers[0] is True:
-        return both(reader, "~a | b", which, yes)
+    for place, answer, text in ((0, False, "a & b"), (1, True, "a | b"), (1, False, "~a & b"), (0, True, "~a | b")):
+        if answers[place] is answer:
+            return both(reader, text, which, cases[1 - place])
     return both(reader, "a | b", both(reader, "a & b", which, yes), both(reader, "~a & b", which, no))

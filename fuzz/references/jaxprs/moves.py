@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from fuzz.references.dims import ONE, Axis, Pair, UnreadableError
+from fuzz.references.dims import ONE, Axis, Pair, UnreadableError, extent
 from fuzz.references.elementwise import both, where
 from fuzz.references.jaxprs.elementwise import along, primitive
 from fuzz.references.lines import is_number, number, template
 from fuzz.references.maps import linear, regrouped, single, taken_at, with_axis
 from fuzz.references.moves import new_axes
-from fuzz.references.pieces import at_start, flipped, joined, padded, pair_along, part, split_up
+from fuzz.references.pieces import at_start, flipped, joined, padded, part, split_up
 from fuzz.references.reading import Reader
 from fuzz.references.recording import Two
 from fuzz.references.recurrences import made_before
@@ -84,7 +84,7 @@ def _slice(
         step = 1 if strides is None else strides[at]
         if not isinstance(step, int):
             raise UnreadableError("takes steps that follow from extents")
-        if pair_along(found, at) != shape[at]:
+        if extent(found.axes[at]) != shape[at]:
             found = part(reader, found, at, pair_of(first), pair_of(last), step, shape[at])
     return found
 
@@ -116,7 +116,7 @@ def _stack(reader: Reader, args: Sequence[Value], axis: int) -> Value:
 
 @primitive("unstack")
 def _unstack(reader: Reader, args: Sequence[Value], axis: int) -> Sequence[Value]:
-    whole = pair_along(args[0], axis)
+    whole = extent(args[0].axes[axis])
     found = (part(reader, args[0], axis, (at, at), (at + 1, at + 1), 1, ONE) for at in range(whole[0]))
     return [replace(each, axes=(*each.axes[:axis], *each.axes[axis + 1 :])) for each in found]
 
@@ -172,21 +172,11 @@ def _before(reader: Reader, args: Sequence[Any]) -> Value:
     return made_before(reader, made, start, dim)
 
 
-@primitive("while")
-def _while(reader: Reader, **_: object) -> Value:
-    raise UnreadableError("loops as often as a value says: a formula has loops over a dimension")
-
-
-@primitive("cond")
-def _cond(reader: Reader, **_: object) -> Value:
-    raise UnreadableError("does what a value says: write jnp.where")
-
-
 @primitive("dynamic_slice")
 def _dynamic_slice(reader: Reader, args: Sequence[Any], **_: object) -> Value:
     shape, found, starts = reader.shape(), cast(Value, args[0]), args[1:]
     for at, start in enumerate(starts):
-        whole = pair_along(found, at)
+        whole = extent(found.axes[at])
         if whole == shape[at]:
             continue
         if not isinstance(start, Value):
@@ -213,7 +203,7 @@ def _dynamic_update_slice(reader: Reader, args: Sequence[Any], **_: object) -> V
     (whole, update), starts = cast(Sequence[Value], args[:2]), args[2:]
     inside: Value | None = None
     for at, start in enumerate(starts):
-        size, own = pair_along(whole, at), pair_along(update, at)
+        size, own = extent(whole.axes[at]), extent(update.axes[at])
         if size == own:
             continue
         if isinstance(start, Value):
@@ -302,11 +292,7 @@ def _scatter_add(reader: Reader, args: Sequence[Any], dimension_numbers: Any, **
     sums = reader.reduced("total", "sums", terms, None, False) if over else terms
     sums = replace(sums, axes=table.axes)
     is_empty = table.expression is not None and is_number(table.expression, 0.0)
-    return sums if is_empty and _fills(sums) else reader.each("x + sums", "added", x=table, sums=sums)
-
-
-def _fills(value: Value) -> bool:
-    return {dim for axis in value.axes for dim in axis} <= value.has
+    return sums if is_empty and kept <= sums.has else reader.each("x + sums", "added", x=table, sums=sums)
 
 
 @primitive("scatter")

@@ -12,7 +12,7 @@ from typing import Any
 
 from fuzz.references.dims import Pair, UnreadableError
 from fuzz.references.jaxprs.tracing import Equation, TracedNumber, TracedProgram, program
-from fuzz.references.recording import Recording, Step, Two, Use
+from fuzz.references.recording import Recording, Step, Two, Use, either
 from fuzz.references.scope import ITERATIONS
 
 LOOPS = "A loop over a dimension is read if it is jax.lax.scan or fori_loop"
@@ -137,7 +137,7 @@ class _Recorder:
         if isinstance(mine, int):
             return self._known[mine]
         assert isinstance(theirs, TracedNumber)
-        return _either(mine.value, theirs.value)
+        return either(mine.value, theirs.value)
 
     def _step(
         self, op: str, given: Mapping[str, Any], shapes: Sequence[tuple[Pair, ...]], dtype: str, at: Sequence[Any]
@@ -184,7 +184,8 @@ class _Recorder:
         if one.shapes != ((),) or any(isinstance(each, Use) for each in given) or not given:
             return False
         if one.name == "convert_element_type":
-            self._known[made] = _as(given[0], one.dtypes[0])
+            kind = float if "float" in one.dtypes[0] else bool if one.dtypes[0] == "bool" else int
+            self._known[made] = _mapped(kind, given[:1])
         elif (function := _NUMBERS.get(one.name)) is not None:
             self._known[made] = _mapped(function, given)
         elif one.name == "integer_pow":
@@ -314,11 +315,6 @@ def _first(known: Known) -> float:
     return known.first if isinstance(known, Two) else float(known)  # type: ignore[arg-type]
 
 
-def _as(known: Known, dtype: str) -> Known:
-    kind = float if "float" in dtype else bool if dtype == "bool" else int
-    return _mapped(kind, [known])
-
-
 def _mapped(function: Callable[..., Any], given: Sequence[Known]) -> Known:
     both = (
         [getattr(each, which) if isinstance(each, Two) else each for each in given] for which in ("first", "second")
@@ -327,12 +323,7 @@ def _mapped(function: Callable[..., Any], given: Sequence[Known]) -> Known:
         first, second = (function(*some) for some in both)
     except (ValueError, ZeroDivisionError, OverflowError):
         return math.nan
-    return _either(first, second)
-
-
-def _either(a: Any, b: Any) -> Two | float | int | bool:
-    same: float | int | bool = a
-    return same if a == b or (a != a and b != b) else Two(float(a), float(b))
+    return either(first, second)
 
 
 def _merged(a: Any, b: Any) -> Any:
@@ -343,4 +334,4 @@ def _merged(a: Any, b: Any) -> Any:
         return tuple(_merged(x, y) for x, y in zip(a, b, strict=True))
     if isinstance(a, bool) or not hasattr(a, "__index__") or not hasattr(b, "__index__"):
         return a
-    return _either(int(a), int(b))
+    return either(int(a), int(b))

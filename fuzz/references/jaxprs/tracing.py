@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,10 @@ _OPAQUE = "scan", "while", "cond"
 WHOLE = "floor_divide", "remainder"
 """Functions of JAX that are kept as one operation, since inside they calculate with integers."""
 CAST = "convert_element_type"
+
+
+Shape = tuple[tuple[int, ...], str]
+"""The shape and the dtype of an array."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +72,11 @@ class TracedProgram:
     """The arrays that the function captures, by index."""
     names: tuple[str, ...] = ()
     """The keys of the outputs, if the function returns a mapping."""
-    shapes: Mapping[int, tuple[tuple[int, ...], str]] = field(default_factory=dict)
+    shapes: Mapping[int, Shape] = field(default_factory=dict)
     """The shape and the dtype of inputs and constants, by index."""
 
 
-def program(call: Callable[..., Any], specs: Mapping[str, tuple[tuple[int, ...], str]]) -> TracedProgram:
+def program(call: Callable[..., Any], specs: Mapping[str, Shape]) -> TracedProgram:
     """Return the program of a function for arrays of these shapes and dtypes. Constants have the values in its source,
     if tracing with float64 shows these, not values rounded to f32. Raises UnreadableError."""
     import jax
@@ -87,19 +92,19 @@ def program(call: Callable[..., Any], specs: Mapping[str, tuple[tuple[int, ...],
 
 def opened(closed: Any) -> TracedProgram:
     """Return the program of a closed jaxpr."""
-    return _Flattening().program(closed)
+    return _Flattening(count(1)).program(closed)
 
 
 def _widest(dtype: str) -> str:
     return "float64" if "float" in dtype else dtype
 
 
-def _program(call: Callable[..., Any], specs: Mapping[str, tuple[tuple[int, ...], str]]) -> TracedProgram:
+def _program(call: Callable[..., Any], specs: Mapping[str, Shape]) -> TracedProgram:
     closed, keys = traced(call, specs)
-    return replace(_Flattening().program(closed), names=tuple(keys))
+    return replace(_Flattening(count(1)).program(closed), names=tuple(keys))
 
 
-def traced(call: Callable[..., Any], specs: Mapping[str, tuple[tuple[int, ...], str]]) -> tuple[Any, Sequence[str]]:
+def traced(call: Callable[..., Any], specs: Mapping[str, Shape]) -> tuple[Any, Sequence[str]]:
     """Return a function's jaxpr for such arrays, and the keys of its outputs. Raises UnreadableError."""
     import jax
 
@@ -159,69 +164,68 @@ def is_library(file: str) -> bool:
 class _Flattening:
     """The flattening of a jaxpr: values get an index, and calls become the equations of the called function."""
 
-    def __init__(self) -> None:
-        self._count = 0
+    def __init__(self, numbers: count[int]) -> None:
+        self._numbers, self._constants, self._shapes = numbers, dict[int, Any](), dict[int, Shape]()
 
     def program(self, closed: Any, lines: tuple[SourceLine, ...] = ()) -> TracedProgram:
         """Return the program of a closed jaxpr; `lines` are the lines of its callers."""
-        known, jaxpr, shapes = dict[Any, int | TracedNumber](), closed.jaxpr, dict[int, tuple[tuple[int, ...], str]]()
-        constants, inputs = dict[int, Any](), list[int]()
-        for var, value in zip(jaxpr.constvars, closed.consts, strict=True):
+        known, jaxpr = dict[Any, int | TracedNumber](), closed.jaxpr
+        self._hold(known, jaxpr.constvars, closed.consts)
+        inputs = tuple(self._shaped(known, var) for var in jaxpr.invars)
+        equations = tuple(self._equations(jaxpr, known, lines))
+        outputs = tuple(_known(known, each) for each in jaxpr.outvars)
+        return TracedProgram(inputs, equations, outputs, self._constants, shapes=self._shapes)
+
+    def _hold(self, known: dict[Any, int | TracedNumber], variables: Sequence[Any], values: Sequence[Any]) -> None:
+        """Note the values of variables: numbers, or constants of the program."""
+        for var, value in zip(variables, values, strict=True):
             if np.ndim(value) == 0 and hasattr(value, "dtype"):
                 known[var] = _number(value, var.aval)
-                continue
-            constants[self._new(known, var)] = value
-        for var in jaxpr.invars:
-            inputs.append(self._new(known, var))
-        for var in (*jaxpr.constvars, *jaxpr.invars):
-            number = known[var]
-            if isinstance(number, int):
-                shapes[number] = tuple(var.aval.shape), str(var.aval.dtype)
-        equations = [*self._equations(jaxpr, known, lines, constants, shapes)]
-        outputs = tuple(_known(known, each) for each in jaxpr.outvars)
-        return TracedProgram(tuple(inputs), tuple(equations), outputs, constants, shapes=shapes)
+            else:
+                self._constants[self._shaped(known, var)] = value
+
+    def _shaped(self, known: dict[Any, int | TracedNumber], var: Any) -> int:
+        number = self._new(known, var)
+        self._shapes[number] = tuple(var.aval.shape), str(var.aval.dtype)
+        return number
 
     def _new(self, known: dict[Any, int | TracedNumber], var: Any) -> int:
-        self._count += 1
-        known[var] = self._count
-        return self._count
+        number = known[var] = next(self._numbers)
+        return number
 
     def _equations(
-        self, jaxpr: Any, known: dict[Any, int | TracedNumber], outer: tuple[SourceLine, ...],
-        constants: dict[int, Any], shapes: dict[int, tuple[tuple[int, ...], str]],
-    ) -> Iterator[Equation]:  # fmt: skip
+        self, jaxpr: Any, known: dict[Any, int | TracedNumber], outer: tuple[SourceLine, ...]
+    ) -> Iterator[Equation]:
         for eqn in jaxpr.eqns:
             name, lines = eqn.primitive.name, (*_lines(eqn), *outer)
             called = next((eqn.params[each] for each in _CALLS if eqn.params.get(each) is not None), None)
             whole = eqn.params.get("name") in WHOLE and is_library(_file(called))
             if called is not None and name not in _OPAQUE and not whole and hasattr(_open(called), "eqns"):
-                yield from self._called(eqn, called, known, lines, constants, shapes)
+                yield from self._called(eqn, called, known, lines)
                 continue
             given = tuple(_known(known, each) for each in eqn.invars)
             made = tuple(self._new(known, var) for var in eqn.outvars)
             avals = [var.aval for var in eqn.outvars]
-            bodies = tuple(self.program(each, lines) for each in _bodies(eqn)) if name in _OPAQUE or whole else ()
+            bodies = (
+                tuple(_Flattening(self._numbers).program(each, lines) for each in _bodies(eqn))
+                if name in _OPAQUE or whole
+                else ()
+            )
             yield Equation(
                 eqn.params["name"] if whole else name, given, made, tuple(tuple(each.shape) for each in avals),
                 tuple(str(each.dtype) for each in avals), eqn.params, lines, eqn.primitive, bodies,
             )  # fmt: skip
 
     def _called(
-        self, eqn: Any, called: Any, known: dict[Any, int | TracedNumber], lines: tuple[SourceLine, ...],
-        constants: dict[int, Any], shapes: dict[int, tuple[tuple[int, ...], str]],
-    ) -> Iterator[Equation]:  # fmt: skip
+        self, eqn: Any, called: Any, known: dict[Any, int | TracedNumber], lines: tuple[SourceLine, ...]
+    ) -> Iterator[Equation]:
         inner, own = _open(called), dict[Any, int | TracedNumber]()
-        for var, value in zip(inner.constvars, getattr(called, "consts", ()), strict=True):
-            if np.ndim(value) == 0 and hasattr(value, "dtype"):
-                own[var] = _number(value, var.aval)
-                continue
-            number = self._new(own, var)
-            constants[number], shapes[number] = value, (tuple(var.aval.shape), str(var.aval.dtype))
+        self._hold(own, inner.constvars, getattr(called, "consts", ()))
         own |= {var: _known(known, each) for var, each in zip(inner.invars, eqn.invars, strict=True)}
         # JAX caches its own functions with the lines of their first call: use the lines of this call.
         yield from (
             replace(each, lines=lines if is_library(_file(called)) else each.lines)
-            for each in self._equations(inner, own, lines, constants, shapes)
+            for each in self._equations(inner, own, lines)
         )
         known |= {var: _known(own, each) for var, each in zip(eqn.outvars, inner.outvars, strict=True)}
 
@@ -281,15 +285,9 @@ def _with_numbers(own: TracedProgram, exact: TracedProgram) -> TracedProgram:
 def _written(mine: int | TracedNumber, theirs: int | TracedNumber) -> int | TracedNumber:
     if not isinstance(mine, TracedNumber) or not isinstance(mine.value, float) or math.isnan(mine.value):
         return mine
-    kind = np.dtype(mine.dtype) if hasattr(np, mine.dtype) else _half(mine.dtype)
+    kind = np.dtype(mine.dtype)  # those that NumPy lacks are known to it from JAX
     if isinstance(theirs, TracedNumber) and theirs.dtype == "float64" and isinstance(theirs.value, float):
         with np.errstate(all="ignore"):
             if float(np.asarray(theirs.value).astype(kind)) == mine.value:
                 return replace(mine, value=theirs.value)
     return replace(mine, value=float(str(np.asarray(mine.value).astype(kind))))
-
-
-def _half(dtype: str) -> Any:
-    import ml_dtypes
-
-    return np.dtype(getattr(ml_dtypes, dtype))

@@ -18,10 +18,10 @@ from fuzz.core.generate.menus import MENUS
 from fuzz.core.generate.observed import structural
 from fuzz.core.generate.recipes import Recipe
 from fuzz.references.asked import AskedReference, Shown, asked_of
-from fuzz.references.calls import taken
 from fuzz.references.derive import output_names
 from fuzz.references.dims import NotTakenError, UnreadableError
 from fuzz.references.examples import seen_of, square_in
+from fuzz.references.library import taken
 from fuzz.references.needs import InputNeeds, needs_of, well_defined
 from fuzz.references.parameters import titled
 from fuzz.references.replay.recipe import DrawnTensor, ReplayRecipe, Span

@@ -5,7 +5,7 @@ was run, right or wrong, is against it."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, combinations
 from typing import Any
@@ -30,7 +30,6 @@ from fuzz.references.replay.mends import by_mending
 from fuzz.references.replay.oracle import Replay, ShownCause, compared, matching
 from fuzz.references.replay.retrial import SEVERAL, TELLING, ReplayBench, ReplayRun, counts, with_values
 from fuzz.references.replay.slips import Reference, changed
-from fuzz.references.rerun import Replayed
 from fuzz.references.residuals import equations_of
 from oracles.dtypes import FORMATS
 
@@ -53,18 +52,15 @@ def _is_ignored(bench: ReplayBench, name: str) -> bool:
     donors = [each.case.arrays[name] for each in bench.runs]
     for run in runs:
         [again] = bench.ran([with_values(run.case, name, _other(run.case.arrays[name], donors))])
-        if again is None or not _same_bits(run, again) or not all(np.isfinite(each).all() for each in run.got):
+        if again is None or not _are_same(run.got, again.got) or not all(np.isfinite(each).all() for each in run.got):
             return False
-        told += bool(compared(again.wanted, run.got, run.case.dtype).wrong) and _differ(run.wanted, again.wanted)
+        wanted = ([each.value for each in one.wanted] for one in (run, again))
+        told += bool(compared(again.wanted, run.got, run.case.dtype).wrong) and not _are_same(*wanted)
     return told >= SEVERAL
 
 
-def _same_bits(one: ReplayRun, other: ReplayRun) -> bool:
-    return all(np.array_equal(a, b, equal_nan=True) for a, b in zip(one.got, other.got, strict=True))
-
-
-def _differ(one: Sequence[Replayed], other: Sequence[Replayed]) -> bool:
-    return any(not np.array_equal(a.value, b.value, equal_nan=True) for a, b in zip(one, other, strict=True))
+def _are_same(some: Iterable[NDArray[Any]], others: Iterable[NDArray[Any]]) -> bool:
+    return all(np.array_equal(a, b, equal_nan=True) for a, b in zip(some, others, strict=True))
 
 
 def _other(values: NDArray[Any], others: Sequence[NDArray[Any]]) -> NDArray[Any]:

@@ -211,11 +211,6 @@ def _before(call: AtenCall) -> Any:
     return torch.cat([empty, right.narrow(dim, 0, right.shape[dim] - 1)], dim)
 
 
-def _from_the_end(call: AtenCall) -> Any:
-    dim = call.given["dim"]
-    return call.moved(lambda each: each.flip(dim)).flip(dim)
-
-
 def _without_last_edge(call: AtenCall) -> Any:
     given, right = call.given, call.run()
     high = given["max"] if given["min"] != given["max"] else given["self"].max().item()
@@ -280,7 +275,8 @@ TABLE: tuple[Slip, ...] = (
     Slip("the divisor of {op} were n in place of n - 1, or the reverse", "var std var_mean",
          _with(correction=lambda each: 0 if each in (None, 1) else 1)),
     Slip("{op} left out the element itself", "cumsum cumprod", _before),
-    Slip("{op} went from the end", "cumsum cumprod cummax cummin", _from_the_end),
+    Slip("{op} went from the end", "cumsum cumprod cummax cummin",
+         lambda call: call.moved(lambda each: each.flip(call.given["dim"])).flip(call.given["dim"])),
     Slip("{op} went along another axis",
          "cumsum cumprod cummax cummin sort _softmax _log_softmax sum mean amax amin argmax argmin flip roll",
          _other_axis),

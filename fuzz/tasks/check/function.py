@@ -50,8 +50,7 @@ from fuzz.core.transport.python.kernel import (
     misuse_of,
 )
 from fuzz.core.transport.python.memory import CallMemory, FreshMemory
-from fuzz.references.libraries import libraries_of
-from fuzz.references.parameters import name_of, optional_of
+from fuzz.references.parameters import libraries_of, name_of, optional_of
 from fuzz.tasks.check.request import Arrays, Calling, Promises
 from fuzz.tasks.check.results import CheckError, told
 from oracles.dtypes import DOUBLE, FORMATS, NARROW, SINGLE

@@ -34,8 +34,7 @@ from fuzz.references.derive import ANY, FINITE, Derived, derive
 from fuzz.references.dims import MisnamedError, NotTakenError, UnreadableError
 from fuzz.references.examples import GIVEN, keeping
 from fuzz.references.layers import remedy, weights_of
-from fuzz.references.libraries import library_of
-from fuzz.references.parameters import has_signature, name_of, parameters_of
+from fuzz.references.parameters import has_signature, library_of, name_of, parameters_of
 from fuzz.references.reductions import WEAKER
 from fuzz.references.text import identifier
 from fuzz.tasks.check.function import Function, OwnProcess, declared, held, of_triton

@@ -15,7 +15,7 @@ import pytest
 from fuzz.references.derive import derive
 from fuzz.references.dims import UnreadableError
 from fuzz.references.jaxprs.tracing import program
-from fuzz.references.libraries import library_of
+from fuzz.references.parameters import library_of
 
 jnp, lax = jax.numpy, jax.lax
 Array = Any

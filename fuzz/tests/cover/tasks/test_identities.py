@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from fuzz.references.identities import WEAKER
+from fuzz.references.rewrites import WEAKER
 from fuzz.tasks.check.reference import read
 from fuzz.tasks.check.request import GivenData
 from fuzz.tests.common.identities import PAIRS, Pair
