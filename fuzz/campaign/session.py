@@ -25,7 +25,7 @@ from fuzz.findings.tally import Observer, Tally
 from fuzz.report import console, events
 from fuzz.report.console import print_lines
 from fuzz.report.events import EventLog
-from fuzz.report.listings import taken_lines
+from fuzz.report.platforms import taken_lines
 from fuzz.report.progress import Progress, judging_told
 from fuzz.report.totals import UndeclaredByOp, kernels_judged, undeclared_by_op
 from fuzz.report.use_outcome import NO_CASE, UseOutcome

@@ -21,7 +21,8 @@ from fuzz.core.laws.registry import LAWS
 from fuzz.explain.explanation import Explanation
 from fuzz.report.console import PlainTable, markdown_table
 from fuzz.report.events import Ended, Found, Noted, Progressed, Started
-from fuzz.report.listings import functions_table, platforms_table, recipes_table
+from fuzz.report.listings import functions_table, recipes_table
+from fuzz.report.platforms import platforms_table
 from fuzz.tasks.judge.ruling import Ruling
 from oracles.op import Op
 from oracles.operand import Operand

@@ -205,12 +205,8 @@ def _lines(outline: Outline) -> Iterator[str]:
         yield failure.told(verbose=True)
     yield ""
     for line in outline.targets:
-        what = (
-            line.ratios
-            if line.not_run
-            else f"{counted(line.judged, 'run')}, worst passing err/budget {line.ratios or '-'}"
-        )
-        yield f"{line.target}: {counted(line.findings, 'finding')}, {what}"
+        runs = f"{counted(line.judged, 'run')}, worst passing err/budget {line.ratios or '-'}"
+        yield f"{line.target}: {counted(line.findings, 'finding')}, {line.ratios if line.not_run else runs}"
 
 
 def as_json(outline: Outline) -> str:

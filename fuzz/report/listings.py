@@ -1,4 +1,4 @@
-"""The tables of `kernelfuzz list`; and the facts of platforms that a session relies on, as lines."""
+"""The tables of `kernelfuzz list`."""
 
 from __future__ import annotations
 
@@ -10,16 +10,13 @@ from pathlib import Path
 
 from fuzz.core.adapters.pack import Pack, found, load
 from fuzz.core.adapters.registry import expand
-from fuzz.core.adapters.target import Target
 from fuzz.core.base.kernel import Kernel
-from fuzz.core.base.platform import Fact
-from fuzz.core.base.platforms import FACTS, PLATFORMS
 from fuzz.core.generate.menus import recipes
 from fuzz.core.laws.registry import LAWS
 from fuzz.report.console import PlainTable
+from fuzz.report.platforms import platforms_table
 from oracles.elementary.function import Elementary, FunctionFamily, OfTwo
 from oracles.elementary.functions import records
-from oracles.formula.contract import Besides, Within
 from oracles.op import Op
 from oracles.operand import Operand, Parameter
 from oracles.ops import OPS
@@ -158,34 +155,6 @@ def laws_table(path: Path | None) -> PlainTable:
         everyone = holders and len(holders) == len(kernels)
         rows.append((law.name, law.summary, "all" if everyone else ", ".join(holders) or "none"))
     return PlainTable(("law", "what changes no bit", "declared by"), rows)
-
-
-def taken_lines(targets: Iterable[Target]) -> list[str]:
-    """Return lines like 'held to what triton@cuda documents: exp within 2.5 + 0.62 |x| ulp, sums in any order'."""
-    found = dict[str, dict[Fact, None]]()
-    for target in targets:
-        kernel = target.kernel
-        taken = target.platform.taken(
-            kernel.contract, OPS[kernel.op], kernel.able.dtypes, asks_tf32=kernel.asks_tf32
-        )  # fmt: skip
-        found.setdefault(target.platform.name, {}).update(dict.fromkeys(taken))
-    return [f"held to what {name} documents: {', '.join(map(_words, of))}" for name, of in found.items() if of]
-
-
-def _words(fact: Fact) -> str:
-    is_bound = isinstance(fact.value, Within | Besides)
-    return f"{fact.about} {'within ' if is_bound else ''}{fact.value}"
-
-
-def platforms_table() -> PlainTable:
-    """Return a table with a line for each fact and its source, then the platforms that share the facts of others."""
-    from fuzz.core.base.acceptance import ACCEPTED  # loaded only if it is asked for
-
-    rows = [(each.platform, each.about, str(each.value), each.source) for each in (*FACTS, *ACCEPTED)]
-    for name, platform in PLATFORMS.items():
-        own = dict.fromkeys(each.platform for each in platform.facts if each.platform != name)
-        rows += [(name, "all", f"as {' and '.join(own)}", "it calls those, or may")] if own else []
-    return PlainTable(("platform", "fact", "value", "source"), rows)
 
 
 _LISTINGS: Mapping[str, Callable[[Path | None], PlainTable]] = {

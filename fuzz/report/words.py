@@ -14,22 +14,7 @@ from fuzz.core.base.dtypes import shortest
 from fuzz.core.base.fill import FILLS
 from fuzz.core.base.text import counted
 from fuzz.core.base.verdict import Verdict
-from fuzz.explain.explanation import (
-    ALIKE,
-    MANY,
-    NO_SHRINK,
-    WIDE,
-    Counterfactual,
-    Explanation,
-    FittingContract,
-    Mechanism,
-    Memory,
-    Places,
-    SharedCondition,
-    StatedRule,
-    Suggestion,
-    UnsetRead,
-)
+from fuzz.explain import explanation
 from fuzz.explain.rule.bounds import HELD
 from fuzz.explain.rule.rule import Rule
 
@@ -52,7 +37,7 @@ _NEAREST = 4
 """The most values of one kind that the first lines name. The full text names all."""
 
 
-def what_is_wrong(told: Explanation) -> str:
+def what_is_wrong(told: explanation.Explanation) -> str:
     """Return what the kernel does wrong, and when, in half a line: it heads every report of the failure."""
     if told.contract is not None and told.contract.telling:
         lost = f": {told.mechanism.step}" if told.mechanism is not None and told.mechanism.step else ""
@@ -71,17 +56,17 @@ def what_is_wrong(told: Explanation) -> str:
     return f"{what} {_when(told.rule)}" if told.rule is not None else what
 
 
-def mechanism_words(found: Mechanism) -> str:
+def mechanism_words(found: explanation.Mechanism) -> str:
     """Return what the kernel does wrong, in words."""
     return _of_mechanism(found, 0)
 
 
-def mechanism_evidence(found: Mechanism) -> str:
+def mechanism_evidence(found: explanation.Mechanism) -> str:
     """Return the experiment that showed it, in words."""
     return _of_mechanism(found, 1)
 
 
-def _of_mechanism(found: Mechanism, which: int) -> str:
+def _of_mechanism(found: explanation.Mechanism, which: int) -> str:
     about, places = found.about or "all inputs", ", ".join(map(str, found.places[:_NEAREST]))
     more = ", ..." if len(found.places) > _NEAREST else ""
     text: str = _TEXTS["mechanisms"][found.kind][which]
@@ -92,17 +77,17 @@ def _of_mechanism(found: Mechanism, which: int) -> str:
     )  # fmt: skip
 
 
-def phrase(told: Explanation) -> str:
+def phrase(told: explanation.Explanation) -> str:
     """Return what the kernel does wrong, by its verdict, in words."""
     return PHRASES.get(told.verdict, told.verdict.value).format(law=told.law)
 
 
-def _when(rule: StatedRule) -> str:
+def _when(rule: explanation.StatedRule) -> str:
     causes = [str(each.cause) for each in rule.alternatives]
     return f"when {'; or '.join(causes)}" if all(causes) else "always" if not rule.not_varied else "in all cases tried"
 
 
-def rule_lines(told: Explanation) -> Iterator[tuple[str, str]]:
+def rule_lines(told: explanation.Explanation) -> Iterator[tuple[str, str]]:
     """Yield the rule of when it fails with its evidence, or a remark that there is none, each with its label."""
     fails, rule = f"breaks {told.law}" if told.law else "fails", told.rule
     if rule is not None:
@@ -120,22 +105,22 @@ def rule_lines(told: Explanation) -> Iterator[tuple[str, str]]:
             yield "in common", shared_words(told.shared)
 
 
-def shared_words(shared: SharedCondition) -> str:
+def shared_words(shared: explanation.SharedCondition) -> str:
     """Return the condition that all failing cases share, in words."""
     return f"in all failing cases {shared.condition} (all {shared.passing:,} others that were tried pass)"
 
 
-def no_rule(told: Explanation) -> str:
+def no_rule(told: explanation.Explanation) -> str:
     """Return a remark that there is no simple rule, that there was no time to find one, or that none was sought."""
-    if told.option == NO_SHRINK:
-        return f"no rule was sought, as of {NO_SHRINK}"
+    if told.option == explanation.NO_SHRINK:
+        return f"no rule was sought, as of {explanation.NO_SHRINK}"
     if told.explained == "in part":
         more = f"; {told.option} gives more" if told.option else ""
         return f"no rule was found in time{f': {told.note}' if told.note else ''}{more}"
     return "no simple rule says when"
 
 
-def _stated(rule: StatedRule) -> str:
+def _stated(rule: explanation.StatedRule) -> str:
     """Return the rule in words: the cause first, then further conditions for the failure to show."""
     stated = "; or ".join(
         f"{each.cause}; it shows only where {each.shows_where}" if each.shows_where.atoms else str(each.cause)
@@ -148,7 +133,7 @@ def _stated(rule: StatedRule) -> str:
     return f"{stated}, {UNLESS}{where}" if rule.hidden else stated
 
 
-def _evidence(rule: StatedRule) -> str:
+def _evidence(rule: explanation.StatedRule) -> str:
     agreeing = f"{counted(rule.probes, 'case agrees', 'cases agree')} and none is against it"
     if rule.inside or rule.outside:
         tests = f"{rule.inside:,} where it says that it fails and {rule.outside:,} where it says that it passes"
@@ -159,21 +144,21 @@ def _evidence(rule: StatedRule) -> str:
     return agreeing + (f"; it is true of {rule.searched:,} further cases of a search" if rule.searched else "")
 
 
-def tested_words(rule: StatedRule) -> str:
+def tested_words(rule: explanation.StatedRule) -> str:
     """Return in a few words how thoroughly the rule was tested."""
     further = rule.inside + rule.outside + rule.searched
     hidden = f"; values hide it in {rule.hidden:,}{f' of {rule.met:,}' if rule.met else ''}" if rule.hidden else ""
     return f"tested on {further:,} further cases, none against it{hidden}" if further else ""
 
 
-def counterfactual_words(found: Counterfactual) -> str:
+def counterfactual_words(found: explanation.Counterfactual) -> str:
     """Return the results of one change: 'passes at n = 4; fails at n = 1 to 3, 5'. If few other failing cases were
     compared, passing is stated of this case only."""
     both = (("passes" if found.against >= HELD else "this case passes", found.passing), ("fails", found.failing))
     return "; ".join(f"{verb} at {found.subject} = {_listed(values)}" for verb, values in both if values)
 
 
-def nearest_words(found: Counterfactual) -> str:
+def nearest_words(found: explanation.Counterfactual) -> str:
     """Return the results of one change for the values nearest to that of the smallest case."""
     passing, failing = (_nearest(values, found.own) for values in (found.passing, found.failing))
     return counterfactual_words(replace(found, passing=passing, failing=failing))
@@ -187,7 +172,7 @@ def _nearest(values: Sequence[int | float | str], own: int | float | str) -> tup
     return tuple(sorted(sorted(numbers, key=lambda value: abs(value - own))[:_NEAREST]))
 
 
-def counterfactual_lines(found: Sequence[Counterfactual]) -> Iterator[str]:
+def counterfactual_lines(found: Sequence[explanation.Counterfactual]) -> Iterator[str]:
     """Yield the results of each change; changes that never make the case pass are listed by their subjects."""
     yield from (counterfactual_words(each) for each in found if each.passing)
     for each in found:
@@ -214,7 +199,7 @@ def _listed(values: Sequence[int | float | str]) -> str:
     return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
 
 
-def contract_words(found: FittingContract) -> str:
+def contract_words(found: explanation.FittingContract) -> str:
     """Return the contract that fits, how much it allows, and how many runs support it, in words."""
     runs = f"all {found.failing} failing" + (f" and {found.passing} passing" if found.passing else "") + " runs tried"
     more = f"; {found.others} wider neighbours fit too" if found.others > 1 else ""
@@ -224,21 +209,23 @@ def contract_words(found: FittingContract) -> str:
     if found.telling:
         return f"{said}; now it is held to {found.declared}"
     used = f"the kernel uses {found.used:.2g} of that"
-    why = used if found.typical <= WIDE else f"it allows {_times(found.typical)} where the kernel passes too"
+    why = (
+        used if found.typical <= explanation.WIDE else f"it allows {_times(found.typical)} where the kernel passes too"
+    )
     return f"{said}; {why}, so this proves little"
 
 
 def _times(width: float) -> str:
     if width == math.inf:
         return "everything"
-    if width > MANY:
-        return f"more than {MANY:,.0f} times as much"
-    if width > ALIKE:
+    if width > explanation.MANY:
+        return f"more than {explanation.MANY:,.0f} times as much"
+    if width > explanation.ALIKE:
         return f"{width:,.2g} times as much" if width < 100 else f"{width:,.0f} times as much"
-    return "as much" if width >= 1 / ALIKE else "less"
+    return "as much" if width >= 1 / explanation.ALIKE else "less"
 
 
-def suggestion_words(found: Suggestion) -> str:
+def suggestion_words(found: explanation.Suggestion) -> str:
     """Return the declaration that may be missing, and what supports it, in words."""
     meant = f"where that is meant, declare {found.says}"
     if found.dim and not found.step:
@@ -251,13 +238,13 @@ def suggestion_words(found: Suggestion) -> str:
     return f"nothing but what has no elements fails ({counted(found.failing, 'case')}; {others}): {meant}"
 
 
-def unset_words(found: UnsetRead) -> str:
+def unset_words(found: explanation.UnsetRead) -> str:
     """Return the unset memory that the kernel reads, in words."""
     where = [_UNSET.get(each, each) for each in found.where] or ["a register, the stack or new memory"]
     return f"{' and '.join(where)} that nobody set"
 
 
-def unset_evidence(found: UnsetRead) -> str:
+def unset_evidence(found: explanation.UnsetRead) -> str:
     """Return the results of the smallest case with other values in the unset memory."""
     named = [_UNSET_THERE.get(each, each) for each in found.where]
     there = f"the {' or the '.join(named)}" if named else "registers, stack and heap"
@@ -266,7 +253,7 @@ def unset_evidence(found: UnsetRead) -> str:
     return f"passes with 0 in {there} before the call, fails with {other}"
 
 
-def places_words(found: Places) -> str:
+def places_words(found: explanation.Places) -> str:
     """Return the pattern of bad elements, and the number of elements that it was learned from."""
     learned, elements = (
         found.learned,
@@ -279,7 +266,7 @@ def places_words(found: Places) -> str:
     return f"{learned.rule}, in {found.output} ({elements})"
 
 
-def nested(memory: Memory) -> str:
+def nested(memory: explanation.Memory) -> str:
     """Return the elements as nested lists in Python's notation."""
     said = list(memory.values)
     for extent in reversed(memory.shape):

@@ -34,7 +34,7 @@ from fuzz.core.transport.python.foreign import Maker
 from fuzz.findings.book import FindingBook
 from fuzz.findings.tally import Tally
 from fuzz.report import console, events
-from fuzz.report.listings import taken_lines
+from fuzz.report.platforms import taken_lines
 from fuzz.report.progress import LiveLine
 from fuzz.report.totals import kernels_judged, not_exercised, undeclared_by_op
 from fuzz.report.wrapping import columns, wrapped_text

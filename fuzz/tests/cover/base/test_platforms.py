@@ -17,7 +17,7 @@ from fuzz.core.base.acceptance import ACCEPTED, TABLES
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.base.platform import Inherited, May, operations
 from fuzz.core.base.platforms import FACTS, PLATFORMS, platform_of
-from fuzz.report.listings import platforms_table, taken_lines
+from fuzz.report.platforms import platforms_table, taken_lines
 from oracles.formula.contract import INHERITING, stated
 from oracles.ops import OPS
 from oracles.problem import Problem
