@@ -6,35 +6,12 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 
 import typer
 
-from fuzz.cli import (
-    bisect,
-    buckets,
-    corpus,
-    demo,
-    derive,
-    doctor,
-    explain,
-    explain_budget,
-    gate,
-    header,
-    init,
-    judge,
-    listing,
-    mcp,
-    nightly,
-    options,
-    report,
-    repro,
-    run,
-    selftest,
-    show,
-    tolerance,
-)
+from fuzz.cli import buckets, corpus, options
 from fuzz.cli.exits import leave
 
 app = typer.Typer(
@@ -65,17 +42,17 @@ def _top(
         print(context.get_help())
 
 
-_VERBS: Mapping[str, Sequence[Callable[[Any], int]]] = {
-    "To begin with": (demo.demo, judge.judge, init.init, doctor.doctor, listing.list_),
-    "Search": (run.run, gate.gate, nightly.nightly, report.report),
-    "A finding": (show.show, repro.repro, bisect.bisect, explain.explain, explain_budget.explain_budget),
-    "What a kernel promises": (tolerance.tolerance, derive.derive, header.header),
-    "More": (selftest.selftest, mcp.mcp),
+_VERBS: Mapping[str, Sequence[str]] = {
+    "To begin with": ("demo", "judge", "init", "doctor", "list_"),
+    "Search": ("run", "gate", "nightly", "report"),
+    "A finding": ("show", "repro", "bisect", "explain", "explain_budget"),
+    "What a kernel promises": ("tolerance", "derive", "header"),
+    "More": ("selftest", "mcp"),
 }
-"""The commands, in the order and under the headings of `kernelfuzz --help`."""
+"""The commands, each a function in a module of its name, in the order and under the headings of `kernelfuzz --help`."""
 
-for heading, verbs in _VERBS.items():
-    options.add_verbs(app, verbs, heading)
+for heading, names in _VERBS.items():
+    options.add_verbs(app, [getattr(import_module(f"fuzz.cli.{name}"), name) for name in names], heading)
 app.add_typer(buckets.app, name="buckets", rich_help_panel="A finding")
 app.add_typer(corpus.app, name="corpus", rich_help_panel="More")
 

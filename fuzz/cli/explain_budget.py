@@ -64,9 +64,8 @@ def explain_budget(options: BudgetOptions) -> Exit:
     out = results()
     out.print(f"{element(output, index)} under the contract of {target.id}")
     out.print(f"  expected      {told.expected}")
-    out.print(
-        "\n".join(allowance_lines(worst_element(told, 0, tensor.layout.size, contradicts=False, dtype=tensor.dtype)))
-    )
+    worst = worst_element(told, 0, tensor.layout.size, contradicts=False, dtype=tensor.dtype)
+    out.print("\n".join(allowance_lines(worst)))
     return Exit.OK
 
 

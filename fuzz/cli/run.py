@@ -65,10 +65,11 @@ def run(options: RunOptions) -> Exit:
     from fuzz.findings.book import book_in
     from fuzz.report import console
     from fuzz.report.brief import Provenance
+    from fuzz.report.coverage import print_coverage
     from fuzz.report.formats import parse, write_reports
     from fuzz.report.outline import session_outline
     from fuzz.report.records import environment
-    from fuzz.report.totals import print_coverage, print_session
+    from fuzz.report.totals import print_session
 
     use_cache(options.cache)
     wanted, records = parse(options.report), options.json is not None

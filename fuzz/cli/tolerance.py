@@ -48,15 +48,7 @@ def tolerance(options: ToleranceOptions) -> Exit:
     """
     import shlex
 
-    from fuzz.campaign.tolerance import (
-        DTYPES,
-        SEED,
-        needs,
-        ordinary_draw,
-        record_text,
-        tolerance_lines,
-        tolerance_table,
-    )
+    from fuzz.campaign import tolerance as figures
     from fuzz.core.base.errors import UsageError
     from fuzz.core.base.validity import unknown_op
     from fuzz.report import console
@@ -68,26 +60,25 @@ def tolerance(options: ToleranceOptions) -> Exit:
         typed = shlex.join(["kernelfuzz", "tolerance", computes, *pack_words(options.pack)])
         said = f"{options.op} is a kernel, and its op is {computes}: {typed}"
         raise UsageError(said if computes else unknown_op(repr(options.op)))
-    if options.dtype not in DTYPES:
-        raise UsageError(f"--dtype {options.dtype}: it is one of {', '.join(DTYPES)}")
+    if options.dtype not in figures.DTYPES:
+        raise UsageError(f"--dtype {options.dtype}: it is one of {', '.join(figures.DTYPES)}")
     op = OPS[options.op]
     extents = _extents(op, options.extent)
-    work = ordinary_draw(op, options.n, options.rows, {}, SEED, (), extents).work
+    work = figures.ordinary_draw(op, options.n, options.rows, {}, figures.SEED, (), extents).work
     if work > _MOST:
         raise UsageError(f"{work:,} terms are more than the {_MOST:,} that there is time for: name fewer --rows")
-    found = tuple(needs(op, options.dtype, options.n, options.rows, extents=extents))
+    found = tuple(figures.needs(op, options.dtype, options.n, options.rows, extents=extents))
     if options.json:
-        print(record_text(options.op, options.dtype, options.n, options.rows, extents, found))
+        print(figures.record_text(options.op, options.dtype, options.n, options.rows, extents, found))
         return Exit.OK
     out = console.results()
     sizes = "".join(f", {dim} = {size:,}" for dim, size in extents.items())
     rows = counted(options.rows, "row")
-    asked = f"{options.op} in {options.dtype}: {rows} of {counted(options.n, 'normal value')}{sizes}"
-    out.print(asked)
+    out.print(f"{options.op} in {options.dtype}: {rows} of {counted(options.n, 'normal value')}{sizes}")
     for each in found:
         out.print()
-        console.print_table(tolerance_table(each), markdown=False)
-        console.print_lines(out, tolerance_lines(each))
+        console.print_table(figures.tolerance_table(each), markdown=False)
+        console.print_lines(out, figures.tolerance_lines(each))
     if not found:
         out.print("no output of it has numbers that rounding could change: compare exactly")
     return Exit.OK

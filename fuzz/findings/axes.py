@@ -95,9 +95,9 @@ def _class(size: int) -> str:
     return str(size) if size <= _SEVERAL else f"2^{size.bit_length() - 1}"
 
 
-def _multiples(view: CaseView) -> Iterator[str]:
+def _multiple(view: CaseView) -> int:
     size = (view.main.layout.shape or (1,))[-1]
-    yield str(min(size & -size, 128)) if size else _NONE
+    return min(size & -size, 128)
 
 
 def _strides(view: CaseView) -> Iterator[str]:
@@ -148,10 +148,6 @@ def _signs(view: CaseView) -> Iterator[str]:
         yield "no negative" if (row >= 0).all() else "no positive" if (row <= 0).all() else "both"
 
 
-def _autograd(view: CaseView) -> str:
-    return gradients_of(view.case) if probe_of(view.case) == AUTOGRAD else "no gradients"
-
-
 def _alignment(view: CaseView) -> Iterator[str]:
     for each in view.case.tensors.values():
         address = each.layout.alignment(ITEMSIZE[each.dtype]) % CACHE_LINE
@@ -168,7 +164,7 @@ AXES: Mapping[str, Callable[[CaseView], Iterator[str]]] = {
     "magnitude of one row beside others": _of_rows,
     "extents": _extents,
     "elements": _one(lambda view: _class(view.main.layout.size)),
-    "rows are multiples of": _multiples,
+    "rows are multiples of": _one(_multiple),
     "rows": _one(lambda view: _class(math.prod(view.main.layout.shape[:-1]))),
     "dimensions": _one(lambda view: len(view.main.layout.shape)),
     "strides": _strides,
@@ -185,7 +181,7 @@ AXES: Mapping[str, Callable[[CaseView], Iterator[str]]] = {
     "time": _one(lambda view: "after a pause" if probe_of(view.case) == PAUSE else "at once"),
     "environment and process": _one(lambda view: "as a user's" if probe_of(view.case) == PROCESS else "the judge's"),
     MODE: lambda view: iter([OTHER_MODE] if probe_of(view.case) == MODE else []),
-    "autograd": _one(_autograd),
+    "autograd": _one(lambda view: gradients_of(view.case) if probe_of(view.case) == AUTOGRAD else "no gradients"),
 }
 """All axes: what a kernel can depend on, and what yields the values of a case. Identity and reuse of addresses, the
 stack, and the number of calls at one address are in how it is called: see the probes."""

@@ -160,9 +160,8 @@ def detection(options: DetectionOptions) -> Exit:
         out.print(f"not measured: {base}: {why}", soft_wrap=True)
     if len(found) < len(questions):
         out.print(f"interrupted: {len(questions) - len(found)} of {len(questions)} searches were not reached")
-    seeds = (
-        f"seeds {options.seed} to {options.seed + options.seeds - 1}" if options.seeds > 1 else f"seed {options.seed}"
-    )
+    last = options.seed + options.seeds - 1
+    seeds = f"seeds {options.seed} to {last}" if options.seeds > 1 else f"seed {options.seed}"
     limits = f"at most {options.max_cases:,} cases and {options.each:g} s for each correct kernel and test, {seeds}"
     out.print(limits, soft_wrap=True)
     write_record(options.json, {"seed": options.seed, "found": [asdict(each) for each in found]})

@@ -236,10 +236,7 @@ def _judged(pool: WorkerPool, target: Target, seed: int) -> Iterator[tuple[Case,
 
 
 def compared(
-    bug: str,
-    conclusion: Conclusion,
-    fresh: tuple[list[Traits], list[bool], list[bool]],
-    seconds: float,
+    bug: str, conclusion: Conclusion, fresh: tuple[list[Traits], list[bool], list[bool]], seconds: float
 ) -> Confirmation:
     """Return the statement, checked on the traits of fresh cases, given which failed and which are hidden by values."""
     learned, (traits, failed, hidden) = conclusion.learned, fresh

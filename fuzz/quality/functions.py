@@ -24,17 +24,7 @@ from fuzz.campaign.parallel import spread
 from fuzz.cli import options
 from fuzz.cli.exits import Exit
 from fuzz.core.base.errors import InternalError, UsageError
-from fuzz.quality.libraries import (
-    FORMATS,
-    FUNCTIONS,
-    LIBRARIES,
-    OF_TWO,
-    Call,
-    Floats,
-    NumberFormat,
-    found,
-    screened,
-)
+from fuzz.quality.libraries import FORMATS, FUNCTIONS, LIBRARIES, OF_TWO, Call, Floats, NumberFormat, found, screened
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record

@@ -207,19 +207,15 @@ def _extents(op: Op) -> dict[str, int]:
     return found
 
 
-def _often(op: Op, operand: Operand) -> tuple[str, ...]:
-    return menus_of(op)[operand.name].often
-
-
 def _is_free(op: Op, operand: Operand) -> bool:
     """Whether an input may have any values: it is no place, code, probability or what another one says."""
-    return bool({PLAIN, LIKE_FIRST} & {*_often(op, operand)})
+    return bool({PLAIN, LIKE_FIRST} & {*menus_of(op)[operand.name].often})
 
 
 def _recipe(op: Op, operand: Operand) -> str:
     if not op.is_input(operand.name):
         return ""
-    return PLAIN if _is_free(op, operand) else _often(op, operand)[0]
+    return PLAIN if _is_free(op, operand) else menus_of(op)[operand.name].often[0]
 
 
 def _filled(op: Op, draw: Draw, part: Part, fill: Fill) -> Part:

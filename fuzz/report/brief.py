@@ -11,20 +11,7 @@ from fuzz.core.adapters.target import TargetId
 from fuzz.core.base.draw import GIVEN
 from fuzz.explain.explanation import NO_SHRINK, Explanation, Memory, SmallestCase
 from fuzz.findings.state import short_words
-from fuzz.report.words import (
-    counterfactual_lines,
-    element,
-    is_named,
-    mechanism_evidence,
-    nearest_words,
-    nested,
-    no_rule,
-    phrase,
-    shared_words,
-    tested_words,
-    unset_evidence,
-    what_is_wrong,
-)
+from fuzz.report import words
 from fuzz.report.wrapping import wrapped
 from oracles.operand import AXIS
 
@@ -84,7 +71,7 @@ def commands_of(told: Explanation, path: Path | None, origin: Provenance, place:
 def headline(told: Explanation) -> str:
     """Return one line: the kernel, and what is wrong with it."""
     decides = told.attribution.configuration if told.attribution is not None else ""
-    return f"FAIL  {told.kernel}  {what_is_wrong(told)}{f', with {decides} only' if decides else ''}"
+    return f"FAIL  {told.kernel}  {words.what_is_wrong(told)}{f', with {decides} only' if decides else ''}"
 
 
 @dataclass(frozen=True)
@@ -117,7 +104,8 @@ def brief(told: Explanation, commands: Commands, width: int = WIDTH, before: int
     if commands.repro:
         more = f"to paste: {commands.snippet}" if commands.snippet else f"everything: {commands.show}"
         lines += _pair(f"next: {commands.repro}", more, width)
-    if _wants_time(told) and told.option.startswith("--") and commands.found_by:
+    wants_time = told.explained != "whole" and told.option != NO_SHRINK and _wants_rule(told)
+    if wants_time and told.option.startswith("--") and commands.found_by:
         lines += [f"  more time: {commands.found_by} {told.option} {_LONGER}"]
     return "\n".join(lines)
 
@@ -165,8 +153,8 @@ def _case_words(case: SmallestCase, width: int) -> str:
     the first, and the shapes of the others."""
     parameters = "".join(f", {name} = {value.decimal}" for name, value in case.parameters.items() if name != AXIS)
     said = {name: f"{name} {_shape(memory)}" for name, memory in case.inputs.items()}
-    values = {name: f"{name} = {nested(memory)}" for name, memory in case.inputs.items() if memory.values}
-    for some in (values, *({name: words} for name, words in values.items())):
+    values = {name: f"{name} = {words.nested(memory)}" for name, memory in case.inputs.items() if memory.values}
+    for some in (values, *({name: text} for name, text in values.items())):
         said |= some if len(", ".join({**said, **some}.values())) <= width - len("    ->") else {}
     made = f" ({case.recipe})" if said != values and case.recipe not in ("", GIVEN) else ""
     return ", ".join(said.values()) + made + parameters
@@ -180,8 +168,8 @@ def _outcome_words(told: Explanation) -> str:
     """Return the result of the smallest case, and the expected result."""
     worst = told.worst
     if worst is None or told.reason:
-        return told.reason or phrase(told)
-    must = f"{element(worst.output, worst.index)} = {worst.got.decimal}, must be {worst.expected.decimal}"
+        return told.reason or words.phrase(told)
+    must = f"{words.element(worst.output, worst.index)} = {worst.got.decimal}, must be {worst.expected.decimal}"
     others = [f"{worst.low.decimal} to {worst.high.decimal}"] if worst.low.decimal != worst.high.decimal else []
     others += ["nan"] if worst.may_be_nan and worst.expected.decimal != "nan" else []
     must += f" (or {', or '.join(others)})" if others else ""
@@ -194,33 +182,33 @@ def _evidence_words(told: Explanation, width: int) -> Iterator[str]:
     """Yield the effects of single changes, those that the rule mentions first, and how the rule was tested. They fill
     one line, or two without a rule, since the effects are then all that is known."""
     rules = [each.cause for each in told.rule.alternatives] if told.rule is not None else []
-    ending = tested_words(told.rule) if told.rule is not None else ""
+    ending = words.tested_words(told.rule) if told.rule is not None else ""
     if told.explained == "not yet":
         ending = told.note
     elif told.contract is not None and told.contract.telling and told.contract.meaning:
         yield f"that is, with {told.contract.meaning}"
     elif told.mechanism is not None:
-        yield mechanism_evidence(told.mechanism)
+        yield words.mechanism_evidence(told.mechanism)
     elif told.unset is not None:
-        yield unset_evidence(told.unset)
+        yield words.unset_evidence(told.unset)
     elif told.unsteady is not None:
         yield str(told.unsteady)
     elif _wants_rule(told):
         if told.shared is not None and not told.note:  # a note says more
-            yield shared_words(told.shared)
-        ending = no_rule(told)
+            yield words.shared_words(told.shared)
+        ending = words.no_rule(told)
     passing = [each for each in told.counterfactuals if each.passing]
-    passing.sort(key=lambda each: not any(is_named(rule, each.subject) for rule in rules))
+    passing.sort(key=lambda each: not any(words.is_named(rule, each.subject) for rule in rules))
     room = width - 2 - (len(ending) if told.rule is not None else 0)
     for each in passing:
-        both = (nearest_words(each), nearest_words(replace(each, failing=())))
-        words = next((words for words in both if len(words) <= room), "")
-        if not words:
+        both = (words.nearest_words(each), words.nearest_words(replace(each, failing=())))
+        effect = next((each for each in both if len(each) <= room), "")
+        if not effect:
             break
-        room -= len(words) + 2
-        yield words
+        room -= len(effect) + 2
+        yield effect
     if not passing and told.rule is None:
-        yield from counterfactual_lines(told.counterfactuals)
+        yield from words.counterfactual_lines(told.counterfactuals)
     if ending:
         yield ending
 
@@ -231,7 +219,3 @@ def _wants_rule(told: Explanation) -> bool:
     known = told.mechanism is not None or told.unset is not None or told.unsteady is not None
     known = known or (told.attribution is not None and bool(told.attribution.configuration))
     return told.rule is None and not known and not declared
-
-
-def _wants_time(told: Explanation) -> bool:
-    return told.explained != "whole" and told.option != NO_SHRINK and _wants_rule(told)

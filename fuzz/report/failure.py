@@ -218,12 +218,7 @@ def _targets_words(names: Sequence[str], verdicts: Mapping[str, str], everyone: 
     parts = []
     for (kernel, verdict), members in groups.items():
         whole = len(members) == everyone[kernel] and len(members) > 1
-        where = f"{kernel} on all {len(members)} targets" if whole else _shortened(members)
+        more = f" and {len(members) - _LISTED} more" if len(members) > _LISTED else ""
+        where = f"{kernel} on all {len(members)} targets" if whole else " ".join(members[:_LISTED]) + more
         parts.append(f"{where} ({verdict})" if verdict else where)
     return "; ".join(parts)
-
-
-def _shortened(members: Sequence[str]) -> str:
-    """Return the first of the names: 'c-sve@qemu:vl=128,gcc-O0 c-sve@qemu:vl=256,gcc-O0 and 3 more'."""
-    more = f" and {len(members) - _LISTED} more" if len(members) > _LISTED else ""
-    return " ".join(members[:_LISTED]) + more

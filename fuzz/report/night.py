@@ -22,6 +22,7 @@ from fuzz.findings.tally import NO_TURN, Tally, TargetTally, WorstPass
 from fuzz.report import totals
 from fuzz.report.brief import Provenance, commands_of
 from fuzz.report.console import print_failure, print_lines, room
+from fuzz.report.coverage import pairs_words
 from fuzz.report.outline import Broken, Failure, Outline, TargetLine, broken_failures, broken_kernels
 from fuzz.report.progress import spent
 from fuzz.report.source import Location, change_of, location_of
@@ -62,7 +63,7 @@ def print_night(
     console.print()
     print_lines(console, totals.not_exercised(_undeclared(seen, kernels)))
     if pairs:
-        print_lines(console, [f"{totals.pairs_words(pairs)}; the page names the others, by op"])
+        print_lines(console, [f"{pairs_words(pairs)}; the page names the others, by op"])
     failing = [(bucket.row.kernel, bucket.told.explained != "not yet") for bucket in seen.failing]
     found = totals.found_words(
         outcome or night_outcome(seen), totals.bugs_words(failing) if failing else "", [each.kernel for each in broken]

@@ -59,7 +59,8 @@ class Broken:
         yield f"  what          {self.reason}"
         said = self.said.removeprefix(self.reason).strip("\n").splitlines()
         if said:
-            first = _behind_error(said, self.reason)
+            quoted = (at for at, line in enumerate(said) if line.strip() and self.reason.endswith(line.strip()))
+            first = next(quoted, -1) + 1  # behind the first line that the reason quotes
             ours = [line for line in said[first + _SHOWN :] if line.startswith(NOTE)]
             shown = said if whole else [*said[first:][:_SHOWN], *ours]
             yield from (f"    {line}" for line in shown)
@@ -78,11 +79,6 @@ def broken_kernels(targets: Iterable[tuple[str, str, str, str]]) -> list[Broken]
         Broken(kernel, tuple(target for target, _ in found), reason, found[0][1])
         for (kernel, reason), found in groups.items()
     ]
-
-
-def _behind_error(said: list[str], reason: str) -> int:
-    """Return the index after the first line that the reason quotes; 0 if it quotes no line."""
-    return next((number + 1 for number, line in enumerate(said) if line.strip() and reason.endswith(line.strip())), 0)
 
 
 @dataclass(frozen=True)

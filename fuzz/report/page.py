@@ -24,6 +24,7 @@ from fuzz.core.generate.pairing import PairCoverage
 from fuzz.explain.explanation import Counterfactual
 from fuzz.findings import database_views
 from fuzz.report.brief import Brief, brief_of
+from fuzz.report.coverage import pair_words, pairs_words
 from fuzz.report.night import (
     broken_of,
     failure_of,
@@ -35,7 +36,7 @@ from fuzz.report.night import (
 )
 from fuzz.report.outline import Failure
 from fuzz.report.progress import minutes, spent
-from fuzz.report.totals import bugs_words, by_reason, found_words, not_judged, pair_words, pairs_words, remarks
+from fuzz.report.totals import bugs_words, by_reason, found_words, not_judged, remarks
 from fuzz.report.use_outcome import UseOutcome
 from oracles.dtypes import ITEMSIZE
 
@@ -175,16 +176,13 @@ class Card:
     def of(cls, bucket: database_views.BucketTotals, bug: Failure) -> Card:
         """Return the card of a bug."""
         told = bucket.told
-        sizes = [each for each in told.counterfactuals if _is_whole(each)]
+        values = ((each, (each.own, *each.passing, *each.failing)) for each in told.counterfactuals)
+        sizes = [each for each, some in values if all(isinstance(value, int) for value in some)]
         tried = next(iter(sorted(sizes, key=lambda each: not each.passing)), None)
         worst = told.worst
         runs = worst.bad if worst is not None and worst.of else ()
         elements = [(100 * at / worst.of, 100 * count / worst.of) for at, count in runs] if worst is not None else []
         return cls(bucket, bug, brief_of(told), tried.subject if tried else "", _cells(tried), elements)
-
-
-def _is_whole(tried: Counterfactual) -> bool:
-    return all(isinstance(value, int) for value in (tried.own, *tried.passing, *tried.failing))
 
 
 def _cells(tried: Counterfactual | None) -> list[Cell]:

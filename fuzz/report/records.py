@@ -11,7 +11,7 @@ from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import Any, TextIO
+from typing import Any
 
 from fuzz.core.adapters.target import Attestation, NotRun
 from fuzz.core.base import __version__
@@ -39,7 +39,9 @@ class RecordLog(Observer):
     def __init__(self, path: Path | None) -> None:
         self._path = path
         try:
-            self._file: TextIO | None = None if path is None else _opened(path)
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = None if path is None else path.open("w", encoding="utf-8", buffering=1 << 16)
         except OSError as error:
             raise UsageError(f"--json {path}: cannot be written: {error.strerror}") from error
         self.trouble = ""
@@ -188,11 +190,6 @@ def run_lines(case: Case, judgements: Sequence[Judgement], name: str = "", *, tw
 
 def _text(record: Mapping[str, Any]) -> str:
     return json.dumps(record, separators=(",", ":"))
-
-
-def _opened(path: Path) -> TextIO:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return path.open("w", encoding="utf-8", buffering=1 << 16)
 
 
 def write_record(path: Path | None, facts: Mapping[str, Any]) -> None:

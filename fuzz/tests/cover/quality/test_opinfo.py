@@ -14,8 +14,21 @@ from typer.testing import CliRunner
 from fuzz.quality.__main__ import app
 from fuzz.quality.asking import all_asked
 from fuzz.quality.opinfo import verb
-from fuzz.quality.opinfo.judging import FORWARD, GRADIENT, EntryAnswer, all_answers, answers, entries, samples_of
-from fuzz.quality.opinfo.verb import deviations, known, new_deviations, reasons, shares, tolerances
+from fuzz.quality.opinfo.verb import (
+    FORWARD,
+    GRADIENT,
+    EntryAnswer,
+    all_answers,
+    answers,
+    deviations,
+    entries,
+    known,
+    new_deviations,
+    reasons,
+    samples_of,
+    shares,
+    tolerances,
+)
 from fuzz.tasks.comparison import FORMULA, REPLAY, RIGHT, WRONG
 
 

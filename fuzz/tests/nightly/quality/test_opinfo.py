@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from fuzz.quality.opinfo.judging import FORWARD, all_answers, entries
-from fuzz.quality.opinfo.verb import known, new_deviations
+from fuzz.quality.opinfo.verb import FORWARD, all_answers, entries, known, new_deviations
 from fuzz.tasks.comparison import WRONG
 from oracles.dtypes import COMPUTED
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from fuzz.quality.opinfo.judging import entries
+from fuzz.quality.opinfo.verb import entries
 from fuzz.tasks.comparison import FORMULA, REPLAY, RIGHT, WRONG, Comparisons, SuiteComparison
 
 _ONE_IN, _MOST_ELEMENTS = 4, 2000
