@@ -20,12 +20,12 @@ from fuzz.core.base.errors import UsageError
 from fuzz.core.base.exits import Exit
 from fuzz.core.base.files import unwritable
 from fuzz.core.base.text import counted
+from fuzz.core.base.verdict import Verdict
 from fuzz.findings.codec import encoded
 from fuzz.report import github
 from fuzz.report.github import comment
 from fuzz.report.outline import Failure, Outline, TargetLine
 from fuzz.report.totals import not_judged, remarks
-from fuzz.report.words import RULES
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 MOST_RESULTS = 5000
@@ -33,7 +33,23 @@ MOST_RESULTS = 5000
 shown ones."""
 FINGERPRINT = "kernelfuzzBucket/v1"
 
-_NUMBER = {verdict: number for number, verdict in enumerate(RULES)}
+_RULES = {
+    Verdict.FAIL_NUMERIC: "a finite value outside what a correct implementation may return",
+    Verdict.FAIL_NONFINITE: "NaN or infinity where none may be, or none where one must be",
+    Verdict.FAIL_LAW: "a law that the kernel declares does not hold bit for bit",
+    Verdict.FAIL_MEMORY: "read or write outside the tensors",
+    Verdict.FAIL_SHAPE: "an output of the wrong shape",
+    Verdict.FAIL_DTYPE: "an output of the wrong dtype",
+    Verdict.FAIL_INPUT_MODIFIED: "an input that is no output was changed",
+    Verdict.FAIL_UNWRITTEN: "an output element holds what it held before the call: never written, or made of it",
+    Verdict.FAIL_ACCEPTED_INVALID: "an input that must be rejected was taken",
+    Verdict.CRASH: "the kernel crashed, or cannot be built or started",
+    Verdict.TIMEOUT: "the kernel did not return in time",
+    Verdict.REJECTED: "the kernel refused an input that it is declared to accept",
+    Verdict.FAIL_PROCESS: "the kernel left its process changed",
+}
+"""The meaning of each verdict that is a finding. The order never changes, since rules are numbered by it."""
+_NUMBER = {verdict: number for number, verdict in enumerate(_RULES)}
 
 
 def sarif(outline: Outline) -> str:
@@ -64,7 +80,7 @@ def sarif(outline: Outline) -> str:
 def _driver(outline: Outline) -> dict[str, Any]:
     rules = [
         {"id": verdict.value, "shortDescription": {"text": text}, "defaultConfiguration": {"level": "error"}}
-        for verdict, text in RULES.items()
+        for verdict, text in _RULES.items()
     ]
     return {"name": "kernelfuzz", "version": str(outline.environment.get("kernelfuzz", "0")), "rules": rules}
 

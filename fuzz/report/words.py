@@ -1,14 +1,11 @@
-"""The words of an explanation: each fact in English, in one place. Only people read these words. Those by verdict and
-by mechanism are in `words.toml`."""
+"""The words of an explanation: each fact in English, in one place. Only people read these words."""
 
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 from fuzz.core.base.dtypes import shortest
 from fuzz.core.base.fill import FILLS
@@ -19,11 +16,22 @@ from fuzz.explain.rule.bounds import HELD
 from fuzz.explain.rule.rule import Rule
 
 UNLESS = "unless values or a coarse dtype hide it"
-_TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-PHRASES: Mapping[Verdict, str] = {Verdict(name): each["phrase"] for name, each in _TEXTS["verdicts"].items()}
+PHRASES: Mapping[Verdict, str] = {
+    Verdict.FAIL_NUMERIC: "wrong values",
+    Verdict.FAIL_NONFINITE: "wrong NaN or infinity",
+    Verdict.FAIL_LAW: "breaks {law}",
+    Verdict.FAIL_MEMORY: "reads or writes outside its tensors",
+    Verdict.FAIL_SHAPE: "an output of the wrong shape",
+    Verdict.FAIL_DTYPE: "an output of the wrong dtype",
+    Verdict.FAIL_INPUT_MODIFIED: "changes an input",
+    Verdict.FAIL_UNWRITTEN: "leaves elements as they were",
+    Verdict.FAIL_ACCEPTED_INVALID: "takes what it must reject",
+    Verdict.CRASH: "crashes",
+    Verdict.TIMEOUT: "hangs",
+    Verdict.REJECTED: "refuses what it should take",
+    Verdict.FAIL_PROCESS: "leaves its process changed",
+}
 """What the kernel does wrong, by verdict."""
-RULES: Mapping[Verdict, str] = {Verdict(name): each["rule"] for name, each in _TEXTS["verdicts"].items()}
-"""The meaning of each verdict that is a finding. The order never changes, since rules are numbered by it."""
 _BY_VALUES = (Verdict.FAIL_NUMERIC, Verdict.FAIL_NONFINITE, Verdict.FAIL_UNWRITTEN)
 """The verdicts whose words are left out if a cause is known; for other verdicts both are stated."""
 _UNSET = {
@@ -56,6 +64,69 @@ def what_is_wrong(told: explanation.Explanation) -> str:
     return f"{what} {_when(told.rule)}" if told.rule is not None else what
 
 
+_MECHANISMS = {
+    "ignores": (
+        "ignores {about}", "with other values of {about} it returns the same bits, which cannot be right for both"
+    ),
+    "keeps": (
+        "keeps {about} of an earlier call", "called again with other values of {about} it returns the same bits"
+    ),
+    "stale": (
+        "returns the output of an earlier call", "what was right for one call it returns for the next one, too"
+    ),
+    "loses": (
+        "loses {count} of {of} terms along {dim}",
+        "other values of {about} at {dim} = {places} change no bit of the result, and must",
+    ),
+    "apart": (
+        "needs all of {about} within 2^31 elements", "with the same values of {about} in rows that lie nearer it passes"
+    ),
+    "layout": ("needs contiguous {about}", "with the same values of {about} side by side in memory it passes"),
+    "form": ("is {about}", "its results are the values of that, wherever it is another one"),
+    "scale": (
+        "right until {about} {be} about {limit}{step}", "the same values of {about} pass when smaller"
+    ),
+    "down": (
+        "right down to {about} of about {limit}{step}", "the same values of {about} pass when larger"
+    ),
+    "takes": (
+        "rounds {about} to {step_alone}", "so rounded, {about} gives the same bits, which are right for that alone"
+    ),
+    "narrow": (
+        "{about} {step_alone}", "all its results are numbers of {step_alone}, as far off as its roundings may put them"
+    ),
+    "inside": (
+        "rounds {about} to {step_alone}", "its results are those of the formula with that step rounded to {step_alone}"
+    ),
+    "unless": (
+        f"{PHRASES[Verdict.FAIL_NUMERIC]}, right with {{about}}",
+        "so it passes, and fails with other ordinary values",
+    ),
+    "unordered": (
+        "ignores the order of {about} along {dim}",
+        "reversed along {dim}, {about} gives the same result but for rounding, and must not",
+    ),
+    "step": ("wrong where {step_alone}", "its results are those of a formula with that step, right and wrong ones"),
+    "shift": (
+        "right until {about} {be} about {limit} from {origin}{step}",
+        "with {about} as far apart, but nearer to {origin}, it passes",
+    ),
+    "power": ("right only where {dim} is a power of two", "ordinary values pass there, and fail at lengths between"),
+    "linear": ("is not linear", "each unit impulse passes, and the results of a sum are not the sums of theirs"),
+    "bins": (
+        "wrong in {count} of {of} results of a row{step}", "of each unit impulse all are right but {about} at {places}"
+    ),
+    "impulses": (
+        "wrong factors at {count} of {of} places of {about}", "unit impulses at {places} are wrong, all others right"
+    ),
+    "coarse": (
+        "has coarse factors, off by {limit}", "unit impulses, which show each factor alone, are that far off"
+    ),
+    "tie": ("chooses otherwise at a near tie", "the two values that decide differ by {limit} of themselves"),
+}  # fmt: skip
+"""The words for what a kernel does wrong, and for the experiment that showed it, by kind."""
+
+
 def mechanism_words(found: explanation.Mechanism) -> str:
     """Return what the kernel does wrong, in words."""
     return _of_mechanism(found, 0)
@@ -69,8 +140,7 @@ def mechanism_evidence(found: explanation.Mechanism) -> str:
 def _of_mechanism(found: explanation.Mechanism, which: int) -> str:
     about, places = found.about or "all inputs", ", ".join(map(str, found.places[:_NEAREST]))
     more = ", ..." if len(found.places) > _NEAREST else ""
-    text: str = _TEXTS["mechanisms"][found.kind][which]
-    return text.format(
+    return _MECHANISMS[found.kind][which].format(
         about=about, dim=found.dim, origin=found.dim or 0, places=f"{places}{more}", count=len(found.places),
         of=found.of, limit=f"{found.limit:.2g}", step=f" ({found.step})" if found.step else "", step_alone=found.step,
         be="are" if " and " in about else "is",

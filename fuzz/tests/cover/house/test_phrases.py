@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import tomllib
 from collections.abc import Iterator
 
 from fuzz.tests.conftest import CHECKOUT
@@ -35,10 +34,7 @@ def _texts(source: str) -> Iterator[str]:
 def _phrases() -> set[str]:
     """Words in a row that a report prints as they are: what stands between the values that differ."""
     files = (CHECKOUT / "fuzz" / "report").glob("*.py")
-    texts = [text for path in files for text in _texts(path.read_text()) if not text.startswith("fuzz.")]
-    tables = tomllib.loads((CHECKOUT / "fuzz" / "report" / "words.toml").read_text("utf-8")).values()
-    for row in (row for table in tables for row in table.values()):
-        texts += row.values() if isinstance(row, dict) else row
+    texts = (text for path in files for text in _texts(path.read_text()) if not text.startswith("fuzz."))
     parts = (part for text in texts for part in re.split(r"\{[^{}]*\}|\n", text))
     return {found for part in parts for found in _WORDS.findall(part) if len(found) >= _LEAST} - _OF_OTHERS
 
