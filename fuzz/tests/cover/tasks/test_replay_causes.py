@@ -80,7 +80,7 @@ _CAUSES: Mapping[str, tuple[Kernel, Kernel, str, Mapping[str, str], Mapping[str,
         lambda edges, x: np.searchsorted(edges, x, side="right"), lambda edges, x: torch.searchsorted(edges, x),
         "edges=k, x=n", {}, {}, "as if equal elements went to the other side of searchsorted"),
     "NaN": (
-        _by_comparing, lambda x: torch.argmax(x, -1), "x=b n", {}, {"values": "any"},
+        _by_comparing, lambda x: torch.argmax(x, -1), "x=b n", {}, {"values": "any", "max_cases": 60},
         "as if NaN were never larger, nor smaller"),
     "an input": (
         lambda a, b: torch.linalg.solve(a, b.T), lambda a, b: torch.linalg.solve(a, b), "a=n n, b=n n", {}, {},
@@ -107,7 +107,7 @@ _CAUSES: Mapping[str, tuple[Kernel, Kernel, str, Mapping[str, str], Mapping[str,
         "a=m k, b=k n", _BYTES, {}, "when k mod 4 != 0"),
     "rare values": (
         lambda x: np.sort(x, -1)[..., (x.shape[-1] - 1) // 2], lambda x: torch.nanmedian(x, -1).values, "x=b n", {},
-        {"values": "any"}, "only where x has a NaN"),
+        {"values": "any", "max_cases": 60}, "only where x has a NaN"),
     "an extent": (_short_root, lambda a: torch.linalg.cholesky(a), "a=n n", {}, {}, "when n >= 9"),
 }  # fmt: skip
 
