@@ -34,8 +34,7 @@ from fuzz.explain.evidence.evidence import Evidence, Masking, telling
 from fuzz.explain.rule.inducer import learn
 from fuzz.explain.rule.rule import Atom, Learned, Rule
 from fuzz.explain.rule.traits import target_traits
-from fuzz.explain.trial.family import Family
-from fuzz.explain.trial.trial import Trials
+from fuzz.explain.trial.trial import Family, Trials
 from oracles.dtypes import ITEMSIZE, form
 from oracles.ops import OPS
 

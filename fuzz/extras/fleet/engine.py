@@ -22,8 +22,7 @@ from fuzz.core.judge.judge import Judgement
 from fuzz.core.judge.trouble import error_words
 from fuzz.explain.finding import Finding
 from fuzz.explain.rule.rule import Rule
-from fuzz.explain.trial.family import Family
-from fuzz.explain.trial.trial import traits_for
+from fuzz.explain.trial.trial import Family, traits_for
 from fuzz.extras.fleet import cluster
 from fuzz.extras.fleet.executor import DaskExecutor
 from fuzz.extras.fleet.shard import answered
