@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fuzz.campaign.search.groups import slow_targets_of
+from fuzz.campaign.search.runner import slow_targets_of
 from fuzz.campaign.search.turn_runner import SearchScope
 from fuzz.core.adapters.pack import built_in
 from fuzz.core.adapters.target import Attestation, Target
