@@ -124,13 +124,10 @@ class Runner:
     def run(self, op: str, run_seed: int, share: float = 1.0) -> Tally:
         """Search until `share` of the limits is used up or a stop is wanted; turns that began by then are still judged.
         The time begins when all workers have started, since starting dozens takes longer than the share of an op."""
-        return self._search([op], run_seed, share)
+        return self.run_beside([op], run_seed, share)
 
-    def run_beside(self, ops: Sequence[str], run_seed: int) -> Tally:
+    def run_beside(self, ops: Sequence[str], run_seed: int, share: float = 1.0) -> Tally:
         """Search several ops as `run` does one, several at a time: see `OpShares`."""
-        return self._search(ops, run_seed, 1.0)
-
-    def _search(self, ops: Sequence[str], run_seed: int, share: float) -> Tally:
         self.wait_for_workers()
         seconds = math.inf if self.limits.max_time is None else self.limits.max_time * share
         self._began, self._taken = self.clock(), 0
