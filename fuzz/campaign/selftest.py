@@ -71,7 +71,7 @@ class MutantHunt:
             self.trouble = f"its base fails on the same case: {base.verdict.value}"
         elif judgement.verdict.value not in self.mutant.caught_as:
             self.trouble = f"caught as {judgement.verdict.value}, expected {' or '.join(self.mutant.caught_as)}"
-        elif not self._on_trigger(case):
+        elif self.mutant.fails_when is not None and not self.mutant.fails_when(Frame(case).n):
             self.trouble = f"fails where the defect cannot show ({self.mutant.trigger})"
         else:
             self.killed_by, self.evidence = judgement, case
@@ -89,9 +89,6 @@ class MutantHunt:
             self.where = history_line(found.history, self.evidence, f"{self.where}, needs history: fails")
         else:
             self.trouble = f"expected to need history: {found.need.value}"
-
-    def _on_trigger(self, case: Case) -> bool:
-        return self.mutant.fails_when is None or self.mutant.fails_when(Frame(case).n)
 
 
 @dataclass

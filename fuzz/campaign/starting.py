@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from fuzz.campaign.search.executor import Crew
-from fuzz.campaign.search.groups import groups_of, processes_for
-from fuzz.campaign.search.runner import MOST_HANGS
+from fuzz.campaign.search.runner import MOST_HANGS, groups_of, processes_for
 from fuzz.campaign.search.turn_runner import SearchScope
 from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import NotRun, Target

@@ -65,9 +65,8 @@ def gate(options: GateOptions) -> Exit:
     """
     from fuzz.campaign.corpus import folder as corpus
     from fuzz.campaign.corpus.accuracy import require_own
+    from fuzz.campaign.gate import session as gating
     from fuzz.campaign.gate.changes import changes_since, touched
-    from fuzz.campaign.gate.known import Before, KnownFailures, before, load_known
-    from fuzz.campaign.gate.session import SEED, GateSession, phases, slow_every
     from fuzz.campaign.search.stopping import SessionLimits
     from fuzz.campaign.search.turn_runner import SearchScope
     from fuzz.campaign.session import Session
@@ -91,11 +90,11 @@ def gate(options: GateOptions) -> Exit:
     chosen = {target.kernel.name for target in targets}
     changed = touched(pack.kernels, pack.path, changes)
     reasons = {name: why for name, why in changed.items() if name in chosen}
-    known = load_known(options.known) if options.known else ()
+    known = gating.load_known(options.known) if options.known else ()
     output = writable(options.output)
-    earlier = before(options.store, output) if options.store is not None else Before()
+    earlier = gating.before(options.store, output) if options.store is not None else gating.Before()
     kept = [entry.case for entry in known if entry.case is not None]
-    known_phases = phases(corpora, [*kept, *(each.path for each in earlier.kept)])
+    known_phases = gating.phases(corpora, [*kept, *(each.path for each in earlier.kept)])
     pack_option, most, began = pack_words(options.pack, options.untrusted), options.max_cases, time.monotonic()
     judged = given(
         max_cases=most if most != GateOptions.max_cases else None, corpora=options.corpora, known=options.known,
@@ -103,16 +102,16 @@ def gate(options: GateOptions) -> Exit:
     )  # fmt: skip
     command = options.selection.repeated("gate", *given(base=options.base), *pack_option, *judged)
     records, laws = options.json is not None, declared(pack.kernels)
-    scope = SearchScope(pack.kernels, laws, slow_every=slow_every(most), slow_first=1, records=records)
-    book = book_in(output, SEED)
+    scope = SearchScope(pack.kernels, laws, slow_every=gating.slow_every(most), slow_first=1, records=records)
+    book = book_in(output, gating.SEED)
     if options.store is not None:  # findings are sorted into buckets as the store sorts them
         book = replace(book, name_of=by_family, buckets=dict(earlier.buckets))
     session = Session(
-        targets, book, scope, SEED, SessionLimits(None, most), options.json, options.jobs,
+        targets, book, scope, gating.SEED, SessionLimits(None, most), options.json, options.jobs,
         options.case_limit, searched=[target for target in targets if target.kernel.name in reasons],
     )  # fmt: skip
-    origin = Provenance(SEED, command, pack_option, since=changes.start)
-    ran = GateSession(session, KnownFailures(known, datetime.now(UTC).date()), reasons, before=earlier)
+    origin = Provenance(gating.SEED, command, pack_option, since=changes.start)
+    ran = gating.GateSession(session, gating.KnownFailures(known, datetime.now(UTC).date()), reasons, before=earlier)
     session.over = lambda: options.fail_fast and bool(ran.unknown)
     with session:
         with session.interruption:

@@ -56,7 +56,7 @@ def run(options: RunOptions) -> Exit:
 
     For example: kernelfuzz run --pack mine --max-time 5m
     """
-    from fuzz.campaign.search.groups import search_ops
+    from fuzz.campaign.search.runner import search_ops
     from fuzz.campaign.search.stopping import SessionLimits
     from fuzz.campaign.search.turn_runner import SearchScope
     from fuzz.campaign.session import Session

@@ -66,10 +66,6 @@ class SumBench:
             if name not in op.integers and each.alias is None and 0 not in each.layout.strides
         }
 
-    def is_like(self, name: str, other: str) -> bool:
-        """Whether two inputs have the same dimensions."""
-        return self.trace.tensors[name] == self.trace.tensors[other]
-
     @lazy
     def _plain(self) -> FormulaProblem:
         return FormulaProblem(problem_of(self.like))

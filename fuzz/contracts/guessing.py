@@ -87,10 +87,10 @@ def guesses(bench: SumBench, along: str, nodes: Sequence[Node]) -> Iterator[Gues
         for name in bench.floats
         if {*along.split()} <= {*bench.trace.tensors.get(name, ())} and name not in OPS[bench.like.op].columns
     ]
-    left = [*nodes]
+    left, dims = [*nodes], bench.trace.tensors
     for name in inputs:
         # An input of the same shape may be added to this one: then the small and large terms need zeros in it.
-        alike = frozenset(other for other in bench.floats if other != name and bench.is_like(name, other))
+        alike = frozenset(other for other in bench.floats if other != name and dims[other] == dims[name])
         for elements, zeros in product(_ELEMENTS, dict.fromkeys((frozenset[str](), alike))):
             for node in [*left]:
                 guessing = _Guessing(bench, along, name, elements, zeros, node)

@@ -16,8 +16,7 @@ from fuzz.core.base.verdict import Verdict
 from fuzz.explain.explanation import Attribution
 from fuzz.explain.finding import Finding
 from fuzz.explain.rule.rule import Rule
-from fuzz.explain.trial.family import Family
-from fuzz.explain.trial.trial import traits_for
+from fuzz.explain.trial.trial import Family, traits_for
 
 _MOST_FINDINGS = 5_000
 _MOST_BYTES = 128 << 20

@@ -21,13 +21,19 @@ from fuzz.explain.finding import Diagnosis, Finding, change
 from fuzz.explain.rule.rule import Rule
 from fuzz.explain.shrink.shrink import shrink
 from fuzz.explain.stages.conclusion import Conclusion
-from fuzz.explain.stages.counterfactuals import counterfactuals
-from fuzz.explain.stages.declaration import LEAST, Fitting, fitting
+from fuzz.explain.stages.counterfactuals import LEAST, Fitting, counterfactuals, fitting
 from fuzz.explain.stages.explain import explain
 from fuzz.explain.stages.mechanisms import LOSSY, mechanism
-from fuzz.explain.trial.family import Family
-from fuzz.explain.trial.trial import KeepsStateError, Observed, Trials, reproduced, traits_for, unset_read
-from fuzz.explain.trial.unsteady import unsteady
+from fuzz.explain.trial.trial import (
+    Family,
+    KeepsStateError,
+    Observed,
+    Trials,
+    reproduced,
+    traits_for,
+    unset_read,
+    unsteady,
+)
 
 SECONDS = 45.0
 """The seconds for one finding, unless an option says otherwise. Chosen, not measured."""

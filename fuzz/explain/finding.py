@@ -13,8 +13,7 @@ from fuzz.core.judge.judge import Judgement
 from fuzz.explain.explanation import Attribution, Counterfactual, Earlier, Explanation, Mechanism, UnsetRead, Unsteady
 from fuzz.explain.rule.rule import Rule
 from fuzz.explain.stages.conclusion import Conclusion
-from fuzz.explain.stages.counterfactuals import held_against
-from fuzz.explain.stages.declaration import Fitting
+from fuzz.explain.stages.counterfactuals import Fitting, held_against
 from oracles.ops import OPS
 
 

@@ -222,8 +222,7 @@ class FindingBook:
 
     def _told(self, buckets: Mapping[str, Bucket], case: Case, judgement: Judgement) -> str | None:
         """Return the name of the first bucket whose rule covers the case; None if there is none."""
-        from fuzz.explain.trial.family import Family
-        from fuzz.explain.trial.trial import traits_for
+        from fuzz.explain.trial.trial import Family, traits_for
 
         if all(bucket.core is None for bucket in buckets.values()):
             return None

@@ -163,7 +163,7 @@ def by_verdict(kernel: str, judgement: Judgement) -> str:
 def by_family(kernel: str, judgement: Judgement) -> str:
     """Return the bucket name for a kernel and family. A family is a set of verdicts that one cause may show as, such as
     a wrong value and a NaN."""
-    from fuzz.explain.trial.family import Family
+    from fuzz.explain.trial.trial import Family
 
     return "-".join([kernel, *Family.of(judgement).key.split()])
 

@@ -18,9 +18,8 @@ from fuzz.explain.causes import Cause, breadth, by_way, causes_of, fails_on, ker
 from fuzz.explain.diagnosis import TimeAllowance, TimeShares, Workers, diagnose, never, new_workers, silent
 from fuzz.explain.finding import Finding
 from fuzz.explain.rule.rule import Rule, Traits
-from fuzz.explain.trial.family import Family
 from fuzz.explain.trial.kinship import are_kin
-from fuzz.explain.trial.trial import OutOfTimeError, Trials, reproduced, traits_for
+from fuzz.explain.trial.trial import Family, OutOfTimeError, Trials, reproduced, traits_for
 from fuzz.findings import casefile
 from fuzz.findings.book import FindingBook
 from fuzz.findings.bucket import Bucket, family_of

@@ -38,8 +38,7 @@ from fuzz.explain.rule.rule import Traits
 from fuzz.explain.shrink.shrink import shrink
 from fuzz.explain.stages.conclusion import Conclusion, concluded
 from fuzz.explain.stages.explain import evidence_of
-from fuzz.explain.trial.family import Family
-from fuzz.explain.trial.trial import KeepsStateError, Trials
+from fuzz.explain.trial.trial import Family, KeepsStateError, Trials
 from fuzz.report import console
 from fuzz.report.console import PlainTable, print_table
 from fuzz.report.records import write_record

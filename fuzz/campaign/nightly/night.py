@@ -24,7 +24,7 @@ from fuzz.campaign.nightly import opening, sharing
 from fuzz.campaign.nightly.known import SharedFolder, corpora_of, known_cases, until
 from fuzz.campaign.search.deadline import Stopping
 from fuzz.campaign.search.executor import Engine as Cluster
-from fuzz.campaign.search.groups import CountedSchedule, slow_targets_of
+from fuzz.campaign.search.runner import CountedSchedule, slow_targets_of
 from fuzz.campaign.search.stopping import SessionLimits
 from fuzz.campaign.search.turn_runner import SearchScope
 from fuzz.campaign.session import Session

@@ -16,8 +16,8 @@ from types import TracebackType
 from typing import TypeVar
 
 from fuzz.campaign.search.executor import Watch, silent
+from fuzz.campaign.search.schedule import fittest
 from fuzz.campaign.search.search_process import resident, run_search_process
-from fuzz.campaign.search.shares import fittest
 from fuzz.campaign.search.turn_runner import AHEAD, SEARCHES, FindingId, SearchScope, TurnJob, TurnReport
 from fuzz.campaign.search.wire import (
     Calls,

@@ -3,7 +3,7 @@ returns its own factors. An error of these, or of one result, is then not hidden
 magnitudes a transform is otherwise held.
 
 That a transform is linear, and that a shift of the row turns each result by an angle, follows where all impulses are
-right and sums of them are; so these two name what is wrong, see `fuzz.explain.stages.transforms`, and find no more.
+right and sums of them are; so these two name what is wrong, see `fuzz.explain.stages.bench`, and find no more.
 """
 
 from __future__ import annotations

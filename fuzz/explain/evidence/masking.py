@@ -34,8 +34,7 @@ from fuzz.explain.evidence.evidence import Evidence, Masking, telling
 from fuzz.explain.rule.inducer import learn
 from fuzz.explain.rule.rule import Atom, Learned, Rule
 from fuzz.explain.rule.traits import target_traits
-from fuzz.explain.trial.family import Family
-from fuzz.explain.trial.trial import Trials
+from fuzz.explain.trial.trial import Family, Trials
 from oracles.dtypes import ITEMSIZE, form
 from oracles.ops import OPS
 
@@ -188,7 +187,7 @@ def _against(evidence: Evidence, target: Target) -> list[int]:
     """Return the indices of undecided probes on this target that pass against the rule. If the rule is inexact, probes
     that miss one condition follow, since that condition may be about what shows the failure and not about its cause."""
     learned, places = evidence.induced().learned, evidence.counted()
-    rules = [_without_hiding(rule) for rule in (learned.rule, *learned.others)]
+    rules = [Rule(tuple(a for a in rule.atoms if not _may_hide(a))) for rule in (learned.rule, *learned.others)]
     tried = zip(places, *evidence.tried(places), strict=True)
     known, own = evidence.masking.shown, target_traits(target).items()
     left = {place for place in places if place not in known and own <= evidence.traits[place].items()}
@@ -202,10 +201,6 @@ def _against(evidence: Evidence, target: Target) -> list[int]:
     held = {*found}
     others = (place for place, each in passing if place not in held and any(rule.holds(each) for rule in wider))
     return [*found, *islice(others, _EXCLUDED)]
-
-
-def _without_hiding(rule: Rule) -> Rule:
-    return Rule(tuple(atom for atom in rule.atoms if not _may_hide(atom)))
 
 
 def failing_ordinarily(

@@ -18,7 +18,7 @@ from fuzz.core.generate import variations as vary
 from fuzz.core.generate.given import UNEVEN, VALUES, judged_values
 from fuzz.core.generate.layouts import classes_of
 from fuzz.core.generate.storage import Memory
-from fuzz.explain.evidence.closing import FACTORS, with_extents
+from fuzz.explain.evidence.evidence import FACTORS, with_extents
 from oracles.dtypes import ITEMSIZE
 from oracles.operand import OUTER
 from oracles.ops import OPS

@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 from fuzz.core.base.case import Case
 from fuzz.core.base.feature import Feature
-from fuzz.explain.rule.atoms import Columns, Table, grown_of
-from fuzz.explain.rule.rule import Atom, Learned, Rule, Trait, Traits
+from fuzz.explain.rule.rule import Atom, Columns, Learned, Rule, Table, Trait, Traits, grown_of
 
 _CLOSE = 0.01
 """The relative distance of a passing value beyond a threshold up to which the threshold is known well enough."""

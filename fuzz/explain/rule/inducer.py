@@ -12,8 +12,19 @@ from itertools import zip_longest
 from operator import and_, or_
 
 from fuzz.core.base.feature import Feature
-from fuzz.explain.rule.atoms import ATOM_WORTH, Grown, Table, atoms_of, first, grown_of
-from fuzz.explain.rule.rule import THERE, Atom, Learned, Rule, Traits
+from fuzz.explain.rule.rule import (
+    ATOM_WORTH,
+    THERE,
+    Atom,
+    Grown,
+    Learned,
+    Rule,
+    Table,
+    Traits,
+    atoms_of,
+    first,
+    grown_of,
+)
 
 _MOST_RULES = 3
 _LEAST_FAILURES = 3

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from fuzz.core.base.feature import Feature
 from fuzz.core.base.text import counted
-from fuzz.explain.attribute.places import places_of
-from fuzz.explain.evidence import arranged
+from fuzz.explain.attribute.attribution import places_of
 from fuzz.explain.evidence.evidence import Evidence
 from fuzz.explain.evidence.masking import hiding, shown_in, shown_with
+from fuzz.explain.evidence.refutation import ARRANGED_RECIPE
 from fuzz.explain.explanation import Held, Places, Suggestion
 from fuzz.explain.rule.bounds import HELD, Probed, RuleBounds, bounds_of, fades, is_open, missing_alone, plainly
 from fuzz.explain.rule.inducer import loosened
@@ -91,7 +91,7 @@ def concluded(evidence: Evidence, law: str) -> Conclusion:
     learned = plainly(evidence.induced().learned, tried)
     # The probes that were drawn to refute the rule are mostly near its limits, and so not usual; nor are sorted values.
     tests, origins = {*evidence.tests}, [case.origin for case in evidence.cases]
-    usual = evidence.tried(p for p in counted if p not in tests and origins[p].recipe != arranged.RECIPE)
+    usual = evidence.tried(p for p in counted if p not in tests and origins[p].recipe != ARRANGED_RECIPE)
     drawn = evidence.tried(place for place in counted if origins[place].shard is not None)
     cores = tuple(loosened(rule, usual, drawn) for rule in (learned.rule, *learned.others))
     core = cores[0] if evidence.whole and learned.sound and cores[0].atoms else None

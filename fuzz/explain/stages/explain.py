@@ -21,10 +21,9 @@ from fuzz.core.generate import variations as vary
 from fuzz.core.generate.dims import CHEAP_WORK, MOST_WORK
 from fuzz.core.judge.judge import Judgement
 from fuzz.explain.evidence import probes
-from fuzz.explain.evidence.arranged import arranged, matter
-from fuzz.explain.evidence.closing import closing
 from fuzz.explain.evidence.evidence import (
     Evidence,
+    closing,
     differing,
     made_for,
     probe,
@@ -34,7 +33,7 @@ from fuzz.explain.evidence.evidence import (
     says_something,
 )
 from fuzz.explain.evidence.masking import swamped, unmask
-from fuzz.explain.evidence.refutation import refuting, searched
+from fuzz.explain.evidence.refutation import arranged, matter, refuting, searched
 from fuzz.explain.explanation import Suggestion
 from fuzz.explain.rule.bounds import is_rough
 from fuzz.explain.rule.rule import Traits

@@ -27,6 +27,7 @@ from fuzz.explain.stages.bench import (
     chosen_gap,
     exact,
     is_finite,
+    of_transform,
     other_values,
     received,
     truth_of,
@@ -36,7 +37,6 @@ from fuzz.explain.stages.bench import (
     with_tensor,
 )
 from fuzz.explain.stages.forms import OTHERS, SAME, lost_step, read, rewritten, roundings
-from fuzz.explain.stages.transforms import of_transform
 from fuzz.explain.trial.trial import OutOfTimeError, Trials
 from oracles.doubledouble import F64, head
 from oracles.dtypes import FORMATS
@@ -74,7 +74,7 @@ _TIED = 2.0**-18
 _KNOWN, _SPEAKING, _MADE_USE = 8, 4, 1 / 32
 """The number of failing cases that another form must explain too, how many of them may tell the step, and the least
 share of its budget that they must use: the worst of a dozen runs of a correct kernel uses more, see
-`fuzz.explain.stages.declaration`."""
+`fuzz.explain.stages.counterfactuals`."""
 _CLOSER = 1 / 64
 """A result counts as that of another formula if its distance from it is at most this share of the distance between that
 formula and the declared one, wherever these differ by `TELLING` times the allowed error. Chosen, not measured."""

@@ -1,16 +1,22 @@
-"""Running a failing case again, on all targets or after given calls in a new process; and judging variants of it on one
-target."""
+"""Running a failing case again, on all targets or after given calls in a new process; judging variants of it on one
+target; families: ways of failing, each a set of verdicts and, for a broken law, the law; and results that change:
+whether the same call sometimes gives another result, for example because threads race."""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from fuzz.core.adapters.target import Target
 from fuzz.core.base.case import Case, CaseError
 from fuzz.core.base.fill import FILL, FILLS, UNSET, ZERO, fill_of, filled
-from fuzz.core.base.outcome import Outcome
+from fuzz.core.base.outcome import Outcome, Status
 from fuzz.core.base.validity import check_case
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.execute.batch import Pool
@@ -24,8 +30,77 @@ from fuzz.core.laws.registry import Entry, twin_of
 from fuzz.explain.explanation import UnsetRead, Unsteady
 from fuzz.explain.rule.rule import Rule, Traits
 from fuzz.explain.rule.traits import traits_of, twin_traits
-from fuzz.explain.trial.family import Family
-from fuzz.explain.trial.unsteady import unsteady
+from oracles.dtypes import ITEMSIZE
+
+CLEAR = 2.0
+"""The err/budget from which on a failure is no boundary case."""
+
+_FAMILIES: Mapping[Verdict, str] = {
+    Verdict.FAIL_NUMERIC: "values",
+    Verdict.FAIL_NONFINITE: "values",
+    # In memory of its own an unwritten element keeps its poison; in place it keeps the input's value, and looks wrong.
+    Verdict.FAIL_UNWRITTEN: "values",
+    Verdict.FAIL_LAW: "law",
+    Verdict.FAIL_MEMORY: "memory",
+    Verdict.FAIL_INPUT_MODIFIED: "input modified",
+    Verdict.FAIL_SHAPE: "shape",
+    Verdict.FAIL_DTYPE: "dtype",
+    Verdict.FAIL_ACCEPTED_INVALID: "accepted invalid",
+    Verdict.FAIL_PROCESS: "process",
+    Verdict.CRASH: "crash",
+    Verdict.TIMEOUT: "timeout",
+    Verdict.REJECTED: "rejected",
+}
+
+_EXCEPTION = "exception"
+"""The family of exceptions. Raising is another failure than returning wrong values."""
+_CHANCE = frozenset({"values", "memory", "crash"})
+_INVALID = frozenset({"accepted invalid", "memory", "crash"})
+"""The families that accepting invalid input may show as: the kernel may then read or write anywhere."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """One way of failing. Verdicts that one bug may show as belong to one family."""
+
+    name: str
+    law: LawCheck | None = None
+    wide: bool = False
+    """Whether wrong values, stray accesses and crashes count as one way of failing: which of them a wrong index causes
+    is chance."""
+    clear: float = 0.0
+    """The least err/budget of a failure by wrong values."""
+
+    @classmethod
+    def of(cls, judgement: Judgement) -> Family:
+        """Return the family of a finding. If it fails clearly, only clear failures belong to the family."""
+        numeric = judgement.verdict is Verdict.FAIL_NUMERIC
+        return cls(_name(judgement), judgement.broken_law, clear=min(CLEAR, judgement.ratio) if numeric else 0.0)
+
+    @property
+    def key(self) -> str:
+        """The name under which failures of one cause are collected, such as 'values' or 'law rerun'."""
+        if self.law is not None:
+            return f"{self.name} {self.law.name}"
+        return "values" if self.name in _CHANCE else self.name
+
+    def holds(self, judgement: Judgement) -> bool:
+        """Return whether the judgement is a failure of this family that is clear enough."""
+        name = _name(judgement)
+        if name != self.name and not (self.wide and self._may_show_as(name)):
+            return False
+        if self.law is not None:
+            return judgement.law is not None and judgement.law.name == self.law.name
+        return judgement.verdict is not Verdict.FAIL_NUMERIC or judgement.ratio >= self.clear
+
+    def _may_show_as(self, name: str) -> bool:
+        """Return whether a failure of this family may by chance show as one of that name."""
+        return {name, self.name} <= (_CHANCE if self.name in _CHANCE else _INVALID)
+
+
+def _name(judgement: Judgement) -> str:
+    """Return the name of a failure's family; '' for no failure."""
+    return _EXCEPTION if judgement.raised else _FAMILIES.get(judgement.verdict, "")
 
 
 class OutOfTimeError(Exception):
@@ -309,3 +384,76 @@ def unset_read(trials: Trials, case: Case) -> UnsetRead | None:
 def _passes(trials: Trials, case: Case, kind: int, without: Collection[str] = ()) -> bool:
     (judgement,) = trials.judge([filled(case, kind, without)])
     return judgement is not None and judgement.verdict is Verdict.PASS
+
+
+CALLS = 32
+"""The number of calls: a result that changes in one call of ten is missed once in thirty times."""
+
+
+_PROCESSES, _BUSY_S = 4, 1.0
+"""The number of processes that make the call at the same time on a GPU, and for how many seconds: blocks run in another
+order if others compete with them. A race between blocks that lost 24 of 32 runs in a search never lost one with a
+single process."""
+
+
+def unsteady(pool: Pool, target: Target, case: Case, *, beside: bool = False) -> Unsteady | None:
+    """Return how often and where the same call gives another result by chance. Return None if it never does, if the
+    call does not return, or if new processes give the same sequence of results, since then state that the kernel keeps
+    decides. With `beside`, if a single process always gets the same result, several processes make the call at the same
+    time; this takes seconds on a GPU, and is for failures that do not repeat."""
+    if len({_results(each, case) for each in _called(pool, target, case)}) > 1:
+        found = [_called_afresh(pool, target, case) for _ in range(2)]
+    elif beside:
+        found = _called_together(pool, target, case)
+    else:
+        return None
+    one_by_one = [[_results(each, case) for each in seen] for seen in found]
+    if all(len(set(same)) == 1 for same in zip(*one_by_one, strict=False)):
+        return None
+    ran = [each for seen in found for each in seen]
+    return next(filter(None, (_of_output(ran, name, case) for name in case.outputs)), None)
+
+
+def _called_afresh(pool: Pool, target: Target, case: Case) -> list[Outcome]:
+    pool.renew()
+    return _called(pool, target, case)
+
+
+def _called_together(beside: Pool, target: Target, case: Case) -> list[list[Outcome]]:
+    """Return the outcomes of each of several new processes, in the order of calls; the pool `beside` provides the
+    watch."""
+
+    def called(pool: Pool) -> list[Outcome]:
+        pool.watch = beside.watch
+        found, until = _called(pool, target, case), time.monotonic() + _BUSY_S
+        while time.monotonic() < until:
+            found += _called(pool, target, case)
+        return found
+
+    with ExitStack() as stack:
+        pools = [stack.enter_context(WorkerPool([target], bounded=False)) for _ in range(_PROCESSES)]
+        threads = stack.enter_context(ThreadPoolExecutor(_PROCESSES))
+        return list(threads.map(called, pools))
+
+
+def _called(pool: Pool, target: Target, case: Case) -> list[Outcome]:
+    seen = [found.get(target.id) for found in pool.submit([case] * CALLS).outcomes()]
+    return [each for each in seen if each is not None and each.status is Status.RAN]
+
+
+def _results(ran: Outcome, case: Case) -> tuple[bytes, ...]:
+    return tuple(ran.outputs[name] for name in case.outputs)
+
+
+def _of_output(ran: Sequence[Outcome], output: str, case: Case) -> Unsteady | None:
+    results = Counter(each.outputs[output] for each in ran)
+    if len(results) < 2:
+        return None
+    [(usual, often)] = results.most_common(1)
+    tensor = case.outputs[output]
+    elements = [np.frombuffer(each, np.uint8).reshape(-1, ITEMSIZE[tensor.dtype]) for each in (usual, *results)]
+    differs = np.any([(each != elements[0]).any(axis=1) for each in elements[1:]], axis=0)
+    first = np.unravel_index(int(differs.argmax()), tensor.layout.shape)
+    return Unsteady(
+        len(ran), len(ran) - often, len(results), output, tuple(map(int, first)), int(differs.sum()), differs.size
+    )

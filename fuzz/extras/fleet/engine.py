@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fuzz.campaign.search.groups import slow_targets_of
+from fuzz.campaign.search.runner import slow_targets_of
 from fuzz.campaign.search.turn_runner import SearchScope
 from fuzz.core.adapters.pack import built_in
 from fuzz.core.adapters.target import Attestation, Target
@@ -22,8 +22,7 @@ from fuzz.core.judge.judge import Judgement
 from fuzz.core.judge.trouble import error_words
 from fuzz.explain.finding import Finding
 from fuzz.explain.rule.rule import Rule
-from fuzz.explain.trial.family import Family
-from fuzz.explain.trial.trial import traits_for
+from fuzz.explain.trial.trial import Family, traits_for
 from fuzz.extras.fleet import cluster
 from fuzz.extras.fleet.executor import DaskExecutor
 from fuzz.extras.fleet.shard import answered

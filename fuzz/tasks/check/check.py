@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 
-from fuzz.campaign.search.groups import EndsSoonAfter
+from fuzz.campaign.search.runner import EndsSoonAfter
 from fuzz.campaign.search.stopping import SessionLimits
 from fuzz.campaign.session import Session
 from fuzz.campaign.starting import runnable

@@ -40,11 +40,9 @@ from fuzz.report.outline import session_outline
 from fuzz.report.totals import not_exercised
 from fuzz.tasks.check.reference import contract_of, misread_of, with_names
 from fuzz.tasks.judge.asked import Asked
-from fuzz.tasks.judge.bugs import BugsOf
-from fuzz.tasks.judge.replay import chosen, laws_of
+from fuzz.tasks.judge.bugs import BugsOf, not_given
+from fuzz.tasks.judge.replay import CASES, AxisValue, chosen, drawn, laws_of, sat, values_at_other_ranks
 from fuzz.tasks.judge.ruling import NOT_SAT, Exam, JudgeResults, JudgeView, of_kernel, solution_ruling
-from fuzz.tasks.judge.score import CASES, AxisValue, drawn, sat, values_at_other_ranks
-from fuzz.tasks.judge.words import not_given
 from fuzz.tasks.judge.written import derived, held, samples_in_parts, tensors_of, write_pack
 from fuzz.tasks.readers.solution import Solutions, check_calls
 from fuzz.tasks.readers.statement import Statement, UnreadStatementError

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.campaign.search.groups import free_memory
+from fuzz.campaign.search.runner import free_memory
 from fuzz.campaign.search.stopping import SessionLimits
 from fuzz.core.base.case import STORAGE_LIMIT, Case
 from fuzz.core.base.errors import UsageError

@@ -26,6 +26,7 @@ from fuzz.references.scope import UnknownStepError
 from fuzz.report.console import print_lines
 from fuzz.report.wrapping import wrapped_text
 from fuzz.tasks.judge.asked import Asked
+from fuzz.tasks.judge.bugs import BY_REPLAY, headline_of, summary
 from fuzz.tasks.judge.formula import FormulaJudge, formula_judge
 from fuzz.tasks.judge.full import at_full_size
 from fuzz.tasks.judge.own import in_other_mode, own_shapes, own_statement, with_causes, with_mode, with_own
@@ -46,7 +47,6 @@ from fuzz.tasks.judge.ruling import (
     scored,
     worst_of,
 )
-from fuzz.tasks.judge.words import BY_REPLAY, headline_of, summary
 from fuzz.tasks.judge.written import derived
 from fuzz.tasks.readers.formats import names_read, statements_of
 from fuzz.tasks.readers.kernelbench import LAST

@@ -31,9 +31,9 @@ from fuzz.references.replay.recipe import ReplayRecipe, given
 from fuzz.references.tracing import tensors_in
 from fuzz.references.units import floats_as
 from fuzz.tasks.judge.asked import Asked
+from fuzz.tasks.judge.bugs import shapes_text
 from fuzz.tasks.judge.replay import replay_of
 from fuzz.tasks.judge.ruling import OwnShapes, SolutionRuling, by_own
-from fuzz.tasks.judge.words import shapes_text
 from fuzz.tasks.readers.kernelbench import executed_model, made_with, model_text, of_module, with_smaller_batches
 from fuzz.tasks.readers.solution import Solution, Solutions
 from fuzz.tasks.readers.source import TaskError

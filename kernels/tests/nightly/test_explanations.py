@@ -15,8 +15,7 @@ from fuzz.explain.diagnosis import TimeAllowance, diagnose
 from fuzz.explain.facts import explanation_of
 from fuzz.explain.finding import Finding
 from fuzz.explain.shrink.shrink import sweep
-from fuzz.explain.trial.family import Family
-from fuzz.explain.trial.trial import Trials
+from fuzz.explain.trial.trial import Family, Trials
 from fuzz.report import console
 from fuzz.report.words import counterfactual_lines, rule_lines, what_is_wrong
 

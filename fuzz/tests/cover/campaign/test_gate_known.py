@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.campaign.gate.known import Before, Known, KnownError, KnownFailures, load_known
+from fuzz.campaign.gate.session import Before, Known, KnownError, KnownFailures, load_known
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.judge.judge import Judgement
 from fuzz.findings.bucket import Bucket

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.campaign.search.groups import search_ops
 from fuzz.campaign.search.guide import NO_LESSONS
 from fuzz.campaign.search.process_executor import ProcessExecutor
-from fuzz.campaign.search.runner import Runner
+from fuzz.campaign.search.runner import Runner, search_ops
 from fuzz.campaign.search.stopping import SessionLimits
 from fuzz.campaign.search.turn_runner import MATES, PIECES, SearchScope, TurnJob, TurnReport, TurnRunner, mates_at
 from fuzz.core.adapters.registry import expand
@@ -124,7 +123,7 @@ def test_pieces_that_a_process_reported_before_it_ended_are_not_run_again() -> N
 
 
 def test_all_ops_that_are_searched_without_a_limit_are_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fuzz.campaign.search.shares._STINT_S", 0.1)
+    monkeypatch.setattr("fuzz.campaign.search.schedule._STINT_S", 0.1)
     targets = _targets("softmax", "row_sum")
     with WorkerPool(targets, jobs=1) as pool:
         runner = Runner(pool, targets, SessionLimits(), book_in(tmp_path, 1))

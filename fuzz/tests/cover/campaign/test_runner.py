@@ -14,8 +14,7 @@ import pytest
 
 from fuzz.campaign.corpus import folder as corpus
 from fuzz.campaign.search.executor import Watch, silent
-from fuzz.campaign.search.groups import note_late, search_ops
-from fuzz.campaign.search.runner import Runner
+from fuzz.campaign.search.runner import Runner, note_late, search_ops
 from fuzz.campaign.search.stopping import SessionLimits
 from fuzz.campaign.search.turn_runner import FindingId, SearchScope, TurnJob, TurnReport
 from fuzz.core.adapters.pack import built_in, load

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from fuzz.campaign.search.shares import OpShares, fittest
+from fuzz.campaign.search.schedule import OpShares, fittest
 
 _READS_S = 1.0
 

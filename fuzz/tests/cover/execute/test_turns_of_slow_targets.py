@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from fuzz.campaign.search import groups
-from fuzz.campaign.search.groups import CountedSchedule, groups_of, processes_for, slow_targets_of
+from fuzz.campaign.search import runner
+from fuzz.campaign.search.runner import CountedSchedule, groups_of, processes_for, slow_targets_of
 from fuzz.core.adapters.cuda import sanitized
 from fuzz.core.adapters.registry import expand
 from fuzz.core.adapters.target import Target
@@ -45,7 +45,7 @@ def test_processes_of_watched_targets_have_one_tool_each_and_several_processors_
 def test_a_gpu_has_room_for_the_contexts_of_each_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """One of plain targets, one more beside it for watched ones, and of these alone one for each tool."""
     monkeypatch.setattr(Target, "unavailable", lambda self: None)
-    monkeypatch.setattr("fuzz.core.adapters.cuda.free_device_memory", lambda: (12 * groups._CONTEXT_BYTES,))
+    monkeypatch.setattr("fuzz.core.adapters.cuda.free_device_memory", lambda: (12 * runner._CONTEXT_BYTES,))
     plain = [target for target in expand(PACK.kernels, this_host()) if target.id == "torch-eager@cuda"]
     watched = [leg for target in plain for leg in sanitized(target)]
     most = [min(processes_for(chosen, 64, None), 64) for chosen in (plain, [*plain, *watched], watched, watched[:1])]

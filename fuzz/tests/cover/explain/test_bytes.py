@@ -13,8 +13,7 @@ from fuzz.core.adapters.pack import load
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.explain.shrink.shrink import shrink
 from fuzz.explain.stages.explain import explain
-from fuzz.explain.trial.family import Family
-from fuzz.explain.trial.trial import Trials
+from fuzz.explain.trial.trial import Family, Trials
 from fuzz.report.words import places_words
 from fuzz.tests.common.byte_pack import write_byte_pack
 from fuzz.tests.common.hunting import failures, target_of

@@ -15,7 +15,7 @@ from fuzz.explain.explanation import Counterfactual
 from fuzz.explain.finding import Diagnosis, Finding
 from fuzz.explain.rule.rule import Atom, Learned, Rule
 from fuzz.explain.stages.conclusion import Conclusion
-from fuzz.explain.stages.declaration import Fitting
+from fuzz.explain.stages.counterfactuals import Fitting
 from fuzz.findings.codec import rule_from_text, rule_to_text
 from fuzz.tests.common.features import ROWS, N
 from fuzz.tests.common.hunting import GENERIC, failing, given_case, target_of, with_edits

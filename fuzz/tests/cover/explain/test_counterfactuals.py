@@ -18,8 +18,7 @@ from fuzz.core.execute.pool import WorkerPool
 from fuzz.explain.explanation import Counterfactual
 from fuzz.explain.shrink.shrink import shrink
 from fuzz.explain.stages.counterfactuals import counterfactuals, edited, held_against
-from fuzz.explain.trial.family import Family
-from fuzz.explain.trial.trial import KeepsStateError, Trials
+from fuzz.explain.trial.trial import Family, KeepsStateError, Trials
 from fuzz.findings.casefile import FoundRecord, save
 from fuzz.report.words import counterfactual_lines, counterfactual_words, nearest_words
 from fuzz.tests.common.hunting import failing, given_case, target_of, with_edits

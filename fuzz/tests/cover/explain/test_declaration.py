@@ -11,9 +11,8 @@ from fuzz.core.adapters.c_kernel import CKernel
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.explain.causes import Pile
 from fuzz.explain.finding import Finding
-from fuzz.explain.stages.declaration import Fitting, fitting
-from fuzz.explain.trial.family import Family
-from fuzz.explain.trial.trial import Trials
+from fuzz.explain.stages.counterfactuals import Fitting, fitting
+from fuzz.explain.trial.trial import Family, Trials
 from fuzz.report.words import contract_words
 from fuzz.tests.common.hunting import PACK, failures, mutant, target_of
 from oracles.formula.contract import Contract

@@ -17,8 +17,7 @@ from fuzz.explain.rule.rule import Atom, Learned, Rule
 from fuzz.explain.shrink.shrink import shrink
 from fuzz.explain.stages.conclusion import Conclusion, concluded
 from fuzz.explain.stages.explain import explain
-from fuzz.explain.trial.family import Family
-from fuzz.explain.trial.trial import KeepsStateError, Trials
+from fuzz.explain.trial.trial import Family, KeepsStateError, Trials
 from fuzz.tests.common.features import ROWS, N, left
 from fuzz.tests.common.handmade import a_case
 from fuzz.tests.common.hunting import TAIL_63, failing, given_case, mutant, target_of, with_edits

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from fuzz.core.base.outcome import Outcome, Status, Unwritten
 from fuzz.core.judge.judge import Judge
-from fuzz.explain.trial.family import Family
+from fuzz.explain.trial.trial import Family
 from fuzz.tests.common.hunting import GENERIC, given_case
 
 

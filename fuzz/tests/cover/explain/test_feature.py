@@ -15,7 +15,7 @@ from fuzz.core.base.feature import KINDS, Feature
 from fuzz.core.generate.variations import base_of, made
 from fuzz.core.laws.law import LawCheck
 from fuzz.core.laws.slices import BATCH_SUBSET
-from fuzz.explain.evidence.arranged import ARRANGED, with_arranged
+from fuzz.explain.evidence.refutation import ARRANGED, with_arranged
 from fuzz.explain.rule.rule import Atom, Rule
 from fuzz.explain.rule.traits import case_traits, traits_of, twin_traits
 from fuzz.findings.codec import rule_from_text, rule_to_text

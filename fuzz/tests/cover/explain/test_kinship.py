@@ -13,9 +13,8 @@ from fuzz import Contract, Op, Operand
 from fuzz import formula as f
 from fuzz.core.adapters.registry import expand
 from fuzz.core.base.case import Case, Output, Tensor, contiguous
-from fuzz.explain.trial.family import Family
 from fuzz.explain.trial.kinship import are_kin
-from fuzz.explain.trial.trial import Trials
+from fuzz.explain.trial.trial import Family, Trials
 from fuzz.tasks.check.function import OwnProcess, declared
 from fuzz.tasks.check.request import Calling, Promises
 from fuzz.tests.common.own_op import registered

@@ -28,8 +28,7 @@ from fuzz.explain.evidence.masking import (
 )
 from fuzz.explain.rule.rule import OF_NOTHING, Atom
 from fuzz.explain.rule.traits import case_traits
-from fuzz.explain.trial.family import Family
-from fuzz.explain.trial.trial import Trials
+from fuzz.explain.trial.trial import Family, Trials
 from fuzz.tests.common.examples import first_cases, plain
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import TAIL_63, mutant, target_of, with_edits

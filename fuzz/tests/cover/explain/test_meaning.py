@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fuzz.explain.stages.declaration import Fitting
+from fuzz.explain.stages.counterfactuals import Fitting
 from fuzz.explain.stages.forms import meaning
 from fuzz.report.brief import brief_of
 from fuzz.report.words import contract_words

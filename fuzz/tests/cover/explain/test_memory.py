@@ -23,8 +23,7 @@ from fuzz.explain.rule.traits import case_traits
 from fuzz.explain.shrink.reduction import SHARING, Choices
 from fuzz.explain.shrink.shrink import shrink
 from fuzz.explain.stages.explain import look_into
-from fuzz.explain.trial.family import Family
-from fuzz.explain.trial.trial import Trials
+from fuzz.explain.trial.trial import Family, Trials
 from fuzz.tests.common.features import N
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import PACK, failing, mutant, target_of

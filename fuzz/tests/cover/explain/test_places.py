@@ -10,7 +10,7 @@ import pytest
 from fuzz.core.base.case import Case
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.judge.judge import Judgement
-from fuzz.explain.attribute.places import places_of
+from fuzz.explain.attribute.attribution import places_of
 from fuzz.report.words import places_words
 from fuzz.tests.common.hunting import given_case
 from oracles.truth import OutputCheck

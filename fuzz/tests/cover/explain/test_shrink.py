@@ -17,8 +17,7 @@ from fuzz.explain.diagnosis import TimeAllowance, diagnose
 from fuzz.explain.finding import Finding
 from fuzz.explain.shrink.reduction import Choices
 from fuzz.explain.shrink.shrink import shrink
-from fuzz.explain.trial.family import CLEAR, Family
-from fuzz.explain.trial.trial import Trials
+from fuzz.explain.trial.trial import CLEAR, Family, Trials
 from fuzz.tests.common.hunting import TAIL_63, failing, failures, given_case, mutant, target_of, with_edits
 from oracles.truth import Truth
 

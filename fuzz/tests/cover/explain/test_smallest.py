@@ -10,8 +10,7 @@ from fuzz.core.base.case import Case
 from fuzz.core.base.kernel import Kernel
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.explain.shrink.shrink import Swept, shrink, sweep
-from fuzz.explain.trial.family import CLEAR, Family
-from fuzz.explain.trial.trial import Trials
+from fuzz.explain.trial.trial import CLEAR, Family, Trials
 from fuzz.tests.common.hunting import TAIL_63, failing, given_case, target_of, with_edits
 
 _SCALED = "y[i] = x[i] * rstd;"

@@ -12,10 +12,9 @@ from fuzz.core.base.case import Case, Layout, Output, Tensor
 from fuzz.core.base.dtypes import quantise
 from fuzz.core.base.feature import Feature
 from fuzz.core.generate.variations import base_of, made
-from fuzz.explain.evidence.closing import closing
-from fuzz.explain.rule.atoms import Columns, atoms_of
+from fuzz.explain.evidence.evidence import closing
 from fuzz.explain.rule.bounds import Probed, fades, plainest, plainly
-from fuzz.explain.rule.rule import Atom, Learned, Rule
+from fuzz.explain.rule.rule import Atom, Columns, Learned, Rule, atoms_of
 from fuzz.explain.rule.traits import case_traits
 from fuzz.tests.common.examples import plain
 from fuzz.tests.common.features import ROWS, N

@@ -9,10 +9,9 @@ import pytest
 
 from fuzz.contracts.bench import template
 from fuzz.core.generate.variations import extended, made
+from fuzz.explain.stages.bench import of_transform
 from fuzz.explain.stages.mechanisms import TABLE, mechanism
-from fuzz.explain.stages.transforms import of_transform
-from fuzz.explain.trial.family import Family
-from fuzz.explain.trial.trial import Trials
+from fuzz.explain.trial.trial import Family, Trials
 from fuzz.report.words import mechanism_words
 from fuzz.tasks.check.function import called_with
 from fuzz.tasks.check.reading import read_task

@@ -13,7 +13,7 @@ from fuzz.core.adapters.toolchain import this_host
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.explain.attribute.history import Need, need_line, recognise
 from fuzz.explain.explanation import Unsteady
-from fuzz.explain.trial.unsteady import CALLS, unsteady
+from fuzz.explain.trial.trial import CALLS, unsteady
 from fuzz.tests.common.planted import a_case
 
 _KERNEL = """

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from fuzz.campaign.search.groups import slow_targets_of
+from fuzz.campaign.search.runner import slow_targets_of
 from fuzz.campaign.search.turn_runner import SearchScope, TurnJob, TurnReport
 from fuzz.campaign.search.wire import packed, taken
 from fuzz.campaign.starting import select_targets

@@ -11,8 +11,8 @@ import fuzz
 from fuzz.cli import app
 from fuzz.report.wrapping import wrapped_text
 from fuzz.tasks.check.setup import GIVEN, Options
+from fuzz.tasks.judge.bugs import summary
 from fuzz.tasks.judge.ruling import Ruling, SolutionRuling
-from fuzz.tasks.judge.words import summary
 
 _WIDTH = 80
 _NAME = "a_root_mean_square_of_rows_that_has_a_name_of_many_columns"

@@ -38,7 +38,7 @@ from fuzz.report.progress import LiveLine, Progress, judging_told, minutes, prog
 from fuzz.report.totals import bugs_words, found_words, session_notes
 from fuzz.report.use_outcome import outcome_of
 from fuzz.report.words import rule_lines
-from fuzz.tasks.judge.words import not_given
+from fuzz.tasks.judge.bugs import not_given
 from fuzz.tests.common.features import N
 from fuzz.tests.common.handmade import a_case, dense
 from fuzz.tests.common.hunting import PACK, target_of

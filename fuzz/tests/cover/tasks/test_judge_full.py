@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from fuzz.tasks.judge.asked import Asked
+from fuzz.tasks.judge.bugs import full_size_told
 from fuzz.tasks.judge.full import SizeLimits, at_full_size
 from fuzz.tasks.judge.own import own_statement
 from fuzz.tasks.judge.ruling import FullSize, OwnShapes, SolutionRuling
-from fuzz.tasks.judge.words import full_size_told
 from fuzz.tasks.readers.solution import solutions_of
 
 _TASK = """import torch

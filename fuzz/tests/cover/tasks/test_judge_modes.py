@@ -14,9 +14,9 @@ from rich.console import Console
 import fuzz
 from fuzz.tasks.check.setup import GIVEN, Options
 from fuzz.tasks.judge.asked import Asked
+from fuzz.tasks.judge.bugs import causes_told
 from fuzz.tasks.judge.own import in_other_mode, own_shapes, with_causes, with_mode
 from fuzz.tasks.judge.ruling import SolutionRuling
-from fuzz.tasks.judge.words import causes_told
 from fuzz.tasks.readers.formats import statements_of
 from fuzz.tasks.readers.solution import Solution, solutions_of
 from fuzz.tasks.readers.statement import Mode, Statement, modes_of

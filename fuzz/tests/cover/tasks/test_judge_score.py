@@ -18,9 +18,9 @@ from fuzz.core.base.errors import UsageError
 from fuzz.core.base.probe import CALLER, probe_of, probed
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.judge.judge import Judgement
-from fuzz.tasks.judge import score
+from fuzz.tasks.judge import replay
+from fuzz.tasks.judge.replay import AxisValue, ExamBoard, drawn, sat, values_at_other_ranks
 from fuzz.tasks.judge.ruling import NOT_SAT, Exam, Said, SolutionRuling, scored
-from fuzz.tasks.judge.score import AxisValue, ExamBoard, drawn, sat, values_at_other_ranks
 from fuzz.tests.common.planted import a_case
 
 _TARGET = "numpy-mine@cpu"
@@ -118,7 +118,7 @@ def test_what_does_not_run_is_not_passed(
     monkeypatch: pytest.MonkeyPatch, kernel: Callable[[str, str], PythonKernel], over: bool
 ) -> None:
     """A solution that could end its exam by an error would be judged no further."""
-    monkeypatch.setattr(score, "Examiner", _Uncallable)
+    monkeypatch.setattr(replay, "Examiner", _Uncallable)
     [target] = expand([kernel("numpy", "def softmax(x): return x\n")])
     board = sat(cast("Any", None), [target], drawn(target.kernel, 7, 6), lambda: over)
     assert (board.exam("mine").cases, board.exam("mine").share) == (6, 0.0)

@@ -18,8 +18,7 @@ from fuzz.explain.finding import Finding
 from fuzz.explain.shrink.shrink import shrink
 from fuzz.explain.stages.conclusion import Conclusion
 from fuzz.explain.stages.explain import explain
-from fuzz.explain.trial.family import Family
-from fuzz.explain.trial.trial import Trials
+from fuzz.explain.trial.trial import Family, Trials
 from fuzz.report.words import places_words
 from fuzz.tests.common.hunting import TAIL_63, failing, given_case, target_of, with_edits
 from fuzz.tests.common.shared_pack import OWN, SHARED

@@ -16,8 +16,7 @@ from fuzz.explain.facts import stated
 from fuzz.explain.shrink.shrink import shrink
 from fuzz.explain.stages.conclusion import Conclusion
 from fuzz.explain.stages.explain import explain
-from fuzz.explain.trial.family import Family
-from fuzz.explain.trial.trial import Trials
+from fuzz.explain.trial.trial import Family, Trials
 from fuzz.tests.common.hunting import PACK, failing, failures, given_case, mutant, target_of, with_edits
 from fuzz.tests.common.python_planted import python_target
 

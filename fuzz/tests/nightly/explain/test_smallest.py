@@ -5,8 +5,7 @@ from __future__ import annotations
 from fuzz.core.base.verdict import Verdict
 from fuzz.core.execute.pool import WorkerPool
 from fuzz.explain.shrink.shrink import shrink, sweep
-from fuzz.explain.trial.family import Family
-from fuzz.explain.trial.trial import Trials
+from fuzz.explain.trial.trial import Family, Trials
 from fuzz.tests.common.hunting import failures, mutant, target_of
 
 
