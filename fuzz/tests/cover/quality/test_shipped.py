@@ -16,6 +16,7 @@ from fuzz.tasks.comparison import FORMULA, OPEN, REPLAY, RIGHT, WRONG
 from fuzz.tests.common.trophies import DOCS
 from fuzz.tests.conftest import Cli
 
+pytestmark = pytest.mark.usefixtures("unexplained")
 _CASES = 12
 EXPIT = "scipy special.expit"
 
