@@ -58,13 +58,13 @@ NORM = [(row, at) for row, each in BY_NORM.items() for at in range(len(each.righ
 PARTS = {f"y_{part}": "formula" for part in ("real", "imag")}
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("row", "at"), NORM)
 def test_what_is_right_by_its_norm_passes(row: str, at: int) -> None:
     check(row, BY_NORM[row].right[at], cases=quarter(64), table=BY_NORM)
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("row", "at"), [(row, at) for row, each in BY_NORM.items() for at in range(len(each.wrong))])
 def test_what_is_wrong_by_its_norm_is_found(row: str, at: int) -> None:
     with pytest.raises(fuzz.CheckFailed):
