@@ -141,6 +141,7 @@ _RIGHT = [
 ]  # fmt: skip
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize(("reference", "kernel"), _RIGHT)
 def test_right_kernels_pass(reference: Kernel, kernel: Kernel) -> None:
     given = _GIVEN[reference]
@@ -200,6 +201,7 @@ _WRONG: list[tuple[Kernel, Kernel]] = [
 ]
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize(("reference", "kernel"), _WRONG)
 def test_wrong_kernels_fail(reference: Kernel, kernel: Kernel) -> None:
     given = _GIVEN[reference]

@@ -33,13 +33,13 @@ def check(
     fuzz.check(kernel, reference=each.reference, shapes=each.shapes, **given)
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("row", "at"), RIGHT)
 def test_a_right_kernel_passes(row: str, at: int) -> None:
     check(row, ROWS[row].right[at], cases=quarter(32))
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("row", "at"), WRONG)
 def test_a_wrong_kernel_is_found(row: str, at: int) -> None:
     with pytest.raises(fuzz.CheckFailed):
