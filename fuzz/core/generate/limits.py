@@ -49,7 +49,8 @@ _STEPS = 128
 _OF_SIZES = "uniform"
 """The recipe of every second case at a limit. Its rows differ in size, while normal rows are all alike."""
 _OF_ONE_SIGN = "monotone"
-"""The recipe of sums of `_FAR` terms. Half of so many terms of either sign are within what rounding may do to all."""
+"""The recipe of sums of `_FAR` terms. The sum of half of them, if of either sign, is
+within what rounding may do to the whole."""
 
 Limit = tuple[tuple[str, int], ...]
 """Dimensions with their extents: one dimension, or two at once."""

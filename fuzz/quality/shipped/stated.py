@@ -423,6 +423,5 @@ def pooled(x: Tensor, down: Sequence[float], across: Sequence[float]) -> Tensor:
 def frozen(ops: Any, x: Tensor, *known: Tensor) -> Tensor:
     """Return a batch norm of torchvision with factors, offsets, means and variances that never change."""
     norm = ops.FrozenBatchNorm2d(x.shape[1])
-    for name, each in zip(("weight", "bias", "running_mean", "running_var"), known, strict=True):
-        setattr(norm, name, each)
+    norm.load_state_dict(dict(zip(norm.state_dict(), known, strict=True)), assign=True)  # in their order
     return norm(x)

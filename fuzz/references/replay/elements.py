@@ -42,8 +42,8 @@ _ALMOST = 0.999
 """The least share of elements that must be wrong for `wherever`; `only where` is said of fewer, as others may be right
 by chance."""
 _SURELY = 20.0
-"""The least number of elements of failing cases that would be wrong beside the condition if it did not matter: that
-none is would then happen once in e^20, and there are some 10^5 conditions."""
+"""The least number of elements of failing cases that would be wrong beside the condition if it did not matter: by
+chance all would lie within it once in e^20, and there are some 10^5 conditions."""
 _MOST_ELEMENTS = 1 << 17
 """The most elements of outputs that are looked at together."""
 
@@ -133,6 +133,6 @@ def _by_size(wrong: _Elements, sizes: Arrays, counts: str) -> ShownCause | None:
 
 
 def _mask(run: ReplayRun, at: int) -> NDArray[np.bool_]:
-    """Return which elements of an output are wrong; none of one that an equation judges."""
+    """Return which elements of an output are wrong. If an equation judges it as a whole, no element is."""
     one, got = run.wanted[at], run.got[at]
     return np.zeros(got.shape, bool) if one.equation is not None else wrong_in(one, got, run.case.dtype)

@@ -149,8 +149,8 @@ def _with(**changed: Callable[[Any], Any]) -> Change:
     """Return a change of arguments by name, each to what its function makes of it."""
 
     def change(call: AtenCall) -> Any:
-        own = call.given
-        return call.run(**{name: make(own[name]) for name, make in changed.items() if name in own} or {"": None})
+        others = {name: make(call.given[name]) for name, make in changed.items() if name in call.given}
+        return call.run(**others) if others else None
 
     return change
 

@@ -44,7 +44,6 @@ PLACES: Mapping[str, frozenset[str]] = {
     "core/laws/reach.py": frozenset({"sum"}),  # the same
     "core/laws/symmetry.py": frozenset({"sum"}),  # the same
     "quality/libraries.py": frozenset({"sin", "cos"}),  # the functions
-    "quality/shipped/stated.py": frozenset({"weight", "bias"}),  # buffers of torchvision
     "quality/calibrate/contracts.py": frozenset({"mean"}),  # a field of a contract
     "quality/power.py": frozenset({"sum"}),  # a kind of node of a formula
     "explain/stages/forms.py": frozenset({"mean", "sum"}),  # a field of a contract, and a kind of node
